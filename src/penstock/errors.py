@@ -1,0 +1,111 @@
+"""Every error Penstock raises, in one tree.
+
+    PenstockError                 exit code 3 unless a line says otherwise
+    ├── PolicyError               a policy's text or a builder's arguments are wrong
+    ├── DigestError               bytes that should be a digest are not
+    ├── InputError                a file or a line of it cannot be read
+    ├── QueueError                a queue was asked for what it cannot do
+    │   └── ControlOverflow       more control items wait than a queue may hold
+    ├── SimulationError           a simulation was set up wrongly or does not come to an end
+    ├── MissingTool               exit code 4: something this machine lacks
+    └── GoalMissed                exit code 1: it ran, and the answer is no
+
+Input from outside raises these; our own mistakes fail asserts. A message says what was wrong, where, and
+what to do about it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    """Something outside the program is wrong; the message is fit to be shown to a person."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class PolicyError(PenstockError):
+    """A policy cannot be understood; the facts are attributes, the sentence is made from them."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str = "",
+        source: str = "",
+        line: int | None = None,
+        column: int | None = None,
+        allowed: str = "",
+        near: str = "",
+    ) -> None:
+        self.problem = problem
+        self.path = path
+        self.source = source
+        self.line = line
+        self.column = column
+        self.allowed = allowed
+        self.near = near
+        super().__init__(str(self))
+
+    def place(self) -> str:
+        """Where: `file:line:column path`, as much of it as is known."""
+        position = ":".join(str(part) for part in (self.source, self.line, self.column) if part not in ("", None))
+        return " ".join(part for part in (position, self.path) if part)
+
+    def __str__(self) -> str:
+        place = self.place()
+        parts = [f"{place}: {self.problem}" if place else self.problem]
+        if self.near:
+            parts.append(f"did you mean '{self.near}'?")
+        if self.allowed:
+            parts.append(f"allowed: {self.allowed}")
+        return "; ".join(parts)
+
+    def facts(self) -> dict[str, object]:
+        """The error for `--json`."""
+        return {
+            "problem": self.problem,
+            "path": self.path,
+            "source": self.source,
+            "line": self.line,
+            "column": self.column,
+            "allowed": self.allowed,
+            "near": self.near,
+        }
+
+
+class DigestError(PenstockError):
+    """Bytes or JSON that should be a digest are damaged or from an unknown version."""
+
+
+class InputError(PenstockError):
+    """A file, or a line of it, cannot be read as what it should be."""
+
+    def __init__(self, problem: str, *, path: object = "", line: int | None = None) -> None:
+        place = ":".join(str(part) for part in (path, line) if part not in ("", None))
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class QueueError(PenstockError):
+    """A queue was configured or used in a way it does not offer."""
+
+
+class ControlOverflow(QueueError):
+    """Too many control items wait; the owner should close the connection rather than drop one."""
+
+
+class SimulationError(PenstockError):
+    """A simulation was set up wrongly, or it does not come to an end."""
+
+
+class MissingTool(PenstockError):
+    """This machine lacks something the command needs."""
+
+    exit_code = 4
+
+
+class GoalMissed(PenstockError):
+    """The command did its work and the answer is no: a goal missed, a row not reproduced."""
+
+    exit_code = 1
