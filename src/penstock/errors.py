@@ -48,9 +48,25 @@ class PolicyError(PenstockError):
         self.near = near
         super().__init__(str(self))
 
+    def inside(self, name: str) -> PolicyError:
+        """The same problem, seen from one level further out: `name` goes in front of the path."""
+        joint = "" if not self.path or self.path.startswith("[") else "."
+        self.path = f"{name}{joint}{self.path}"
+        self.args = (str(self),)
+        return self
+
+    def at(self, *, line: int | None, column: int | None) -> PolicyError:
+        """The same problem with its position, unless a more exact one is known already."""
+        if self.line is None:
+            self.line, self.column = line, column
+            self.args = (str(self),)
+        return self
+
     def place(self) -> str:
         """Where: `file:line:column path`, as much of it as is known."""
-        position = ":".join(str(part) for part in (self.source, self.line, self.column) if part not in ("", None))
+        position = ":".join(
+            str(part) for part in (self.source, self.line, self.column) if part not in ("", None)
+        )
         return " ".join(part for part in (position, self.path) if part)
 
     def __str__(self) -> str:

@@ -1,0 +1,190 @@
+"""A digest: what is known about events that were dropped.
+
+Digests form a commutative monoid under `merge`: it does not matter in which order, on which node or in which
+engine parts of a run were summarised. Exact for counts, minima, maxima, first and last; to rounding for sums;
+within the sketch's error for distinct counts and quantiles.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import sqrt
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+
+import msgspec
+
+from penstock import limits
+from penstock.model import sketches, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T")
+Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Cause(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Why an event was dropped: the filter that took it, by its place in its policy.
+
+    Level 0 stands for what no level decided: the worst case, or a queue without a policy.
+    """
+
+    level: Natural
+    position: Natural
+    """Place of the filter within its level's chain, from 1."""
+    filter: Annotated[str, msgspec.Meta(max_length=64)]
+
+    def __str__(self) -> str:
+        return f"{self.level}.{self.position} {self.filter}" if self.level else self.filter
+
+
+WORST_CASE = Cause(level=0, position=0, filter="worst-case")
+OLDEST = Cause(level=0, position=0, filter="oldest")
+NEWEST = Cause(level=0, position=0, filter="newest")
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A value with its place in time, so that "first" and "last" survive any merge order."""
+
+    ts_us: int
+    seq: int
+    value: bool | int | float | str
+
+    def _key(self) -> tuple[int, int, str]:
+        # The text of the identity decides between two senders' events of one instant and number.
+        return (self.ts_us, self.seq, repr(values.identity(self.value)))
+
+    def __lt__(self, other: Mark) -> bool:
+        return self._key() < other._key()
+
+
+class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
+    """What is known about one attribute of the dropped events; None: was not asked, or nothing readable."""
+
+    n: Natural = 0
+    """How many numbers `total` and `squares` cover."""
+    total: float = 0.0
+    squares: float | None = None
+    """Sum of squared distances from the mean (Welford's M2); None once a part did not carry it."""
+    least: float | None = None
+    most: float | None = None
+    first: Mark | None = None
+    last: Mark | None = None
+    distinct: bytes | None = None
+    quantiles: bytes | None = None
+
+    def merge(self, other: AttributeSummary) -> AttributeSummary:
+        """Both summaries in one."""
+        return AttributeSummary(
+            n=self.n + other.n,
+            total=self.total + other.total,
+            squares=_merge_squares(self, other),
+            least=min(_present(self.least, other.least), default=None),
+            most=max(_present(self.most, other.most), default=None),
+            first=min(_present(self.first, other.first), default=None),
+            last=max(_present(self.last, other.last), default=None),
+            distinct=_merge_sketch(sketches.merge_distinct, self.distinct, other.distinct),
+            quantiles=_merge_sketch(sketches.merge_quantiles, self.quantiles, other.quantiles),
+        )
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the numbers dropped."""
+        return self.total / self.n if self.n else None
+
+    @property
+    def stddev(self) -> float | None:
+        """Population standard deviation of the numbers dropped."""
+        return sqrt(max(self.squares, 0.0) / self.n) if self.n and self.squares is not None else None
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, about."""
+        return 40 + len(self.distinct or b"") + len(self.quantiles or b"")
+
+
+class Digest(msgspec.Struct, frozen=True, array_like=True):
+    """The summary of `count` dropped events, in their place in the stream."""
+
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    from_us: int
+    to_us: int
+    seq_first: int
+    seq_last: int
+    causes: Annotated[tuple[tuple[Cause, Natural], ...], msgspec.Meta(max_length=limits.DIGEST_CAUSES)]
+    """How many events each filter took, sorted by cause; the counts add up to `count`."""
+    attributes: Annotated[
+        tuple[tuple[str, AttributeSummary], ...], msgspec.Meta(max_length=limits.DIGESTERS)
+    ] = ()
+    """Summaries by attribute path, sorted by path."""
+
+    def merge(self, other: Digest) -> Digest:
+        """Both digests in one."""
+        return Digest(
+            count=self.count + other.count,
+            from_us=min(self.from_us, other.from_us),
+            to_us=max(self.to_us, other.to_us),
+            seq_first=min(self.seq_first, other.seq_first),
+            seq_last=max(self.seq_last, other.seq_last),
+            causes=_merge_causes(self.causes, other.causes),
+            attributes=_merge_attributes(self.attributes, other.attributes),
+        )
+
+    @property
+    def level(self) -> int:
+        """The highest level that took part; 0 if only the worst case did."""
+        return max(cause.level for cause, _ in self.causes)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, about: what a byte capacity counts."""
+        return 24 + 14 * len(self.causes) + sum(len(name) + found.size for name, found in self.attributes)
+
+
+def merge_all(digests: Iterable[Digest]) -> Digest:
+    """One digest of at least one."""
+    return reduce(Digest.merge, digests)
+
+
+def _present(*candidates: T | None) -> list[T]:
+    return [candidate for candidate in candidates if candidate is not None]
+
+
+def _merge_squares(a: AttributeSummary, b: AttributeSummary) -> float | None:
+    """Chan's parallel form of Welford's sum; a part that covers nothing changes nothing."""
+    if not a.n:
+        return b.squares
+    if not b.n:
+        return a.squares
+    if a.squares is None or b.squares is None:
+        return None
+    apart = b.total / b.n - a.total / a.n
+    return a.squares + b.squares + apart * apart * a.n * b.n / (a.n + b.n)
+
+
+def _merge_sketch(merge: Callable[[bytes, bytes], bytes], a: bytes | None, b: bytes | None) -> bytes | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return merge(a, b)
+
+
+def _merge_causes(
+    a: tuple[tuple[Cause, int], ...], b: tuple[tuple[Cause, int], ...]
+) -> tuple[tuple[Cause, int], ...]:
+    if len(a) == len(b) == 1 and a[0][0] == b[0][0]:  # by far the most common merge
+        return ((a[0][0], a[0][1] + b[0][1]),)
+    counts = dict(a)
+    for cause, count in b:
+        counts[cause] = counts.get(cause, 0) + count
+    return tuple(sorted(counts.items()))
+
+
+def _merge_attributes(
+    a: tuple[tuple[str, AttributeSummary], ...], b: tuple[tuple[str, AttributeSummary], ...]
+) -> tuple[tuple[str, AttributeSummary], ...]:
+    if not a or not b:
+        return a or b
+    merged = dict(a)
+    for name, summary in b:
+        merged[name] = merged[name].merge(summary) if name in merged else summary
+    return tuple(sorted(merged.items(), key=lambda pair: pair[0]))

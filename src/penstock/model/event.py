@@ -1,0 +1,75 @@
+"""An event, and the two other things a queue can hold: a digest and a control item."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from penstock.model.digest import Digest
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+
+# What an event costs beside its payload and topic: the object, its slots and its place in a deque.
+EVENT_OVERHEAD = 128
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """One published message; shared by reference among all queues that hold it.
+
+    A msgspec Struct and not a dataclass: 0.1 µs to make against 0.9 µs, and invisible to the garbage
+    collector (a full collection over a million queued events took 64 ms).
+    """
+
+    topic: str
+    payload: bytes
+    ts_us: Instant
+    """When it happened, as far as Penstock knows: the publisher's time, else the time of admission."""
+    sender: str = ""
+    seq: int = 0
+    """Position among the events of its sender."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """MQTT user properties in order; a name may repeat."""
+    content_type: str = ""
+    """MQTT content type; says how the payload is encoded, empty means: find out."""
+    memo: Any = None
+    """The decoded payload once someone needed it; belongs to `policy.payload`, no part of the value."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, headers aside: what `$size` and byte capacities count."""
+        return len(self.payload) + len(self.topic)
+
+    def _identity(self) -> tuple[object, ...]:
+        return (
+            self.topic,
+            self.payload,
+            self.ts_us,
+            self.sender,
+            self.seq,
+            self.properties,
+            self.content_type,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, Event) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
+class Control(msgspec.Struct, frozen=True, gc=False):
+    """A message about the stream, in its place in the stream; no policy ever drops it."""
+
+    kind: str
+    body: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, headers aside."""
+        return len(self.kind) + len(self.body)
+
+
+Item: TypeAlias = Event | Digest | Control
+"""What a queue holds."""

@@ -1,0 +1,117 @@
+"""Distinct counts (HLL) and quantiles (KLL) in bounded space, byte-compatible with Spark SQL.
+
+Spark's `hll_sketch_agg(…, 12)` makes an HLL_8 sketch of 2¹² registers, `kll_sketch_agg_double(…, 200)` a KLL
+sketch of doubles with k = 200; both engines read and merge each other's bytes with these parameters.
+An HLL sketch is fed the XXH64 (seed 42) of the value, which is what Spark's `xxhash64` gives.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import datasketches
+import xxhash
+
+from penstock.errors import DigestError
+from penstock.model.values import INT64_LEAST, INT64_MOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.model.values import Scalar
+
+LG_REGISTERS: Final = 12
+"""2¹² registers: 1.6 % standard error in 4 KB; Spark's default."""
+
+KLL_K: Final = 200
+"""Rank error 1.3 % in about 4 KB; Spark's default."""
+
+HASH_SEED: Final = 42
+"""Spark's seed for `xxhash64`."""
+
+QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+"""The ranks shown to people."""
+
+
+def hash64(data: bytes) -> int:
+    """XXH64 as the signed number Spark's `xxhash64` returns."""
+    unsigned = xxhash.xxh64_intdigest(data, seed=HASH_SEED)
+    return unsigned - (1 << 64) if unsigned > INT64_MOST else unsigned
+
+
+def value_hash(value: Scalar) -> int:
+    """The number under which a value is counted: `xxhash64` of a string, int, bigint or double."""
+    if isinstance(value, str):
+        return hash64(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, bool):
+        return hash64(struct.pack("<i", value))
+    if isinstance(value, int) or (value.is_integer() and INT64_LEAST <= value <= INT64_MOST):
+        return hash64(struct.pack("<q", int(value)))
+    return hash64(struct.pack("<d", value))
+
+
+def distinct_of(found: Iterable[Scalar]) -> bytes:
+    """An HLL sketch of these values."""
+    sketch = datasketches.hll_sketch(LG_REGISTERS, datasketches.tgt_hll_type.HLL_8)
+    for value in found:
+        sketch.update(value_hash(value))
+    return bytes(sketch.serialize_compact())
+
+
+def quantiles_of(numbers: Iterable[float]) -> bytes:
+    """A KLL sketch of these numbers."""
+    sketch = datasketches.kll_doubles_sketch(KLL_K)
+    for found in numbers:
+        sketch.update(found)
+    return bytes(sketch.serialize())
+
+
+def merge_distinct(a: bytes, b: bytes) -> bytes:
+    """The sketch of both sets."""
+    union = datasketches.hll_union(LG_REGISTERS)
+    union.update(_read_distinct(a))
+    union.update(_read_distinct(b))
+    return bytes(union.get_result(datasketches.tgt_hll_type.HLL_8).serialize_compact())
+
+
+def merge_quantiles(a: bytes, b: bytes) -> bytes:
+    """The sketch of both collections."""
+    merged = _read_quantiles(a)
+    merged.merge(_read_quantiles(b))
+    return bytes(merged.serialize())
+
+
+def distinct_estimate(sketch: bytes) -> float:
+    """How many different values, about."""
+    return float(_read_distinct(sketch).get_estimate())
+
+
+def quantile_estimates(sketch: bytes, ranks: tuple[float, ...] = QUANTILES) -> dict[float, float]:
+    """The value at each rank, about; empty if nothing was counted."""
+    read = _read_quantiles(sketch)
+    return {} if read.is_empty() else {rank: float(read.get_quantile(rank)) for rank in ranks}
+
+
+def check_distinct(sketch: bytes) -> None:
+    """Raise DigestError unless these bytes are an HLL sketch."""
+    _read_distinct(sketch)
+
+
+def check_quantiles(sketch: bytes) -> None:
+    """Raise DigestError unless these bytes are a KLL sketch."""
+    _read_quantiles(sketch)
+
+
+def _read_distinct(sketch: bytes) -> datasketches.hll_sketch:
+    try:
+        return datasketches.hll_sketch.deserialize(sketch)
+    except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+        raise DigestError(f"the digest's `distinct` sketch is damaged: {error}") from None
+
+
+def _read_quantiles(sketch: bytes) -> datasketches.kll_doubles_sketch:
+    try:
+        return datasketches.kll_doubles_sketch.deserialize(sketch)
+    except (ValueError, RuntimeError, IndexError, MemoryError) as error:
+        raise DigestError(f"the digest's `quantiles` sketch is damaged: {error}") from None

@@ -1,0 +1,455 @@
+"""The reference meaning of a policy, written to be read; every other engine must agree with it.
+
+One step over one queue (the paper's Figure 3): walk in order with an accumulator; a digest is merged into it,
+a dropped event is added to it; a kept event first emits the accumulator and then itself; at the end what is
+left in the accumulator is emitted. Control items are kept by every step.
+
+A step asks its filter for a verdict about each event:
+
+    MATCHES / DIFFERS   what the verb decides about
+    UNTOUCHED           outside the filter's scope: kept under either verb
+    UNREADABLE          the attribute is missing or of the wrong kind: the `missing` rule decides
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from penstock.model import sketches
+from penstock.model.digest import WORST_CASE, Cause, Digest
+from penstock.model.event import Control, Event
+from penstock.model.instant import Instant, to_us
+from penstock.model.values import identities, identity, number, text
+from penstock.policy import attributes, digesters, filters, paths
+from penstock.policy.filters import Verb
+from penstock.policy.nodes import Missing
+from penstock.policy.params import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock.model.event import Item
+    from penstock.model.values import Identity, Scalar, Value
+    from penstock.policy.nodes import Policy, Step
+
+
+class Verdict(Enum):
+    """What a filter says about one event."""
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    UNTOUCHED = "untouched"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterEffect:
+    """What one step did to one queue."""
+
+    cause: Cause
+    seen: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A queue after a pack."""
+
+    items: list[Item]
+    effects: tuple[FilterEffect, ...]
+
+
+def pack(policy: Policy, items: Sequence[Item], *, level: int, now_us: Instant) -> Packed:
+    """The queue after every step of levels 1 … `level`; level 0 changes nothing."""
+    assert 0 <= level <= policy.highest
+    queue = list(items)
+    effects: list[FilterEffect] = []
+    for placed in policy.steps(level):
+        events = [item for item in queue if isinstance(item, Event)]
+        dropped = _dropped(policy, placed.step, events, now_us)
+        effects.append(FilterEffect(placed.cause, seen=len(events), dropped=sum(dropped)))
+        queue = _walk(policy, queue, dropped, placed.cause)
+    return Packed(queue, tuple(effects))
+
+
+def collapse(policy: Policy | None, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
+    """The worst case: every event goes into the digest; control items stay where they are."""
+    events = sum(isinstance(item, Event) for item in items)
+    return _walk(policy, items, [True] * events, cause)
+
+
+def accepts(policy: Policy, event: Event, *, now_us: Instant) -> bool:
+    """Whether a policy used as a content filter lets one event through all its levels."""
+    return all(
+        not _dropped(policy, placed.step, [event], now_us)[0] for placed in policy.steps(policy.highest)
+    )
+
+
+def digest_of(policy: Policy | None, event: Event, cause: Cause) -> Digest:
+    """The digest of one dropped event."""
+    asked = policy.asked() if policy else {}
+    return Digest(
+        count=1,
+        from_us=event.ts_us,
+        to_us=event.ts_us,
+        seq_first=event.seq,
+        seq_last=event.seq,
+        causes=((cause, 1),),
+        attributes=tuple(
+            (attribute, digesters.summary_of(_read(policy, event, attribute), event, asked[attribute]))
+            for attribute in sorted(asked)
+        ),
+    )
+
+
+def _read(policy: Policy | None, event: Event, attribute: str) -> Value | None:
+    assert policy is not None
+    return attributes.read(event, paths.parse(attribute), policy.payload)
+
+
+def _walk(policy: Policy | None, queue: Sequence[Item], dropped: list[bool], cause: Cause) -> list[Item]:
+    """Figure 3: `dropped` says for each event of the queue, in order, whether it goes."""
+    out: list[Item] = []
+    accumulator: Digest | None = None
+    fates = iter(dropped)
+    for item in queue:
+        if isinstance(item, Control) or (isinstance(item, Event) and not next(fates)):
+            if accumulator is not None:
+                out.append(accumulator)
+                accumulator = None
+            out.append(item)
+        else:
+            gone = digest_of(policy, item, cause) if isinstance(item, Event) else item
+            accumulator = gone if accumulator is None else accumulator.merge(gone)
+    if accumulator is not None:
+        out.append(accumulator)
+    return out
+
+
+def _dropped(policy: Policy, step: Step, events: list[Event], now_us: Instant) -> list[bool]:
+    """For each event, whether the step drops it."""
+    view = View(policy, step, events, now_us)
+    matched = _DECIDE[type(step.filter)](step.filter, view)
+    unwanted = Verdict.MATCHES if step.verb is Verb.DROP else Verdict.DIFFERS
+    drop_unreadable = policy.missing_of(step) is Missing.DROP
+    return [verdict is unwanted or (drop_unreadable and verdict is Verdict.UNREADABLE) for verdict in matched]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The events of a queue as one filter sees them."""
+
+    policy: Policy
+    step: Step
+    events: list[Event]
+    now_us: Instant
+
+    def values(self, by: str | None = None) -> list[Value | None]:
+        """The step's attribute, or `by`, of each event."""
+        path = paths.parse(by) if by else self.policy.path_of(self.step)
+        return [attributes.read(event, path, self.policy.payload) for event in self.events]
+
+    def numbers(self, by: str | None = None) -> list[float | None]:
+        """The same, where it is a number."""
+        return [number(value) for value in self.values(by)]
+
+    def keys(self, by: str | None = None) -> list[Identity | None]:
+        """The same, where it is a scalar, as something to compare and to group by."""
+        return [
+            None if value is None or isinstance(value, tuple) else identity(value)
+            for value in self.values(by)
+        ]
+
+    def ages(self) -> list[tuple[Instant, int]]:
+        """Sort keys from old to new: event time, then place in the queue."""
+        return [(event.ts_us, place) for place, event in enumerate(self.events)]
+
+
+# -- verdicts, filter by filter ------------------------------------------------------------------------------
+
+F = TypeVar("F", bound=filters.Filter)
+T = TypeVar("T")
+_DECIDE: Final[dict[type[filters.Filter], Callable[[Any, View], list[Verdict]]]] = {}
+
+
+def _decides(
+    *kinds: type[filters.Filter],
+) -> Callable[[Callable[[F, View], list[Verdict]]], Callable[[F, View], list[Verdict]]]:
+    """Register the meaning of these filters."""
+
+    def register(decide: Callable[[F, View], list[Verdict]]) -> Callable[[F, View], list[Verdict]]:
+        _DECIDE.update(dict.fromkeys(kinds, decide))
+        return decide
+
+    return register
+
+
+def _verdict(matches: bool) -> Verdict:
+    return Verdict.MATCHES if matches else Verdict.DIFFERS
+
+
+def _each(readings: list[T | None], test: Callable[[T], bool]) -> list[Verdict]:
+    """A verdict about each reading on its own."""
+    return [Verdict.UNREADABLE if reading is None else _verdict(test(reading)) for reading in readings]
+
+
+def _ordered(view: View, like: float | str) -> list[Any]:
+    """Readings of the kind of a parameter that is a number or a text."""
+    return [text(value) for value in view.values()] if isinstance(like, str) else view.numbers()
+
+
+@_decides(filters.Gt)
+def _gt(node: filters.Gt, view: View) -> list[Verdict]:
+    return _each(_ordered(view, node.value), lambda value: value > node.value)
+
+
+@_decides(filters.Ge)
+def _ge(node: filters.Ge, view: View) -> list[Verdict]:
+    return _each(_ordered(view, node.value), lambda value: value >= node.value)
+
+
+@_decides(filters.Lt)
+def _lt(node: filters.Lt, view: View) -> list[Verdict]:
+    return _each(_ordered(view, node.value), lambda value: value < node.value)
+
+
+@_decides(filters.Le)
+def _le(node: filters.Le, view: View) -> list[Verdict]:
+    return _each(_ordered(view, node.value), lambda value: value <= node.value)
+
+
+@_decides(filters.Within)
+def _within(node: filters.Within, view: View) -> list[Verdict]:
+    return _each(_ordered(view, node.low), lambda value: node.low <= value <= node.high)
+
+
+@_decides(filters.Eq)
+def _eq(node: filters.Eq, view: View) -> list[Verdict]:
+    wanted = identity(node.value)
+    return _each(view.keys(), lambda key: key == wanted)
+
+
+@_decides(filters.Ne)
+def _ne(node: filters.Ne, view: View) -> list[Verdict]:
+    unwanted = identity(node.value)
+    return _each(view.keys(), lambda key: key != unwanted)
+
+
+@_decides(filters.Inset)
+def _inset(node: filters.Inset, view: View) -> list[Verdict]:
+    members = identities(node.values)
+    return _each(view.keys(), lambda key: key in members)
+
+
+@_decides(filters.Match)
+def _match(node: filters.Match, view: View) -> list[Verdict]:
+    pattern = regex(node.pattern)
+    texts = [text(value) for value in view.values()]
+    return _each(texts, lambda found: pattern.search(found) is not None)
+
+
+def _lists(view: View) -> list[frozenset[Identity] | None]:
+    return [identities(value) if isinstance(value, tuple) else None for value in view.values()]
+
+
+@_decides(filters.Contain)
+def _contain(node: filters.Contain, view: View) -> list[Verdict]:
+    wanted = identity(node.value)
+    return _each(_lists(view), lambda members: wanted in members)
+
+
+@_decides(filters.Subset)
+def _subset(node: filters.Subset, view: View) -> list[Verdict]:
+    allowed = identities(node.values)
+    return _each(_lists(view), lambda members: members <= allowed)
+
+
+@_decides(filters.Supset)
+def _supset(node: filters.Supset, view: View) -> list[Verdict]:
+    wanted = identities(node.values)
+    return _each(_lists(view), lambda members: members >= wanted)
+
+
+def _edge(members: tuple[Scalar, ...] | None, view: View, end: int) -> list[Verdict]:
+    """MATCHES for the event at one end (0 or −1) of those in scope, UNTOUCHED for those out of scope."""
+    scope = None if members is None else identities(members)
+    keys = view.keys()
+    places = [place for place, key in enumerate(keys) if key is not None and (scope is None or key in scope)]
+    verdicts = [Verdict.UNREADABLE if key is None else Verdict.UNTOUCHED for key in keys]
+    for place in places:
+        verdicts[place] = _verdict(place == places[end])
+    return verdicts
+
+
+@_decides(filters.First)
+def _first(node: filters.First, view: View) -> list[Verdict]:
+    return _edge(node.values, view, 0)
+
+
+@_decides(filters.Last)
+def _last(node: filters.Last, view: View) -> list[Verdict]:
+    return _edge(node.values, view, -1)
+
+
+@_decides(filters.Uniq)
+def _uniq(_: filters.Uniq, view: View) -> list[Verdict]:
+    previous: Identity | None = None
+
+    def repeats(key: Identity) -> bool:
+        nonlocal previous
+        same, previous = key == previous, key
+        return same
+
+    return _each(view.keys(), repeats)
+
+
+@_decides(filters.Guniq)
+def _guniq(_: filters.Guniq, view: View) -> list[Verdict]:
+    earlier: set[Identity] = set()
+
+    def repeats(key: Identity) -> bool:
+        known = key in earlier
+        earlier.add(key)
+        return known
+
+    return _each(view.keys(), repeats)
+
+
+@_decides(filters.Delta)
+def _delta(node: filters.Delta, view: View) -> list[Verdict]:
+    """The dead band; the first readable event has no reference and never matches.
+
+    The reference does not outlive the pack: a filter keeps no state (paper §2), so what a pack does depends
+    on nothing but the queue.
+    """
+    silence_us = to_us(node.max_silence) if node.max_silence else None
+    reference: tuple[float, Instant] | None = None
+    verdicts: list[Verdict] = []
+    for event, value in zip(view.events, view.numbers(), strict=True):
+        if value is None:
+            verdicts.append(Verdict.UNREADABLE)
+            continue
+        quiet = reference is not None and abs(value - reference[0]) < node.change
+        if quiet and silence_us is not None and reference is not None:
+            quiet = event.ts_us - reference[1] < silence_us
+        if not quiet or node.since == "event":
+            reference = (value, event.ts_us)
+        verdicts.append(_verdict(quiet))
+    return verdicts
+
+
+@_decides(filters.Swing)
+def _swing(node: filters.Swing, view: View) -> list[Verdict]:
+    """The swinging door, in the form whose error is bounded.
+
+    `pivot` is the last point that stays, `held` the newest one. The slopes from the pivot that pass every
+    point between them within the deviation form a door; while the next point's slope fits through it, the
+    held point may go. When it does not fit, the held point stays and becomes the pivot.
+    """
+    verdicts: list[Verdict] = []
+    pivot: _Point | None = None
+    held: _Point | None = None
+    low, high = float("-inf"), float("inf")
+    for place, (event, value) in enumerate(zip(view.events, view.numbers(), strict=True)):
+        verdicts.append(Verdict.UNREADABLE if value is None else Verdict.DIFFERS)
+        if value is None:
+            continue
+        point = _Point(place, event.ts_us, value)
+        if pivot is not None and held is not None:
+            low = max(low, pivot.slope(held, -node.deviation))
+            high = min(high, pivot.slope(held, +node.deviation))
+            if point.ts_us > held.ts_us and low <= pivot.slope(point) <= high:
+                verdicts[held.place] = Verdict.MATCHES
+                held = point
+                continue
+        pivot, held = (held, point) if held is not None else (pivot, point)
+        if pivot is None or point.ts_us <= pivot.ts_us:
+            pivot, held = point, None
+        low, high = float("-inf"), float("inf")
+    return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    place: int
+    ts_us: Instant
+    value: float
+
+    def slope(self, other: _Point, offset: float = 0.0) -> float:
+        """Slope of the line from here to another, later point moved up by `offset`."""
+        return (other.value + offset - self.value) / (other.ts_us - self.ts_us)
+
+
+@_decides(filters.Latest)
+def _latest(node: filters.Latest, view: View) -> list[Verdict]:
+    newest = set(sorted(view.ages())[-node.n :])
+    return [_verdict(age in newest) for age in view.ages()]
+
+
+@_decides(filters.LatestBy)
+def _latest_by(node: filters.LatestBy, view: View) -> list[Verdict]:
+    keys = view.keys(node.by)
+    newest: dict[Identity, list[tuple[Instant, int]]] = {}
+    for age in sorted(view.ages(), reverse=True):
+        key = keys[age[1]]
+        if key is not None and len(newest.setdefault(key, [])) < node.n:
+            newest[key].append(age)
+    return [
+        Verdict.UNREADABLE if key is None else _verdict(age in newest[key])
+        for key, age in zip(keys, view.ages(), strict=True)
+    ]
+
+
+@_decides(filters.Every)
+def _every(node: filters.Every, view: View) -> list[Verdict]:
+    return [_verdict(place % node.n == 0) for place in range(1, len(view.events) + 1)]
+
+
+@_decides(filters.Random)
+def _random(node: filters.Random, view: View) -> list[Verdict]:
+    return [_verdict(lot(node.seed or 0, event) < node.fraction) for event in view.events]
+
+
+def lot(seed: int, event: Event) -> float:
+    """The event's lot in [0, 1): the upper 53 bits of XXH64 (seed 42) of `<seed>|<sender>|<seq>`."""
+    drawn = sketches.hash64(f"{seed}|{event.sender}|{event.seq}".encode("utf-8", "surrogatepass"))
+    return ((drawn % (1 << 64)) >> 11) / (1 << 53)
+
+
+@_decides(filters.Older)
+def _older(node: filters.Older, view: View) -> list[Verdict]:
+    limit_us = to_us(node.seconds)
+    return [_verdict(view.now_us - event.ts_us > limit_us) for event in view.events]
+
+
+@_decides(filters.Throttle)
+def _throttle(node: filters.Throttle, view: View) -> list[Verdict]:
+    """The newest of each interval stays, so the last sample of a burst is never the one that goes."""
+    interval_us = max(to_us(node.seconds), 1)
+    keys: Sequence[Identity | None] = view.keys(node.by) if node.by else [0] * len(view.events)
+    groups = [(event.ts_us // interval_us, key) for event, key in zip(view.events, keys, strict=True)]
+    newest: dict[tuple[int, Identity | None], tuple[Instant, int]] = {}
+    for group, age in zip(groups, view.ages(), strict=True):
+        newest[group] = max(newest.get(group, age), age)
+    return [
+        Verdict.UNREADABLE if group[1] is None else _verdict(age != newest[group])
+        for group, age in zip(groups, view.ages(), strict=True)
+    ]
+
+
+@_decides(filters.Top)
+def _top(node: filters.Top, view: View) -> list[Verdict]:
+    ranks = view.numbers(node.by)
+    sign = -1.0 if node.order == "largest" else 1.0
+    readable = [(sign * rank, place) for place, rank in enumerate(ranks) if rank is not None]
+    best = {place for _, place in sorted(readable)[: node.n]}
+    return [
+        Verdict.UNREADABLE if rank is None else _verdict(place in best) for place, rank in enumerate(ranks)
+    ]
+
+
+def undecided() -> Iterator[str]:
+    """Filters of the catalogue that have no meaning here; a test holds this empty."""
+    return (name for name, kind in filters.CATALOGUE.items() if kind not in _DECIDE)

@@ -1,0 +1,182 @@
+"""A policy as values: an attribute, digesters, and an ordered list of levels of filter steps.
+
+Level n means: every step of levels 1 … n, lowest first, the whole queue through each step before the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock import limits
+from penstock.errors import PolicyError
+from penstock.model.digest import Cause
+from penstock.policy import digesters, paths
+from penstock.policy.filters import Random, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.policy.filters import Filter
+
+
+class Missing(Enum):
+    """What a filter does with an event whose attribute it cannot read."""
+
+    KEEP = "keep"
+    """A policy never drops what it cannot read."""
+    DROP = "drop"
+
+
+class PayloadFormat(Enum):
+    """How payloads are encoded, where the event itself does not say so."""
+
+    AUTO = "auto"
+    JSON = "json"
+    MSGPACK = "msgpack"
+    CBOR = "cbor"
+    TEXT = "text"
+    """A plain number, else text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One filter at work: drop what it matches, or keep only that."""
+
+    verb: Verb
+    filter: Filter
+    attribute: str | None = None
+    """Instead of the policy's own."""
+    missing: Missing | None = None
+    """Instead of the policy's own."""
+
+    def __post_init__(self) -> None:
+        if self.attribute is not None:
+            if not self.filter.reads:
+                raise PolicyError(f"'{self.filter.name}' looks at no attribute", path="attribute")
+            _checked_path(self.attribute)
+
+
+Level: TypeAlias = tuple[Step, ...]
+"""A chain of one or more steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A step with its place in the policy."""
+
+    cause: Cause
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a receiver wants kept, in order of its willingness to lose."""
+
+    levels: tuple[Level, ...]
+    attribute: str = paths.Source.PAYLOAD.value
+    """Read by every step that names no other."""
+    digest: tuple[tuple[str, str], ...] = ()
+    """(attribute, digester) pairs; COUNT and the time span need no asking."""
+    missing: Missing = Missing.KEEP
+    payload: PayloadFormat = PayloadFormat.AUTO
+    name: str = ""
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        _checked_path(self.attribute)
+        _check_text("name", self.name)
+        _check_text("description", self.description)
+        _check_levels(self.levels)
+        object.__setattr__(self, "digest", _checked_digest(self.digest))
+        object.__setattr__(self, "levels", _with_seeds(self.levels))
+
+    @property
+    def highest(self) -> int:
+        """The number of the highest level."""
+        return len(self.levels)
+
+    def steps(self, level: int) -> Iterator[Placed]:
+        """The steps that level `level` applies, in order."""
+        for number, chain in enumerate(self.levels[:level], start=1):
+            for position, step in enumerate(chain, start=1):
+                yield Placed(Cause(level=number, position=position, filter=step.filter.name), step)
+
+    def path_of(self, step: Step) -> paths.Path:
+        """The attribute a step reads."""
+        return paths.parse(step.attribute or self.attribute)
+
+    def missing_of(self, step: Step) -> Missing:
+        """What a step does with what it cannot read."""
+        return step.missing or self.missing
+
+    def asked(self) -> dict[str, tuple[str, ...]]:
+        """Digesters by attribute, COUNT left out."""
+        found: dict[str, tuple[str, ...]] = {}
+        for attribute, digester in self.digest:
+            if digester != "count":
+                found[attribute] = (*found.get(attribute, ()), digester)
+        return found
+
+
+def _checked_path(text: str) -> None:
+    try:
+        paths.parse(text)
+    except PolicyError as error:
+        raise error.inside("attribute") from None
+
+
+def _check_text(name: str, text: str) -> None:
+    if len(text) > limits.TEXT_PARAMETER:
+        raise PolicyError(f"expected a text of at most {limits.TEXT_PARAMETER} characters", path=name)
+
+
+def _check_levels(levels: tuple[Level, ...]) -> None:
+    if not levels:
+        raise PolicyError(
+            "a policy needs at least one level, for example `- keep: {latest: 10}`", path="levels"
+        )
+    if len(levels) > limits.POLICY_LEVELS:
+        raise PolicyError(f"{len(levels)} levels; at most {limits.POLICY_LEVELS}", path="levels")
+    if not all(levels):
+        raise PolicyError("a level needs at least one filter", path=f"levels[{levels.index(())}]")
+    steps = sum(map(len, levels))
+    if steps > limits.POLICY_FILTERS:
+        raise PolicyError(f"{steps} filters; at most {limits.POLICY_FILTERS}", path="levels")
+
+
+def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The pairs without repetition, in the order written."""
+    if len(pairs) > limits.DIGESTERS:
+        raise PolicyError(f"{len(pairs)} digesters; at most {limits.DIGESTERS}", path="digest")
+    for attribute, digester in pairs:
+        if digester not in digesters.CATALOGUE:
+            raise PolicyError(
+                f"unknown digester '{digester}'", path="digest", allowed=", ".join(digesters.CATALOGUE)
+            )
+        try:
+            paths.parse(attribute)
+        except PolicyError as error:
+            raise error.inside("digest") from None
+    return tuple(dict.fromkeys(pairs))
+
+
+def _with_seeds(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Give each `random` without a seed its number among the policy's random filters.
+
+    With one seed for all, RANDOM 25 % would drop only what RANDOM 10 % dropped already and a little more;
+    different lots make the paper's 0.1 + 0.9 · 0.25.
+    """
+    numbers = count()
+
+    def seeded(step: Step) -> Step:
+        if not isinstance(step.filter, Random):
+            return step
+        number = next(numbers)
+        return (
+            step if step.filter.seed is not None else replace(step, filter=replace(step.filter, seed=number))
+        )
+
+    return tuple(tuple(seeded(step) for step in chain) for chain in levels)

@@ -1,0 +1,215 @@
+"""Kinds of filter parameter: what may be written, what it becomes, how an editor's schema says it."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import re2
+
+from penstock import limits
+from penstock.errors import PolicyError
+from penstock.model.values import INT64_LEAST, INT64_MOST, Scalar, identity
+from penstock.policy import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from dataclasses import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of parameter."""
+
+    name: str
+    """What a person is told to write."""
+    parse: Callable[[object], Any]
+    """The value of what was written; PolicyError says what is wrong with it."""
+    schema: Mapping[str, Any]
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of a filter, as the catalogue shows it."""
+
+    name: str
+    kind: Kind
+    doc: str
+    required: bool
+    default: Any
+    aliases: tuple[str, ...]
+
+
+def param(kind: Kind, doc: str, *, default: Any = MISSING, aliases: tuple[str, ...] = ()) -> Any:
+    """A dataclass field that is a filter's parameter."""
+    return field(default=default, metadata={"kind": kind, "doc": doc, "aliases": aliases})
+
+
+def params_of(node: type) -> tuple[Param, ...]:
+    """The parameters a filter class declares, in order; the first is the one its short form gives."""
+    return tuple(_param(found) for found in fields(node))
+
+
+def _param(found: Field[Any]) -> Param:
+    required = found.default is MISSING
+    meta = found.metadata
+    default = None if required else found.default
+    return Param(found.name, meta["kind"], meta["doc"], required, default, meta["aliases"])
+
+
+def _number(raw: object) -> int | float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
+        raise PolicyError(f"expected a finite number, found {raw!r}")
+    if isinstance(raw, int) and not INT64_LEAST <= raw <= INT64_MOST:
+        raise PolicyError(f"expected a number of at most 64 bits, found {raw!r}")
+    return raw
+
+
+def _positive(raw: object) -> int | float:
+    found = _number(raw)
+    if found <= 0:
+        raise PolicyError(f"expected a number above 0, found {raw!r}")
+    return found
+
+
+def _count(raw: object) -> int:
+    found = _number(raw)
+    if found != int(found) or found < 1:
+        raise PolicyError(f"expected a whole number of at least 1, found {raw!r}")
+    return int(found)
+
+
+def _fraction(raw: object) -> int | float:
+    """A share; the paper writes per cent, XML may too: `10%`."""
+    if isinstance(raw, str) and raw.endswith("%"):
+        try:
+            raw = float(raw[:-1]) / 100
+        except ValueError:
+            raise PolicyError(f"expected a share like 0.1 or 10%, found {raw!r}") from None
+    found = _number(raw)
+    if not 0 <= found <= 1:
+        raise PolicyError(f"expected a share between 0 and 1, found {raw!r}")
+    return found
+
+
+def _seed(raw: object) -> int:
+    found = _number(raw)
+    if found != int(found):
+        raise PolicyError(f"expected a whole number, found {raw!r}")
+    return int(found)
+
+
+def _scalar(raw: object) -> Scalar:
+    if isinstance(raw, str):
+        return _text(raw)
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, int | float):
+        return _number(raw)
+    raise PolicyError(f"expected a number, a text or true/false, found {_shown(raw)}")
+
+
+def _ordered(raw: object) -> float | str:
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        raise PolicyError(f"expected a number or a text, found {_shown(raw)}")
+    return cast("float | str", _scalar(raw))
+
+
+def _scalars(raw: object) -> tuple[Scalar, ...]:
+    """A set of values, in the order written; a repeated value counts once."""
+    members = list(raw) if isinstance(raw, list | tuple | set | frozenset) else [raw]
+    if not members:
+        raise PolicyError("expected at least one value, found an empty list")
+    if len(members) > limits.SET_VALUES:
+        raise PolicyError(f"a list of {len(members)} values; at most {limits.SET_VALUES}")
+    return tuple({identity(found): found for found in map(_scalar, members)}.values())
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise PolicyError(f"expected a text, found {_shown(raw)}")
+    if len(raw) > limits.TEXT_PARAMETER:
+        raise PolicyError(f"a text of {len(raw)} characters; at most {limits.TEXT_PARAMETER}")
+    return raw
+
+
+def regex(pattern: str) -> re2._Regexp:
+    """The compiled pattern, in bounded memory: matching is linear in the text whatever the pattern."""
+    options = re2.Options()
+    options.max_mem = limits.PATTERN_MEMORY
+    options.log_errors = False
+    return re2.compile(pattern, options=options)
+
+
+def _pattern(raw: object) -> str:
+    pattern = _text(raw)
+    if len(pattern.encode("utf-8", "surrogatepass")) > limits.PATTERN_BYTES:
+        raise PolicyError(f"a pattern of over {limits.PATTERN_BYTES} bytes")
+    try:
+        regex(pattern)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise PolicyError(
+            f"the pattern {pattern!r} is not accepted: {_reason(error)}",
+            allowed="RE2 syntax (no back-references, no look-around)",
+        ) from None
+    return pattern
+
+
+def _reason(error: Exception) -> str:
+    found = error.args[0] if error.args else error
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def _path(raw: object) -> str:
+    return paths.parse(raw).text
+
+
+def choice(*options: str) -> Kind:
+    """One of a few words."""
+
+    def parse(raw: object) -> str:
+        if raw not in options:
+            raise PolicyError(f"found {_shown(raw)}", allowed=" or ".join(options))
+        return str(raw)
+
+    return Kind(" or ".join(options), parse, {"enum": list(options)})
+
+
+def _shown(raw: object) -> str:
+    if isinstance(raw, dict):
+        return "a mapping"
+    if isinstance(raw, list | tuple):
+        return "a list"
+    return "nothing" if raw is None else repr(raw)
+
+
+_SCALAR_SCHEMA: Final = {"type": ["number", "string", "boolean"]}
+
+NUMBER: Final = Kind("number", _number, {"type": "number"})
+POSITIVE: Final = Kind("number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
+COUNT: Final = Kind("whole number ≥ 1", _count, {"type": "integer", "minimum": 1})
+FRACTION: Final = Kind(
+    "share 0…1",
+    _fraction,
+    {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%$"}]},
+)
+SEED: Final = Kind("whole number", _seed, {"type": "integer"})
+SCALAR: Final = Kind("number, text or true/false", _scalar, _SCALAR_SCHEMA)
+ORDERED: Final = Kind("number or text", _ordered, {"type": ["number", "string"]})
+SCALARS: Final = Kind(
+    "list of values",
+    _scalars,
+    {
+        "anyOf": [
+            _SCALAR_SCHEMA,
+            {"type": "array", "items": _SCALAR_SCHEMA, "minItems": 1, "maxItems": limits.SET_VALUES},
+        ]
+    },
+    is_list=True,
+)
+PATTERN: Final = Kind("RE2 pattern", _pattern, {"type": "string", "maxLength": limits.PATTERN_BYTES})
+PATH: Final = Kind(
+    "attribute path", _path, {"type": "string", "minLength": 1, "maxLength": limits.PATH_CHARACTERS}
+)
