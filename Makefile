@@ -1,0 +1,54 @@
+# The commands of a working day. Each one prepares the checkout first (tools/setup.sh), so any of
+# them may be the first after a clone.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench docs clean clean-all python java
+
+BIN := .venv/bin
+WORKERS ?= 2
+# Anything for the command behind the target: make test ARGS="-k queue", make bench ARGS=--quick
+ARGS ?=
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: python java ## create .venv from uv.lock, and install Java 17+ if there is none
+
+demo: setup ## the tour
+	$(BIN)/penstock demo $(ARGS)
+
+# loadgroup keeps the tests that share a Spark session in one worker.
+test: setup ## all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-fast: python ## the tests that need neither a JVM nor other processes
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not e2e and not slow" $(ARGS)
+
+check: python ## lint, format, types, import rule
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: python ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## every benchmark, as ratios against its rival
+	$(BIN)/penstock bench all $(ARGS)
+
+# -E reads every page again: Sphinx does not repeat the warnings of pages it has cached.
+docs: python ## docs/_build/html, warnings are errors
+	$(BIN)/sphinx-build -E -W --keep-going -n docs docs/_build/html
+
+clean: ## remove what building and testing left behind (.venv stays)
+	rm -rf docs/_build dist out spark-warehouse metastore_db derby.log .setup.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-all: clean ## clean, and remove .venv and .uv
+	rm -rf .venv .uv
+
+python java:
+	@tools/setup.sh $@
