@@ -39,7 +39,7 @@ PATH_CHARACTERS: Final = 256
 DIGESTERS: Final = 64
 """(attribute, digester) pairs in one policy: bounds the size of a digest."""
 
-# -- payloads: decoded only when a queue packs ----------------------------------------------------------------
+# -- payloads: decoded only when a queue packs ---------------------------------------------------------------
 
 DECODE_BYTES: Final = 262_144
 """Payloads above this are not decoded (their attributes are missing): bounds the work of one pack."""

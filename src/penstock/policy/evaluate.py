@@ -190,7 +190,7 @@ def _verdict(matches: bool) -> Verdict:
     return Verdict.MATCHES if matches else Verdict.DIFFERS
 
 
-def _each(readings: list[T | None], test: Callable[[T], bool]) -> list[Verdict]:
+def _each(readings: Sequence[T | None], test: Callable[[T], bool]) -> list[Verdict]:
     """A verdict about each reading on its own."""
     return [Verdict.UNREADABLE if reading is None else _verdict(test(reading)) for reading in readings]
 
@@ -297,24 +297,23 @@ def _last(node: filters.Last, view: View) -> list[Verdict]:
 def _uniq(_: filters.Uniq, view: View) -> list[Verdict]:
     previous: Identity | None = None
 
-    def repeats(key: Identity) -> bool:
-        nonlocal previous
-        same, previous = key == previous, key
-        return same
-
-    return _each(view.keys(), repeats)
+    previous: Identity | None = None
+    verdicts: list[Verdict] = []
+    for key in view.keys():
+        verdicts.append(Verdict.UNREADABLE if key is None else _verdict(key == previous))
+        previous = previous if key is None else key
+    return verdicts
 
 
 @_decides(filters.Guniq)
 def _guniq(_: filters.Guniq, view: View) -> list[Verdict]:
     earlier: set[Identity] = set()
-
-    def repeats(key: Identity) -> bool:
-        known = key in earlier
-        earlier.add(key)
-        return known
-
-    return _each(view.keys(), repeats)
+    verdicts: list[Verdict] = []
+    for key in view.keys():
+        verdicts.append(Verdict.UNREADABLE if key is None else _verdict(key in earlier))
+        if key is not None:
+            earlier.add(key)
+    return verdicts
 
 
 @_decides(filters.Delta)

@@ -421,8 +421,8 @@ class Top(Filter):
 CATALOGUE: Final[dict[str, type[Filter]]] = {
     node.name: node
     for node in (
-        Gt, Ge, Eq, Ne, Lt, Le, Match, Within, Inset, Contain, Subset, Supset, First, Last, Uniq, Guniq, Delta,
-        Latest, Every, Random, LatestBy, Older, Throttle, Swing, Top,
+        Gt, Ge, Eq, Ne, Lt, Le, Match, Within, Inset, Contain, Subset, Supset, First, Last, Uniq, Guniq,
+        Delta, Latest, Every, Random, LatestBy, Older, Throttle, Swing, Top,
     )
 }  # fmt: skip
 """Every filter by name, in the order of the documentation."""

@@ -1,4 +1,4 @@
-"""Attribute paths: `vitals.pulse`, `readings.0.mv`, `"a.b".c`, and the pseudo-attributes that begin with `$`."""
+"""Attribute paths: `vitals.pulse`, `readings.0.mv`, `"a.b".c`, and pseudo-attributes, which begin with `$`."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def decode(payload: bytes, kind: PayloadFormat) -> Any:
 
 
 def _auto(payload: bytes) -> Any:
-    """Binary if the first byte can begin no UTF-8 text but begins a MessagePack or CBOR map; else JSON or text.
+    """Binary if the first byte begins a MessagePack or CBOR map and no UTF-8 text; else JSON, else text.
 
     Maps are what has attributes; 0x80 … 0x8f could be a short CBOR list too, 0xa0 … 0xaf a short MessagePack
     text. Whoever sends those bare says so by content type, or in the policy's `payload`.
