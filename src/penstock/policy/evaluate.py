@@ -155,7 +155,7 @@ class View:
         """The same, where it is a number."""
         return [number(value) for value in self.values(by)]
 
-    def keys(self, by: str | None = None) -> list[Identity | None]:
+    def ids(self, by: str | None = None) -> list[Identity | None]:
         """The same, where it is a scalar, as something to compare and to group by."""
         return [
             None if value is None or isinstance(value, tuple) else identity(value)
@@ -228,19 +228,19 @@ def _within(node: filters.Within, view: View) -> list[Verdict]:
 @_decides(filters.Eq)
 def _eq(node: filters.Eq, view: View) -> list[Verdict]:
     wanted = identity(node.value)
-    return _each(view.keys(), lambda key: key == wanted)
+    return _each(view.ids(), lambda key: key == wanted)
 
 
 @_decides(filters.Ne)
 def _ne(node: filters.Ne, view: View) -> list[Verdict]:
     unwanted = identity(node.value)
-    return _each(view.keys(), lambda key: key != unwanted)
+    return _each(view.ids(), lambda key: key != unwanted)
 
 
 @_decides(filters.Inset)
 def _inset(node: filters.Inset, view: View) -> list[Verdict]:
     members = identities(node.values)
-    return _each(view.keys(), lambda key: key in members)
+    return _each(view.ids(), lambda key: key in members)
 
 
 @_decides(filters.Match)
@@ -275,7 +275,7 @@ def _supset(node: filters.Supset, view: View) -> list[Verdict]:
 def _edge(members: tuple[Scalar, ...] | None, view: View, end: int) -> list[Verdict]:
     """MATCHES for the event at one end (0 or −1) of those in scope, UNTOUCHED for those out of scope."""
     scope = None if members is None else identities(members)
-    keys = view.keys()
+    keys = view.ids()
     places = [place for place, key in enumerate(keys) if key is not None and (scope is None or key in scope)]
     verdicts = [Verdict.UNREADABLE if key is None else Verdict.UNTOUCHED for key in keys]
     for place in places:
@@ -296,10 +296,8 @@ def _last(node: filters.Last, view: View) -> list[Verdict]:
 @_decides(filters.Uniq)
 def _uniq(_: filters.Uniq, view: View) -> list[Verdict]:
     previous: Identity | None = None
-
-    previous: Identity | None = None
     verdicts: list[Verdict] = []
-    for key in view.keys():
+    for key in view.ids():
         verdicts.append(Verdict.UNREADABLE if key is None else _verdict(key == previous))
         previous = previous if key is None else key
     return verdicts
@@ -309,7 +307,7 @@ def _uniq(_: filters.Uniq, view: View) -> list[Verdict]:
 def _guniq(_: filters.Guniq, view: View) -> list[Verdict]:
     earlier: set[Identity] = set()
     verdicts: list[Verdict] = []
-    for key in view.keys():
+    for key in view.ids():
         verdicts.append(Verdict.UNREADABLE if key is None else _verdict(key in earlier))
         if key is not None:
             earlier.add(key)
@@ -389,7 +387,7 @@ def _latest(node: filters.Latest, view: View) -> list[Verdict]:
 
 @_decides(filters.LatestBy)
 def _latest_by(node: filters.LatestBy, view: View) -> list[Verdict]:
-    keys = view.keys(node.by)
+    keys = view.ids(node.by)
     newest: dict[Identity, list[tuple[Instant, int]]] = {}
     for age in sorted(view.ages(), reverse=True):
         key = keys[age[1]]
@@ -427,7 +425,7 @@ def _older(node: filters.Older, view: View) -> list[Verdict]:
 def _throttle(node: filters.Throttle, view: View) -> list[Verdict]:
     """The newest of each interval stays, so the last sample of a burst is never the one that goes."""
     interval_us = max(to_us(node.seconds), 1)
-    keys: Sequence[Identity | None] = view.keys(node.by) if node.by else [0] * len(view.events)
+    keys: Sequence[Identity | None] = view.ids(node.by) if node.by else [0] * len(view.events)
     groups = [(event.ts_us // interval_us, key) for event, key in zip(view.events, keys, strict=True)]
     newest: dict[tuple[int, Identity | None], tuple[Instant, int]] = {}
     for group, age in zip(groups, view.ages(), strict=True):

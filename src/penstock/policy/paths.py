@@ -1,4 +1,4 @@
-"""Attribute paths: `vitals.pulse`, `readings.0.mv`, `"a.b".c`, and pseudo-attributes, which begin with `$`."""
+"""Attribute paths: `vitals.pulse`, `readings.0.mv`, `"a.b".c`, and pseudo-attributes such as `$topic`."""
 
 from __future__ import annotations
 
