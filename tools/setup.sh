@@ -24,14 +24,13 @@ logged() { "$@" >>"$LOG" 2>&1; }
 
 # Names the two causes a reader can act upon at once; anything else is for the log to tell.
 cause() {
+    local what="the installer reported an error"
     if grep -qiE 'no space left|quota exceeded' "$LOG"; then
-        echo "the disk is full"
+        what="the disk is full"
     elif grep -qiE 'dns error|name resolution|could not resolve|failure resolving|unreachable|timed out|connection (refused|reset)|error sending request|failed to (fetch|download)' "$LOG"; then
-        echo "the package server could not be reached (network, proxy, certificates)"
-    else
-        echo "the installer reported an error"
+        what="the package server could not be reached (network, proxy, certificates)"
     fi
-    echo "(details in $LOG)"
+    echo "$what; details are in $LOG"
 }
 
 # Two calls of make in one checkout must not both build .venv. The lock is this file itself, so
@@ -44,6 +43,7 @@ take_lock() {
             flock 9
         }
     fi
+    : >"$LOG" # after the lock: the log belongs to whoever is installing
 }
 
 # --- system packages ---------------------------------------------------------------------------
@@ -179,7 +179,6 @@ setup_python() {
 }
 
 [ $# -gt 0 ] || set -- python java
-venv_is_current || : >"$LOG"
 for part in "$@"; do
     case $part in
     python | java) "setup_$part" ;;
