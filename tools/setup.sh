@@ -171,7 +171,7 @@ setup_python() {
     python=$(find_python) ||
         fail "${PYTHON:-python3} is not a Python 3.11 or newer: install one, or name it (PYTHON=/path/to/python make setup)."
     find_or_install_uv "$python"
-    say "installing the locked dependencies into .venv (the first time about 400 MB) …"
+    say "installing the locked dependencies into .venv (the first time about 600 MB, most of it Spark) …"
     rm -f "$STAMP" # an interrupted set-up must not look finished
     sync_venv "$python" || fail "could not install the locked dependencies: $(cause)."
     fingerprint >"$STAMP"
