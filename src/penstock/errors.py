@@ -62,6 +62,12 @@ class PolicyError(PenstockError):
             self.args = (str(self),)
         return self
 
+    def of(self, source: str) -> PolicyError:
+        """The same problem with the name of the text it was found in."""
+        self.source = source
+        self.args = (str(self),)
+        return self
+
     def place(self) -> str:
         """Where: `file:line:column path`, as much of it as is known."""
         position = ":".join(

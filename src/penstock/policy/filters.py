@@ -63,7 +63,7 @@ class Filter:
         """Bring every parameter into its one form; PolicyError names the parameter that is wrong."""
         for found in params.params_of(type(self)):
             raw = getattr(self, found.name)
-            if raw is None and not found.required:
+            if raw is None and not found.required and found.default is None:
                 continue
             try:
                 object.__setattr__(self, found.name, found.kind.parse(raw))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from penstock import limits
 from penstock.errors import PolicyError
 from penstock.model.digest import Cause
-from penstock.policy import digesters, paths
+from penstock.policy import digesters, params, paths
 from penstock.policy.filters import Random, Verb
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Policy:
 
 def _checked_path(text: str) -> None:
     try:
-        paths.parse(text)
+        params.PATH.parse(text)
     except PolicyError as error:
         raise error.inside("attribute") from None
 
@@ -131,6 +131,10 @@ def _checked_path(text: str) -> None:
 def _check_text(name: str, text: str) -> None:
     if len(text) > limits.TEXT_PARAMETER:
         raise PolicyError(f"expected a text of at most {limits.TEXT_PARAMETER} characters", path=name)
+    try:
+        params.check_characters(text)
+    except PolicyError as error:
+        raise error.inside(name) from None
 
 
 def _check_levels(levels: tuple[Level, ...]) -> None:
@@ -148,7 +152,7 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
 
 
 def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The pairs without repetition, in the order written."""
+    """The pairs without repetition, those of one attribute together, else in the order written."""
     if len(pairs) > limits.DIGESTERS:
         raise PolicyError(f"{len(pairs)} digesters; at most {limits.DIGESTERS}", path="digest")
     for attribute, digester in pairs:
@@ -157,10 +161,11 @@ def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
                 f"unknown digester '{digester}'", path="digest", allowed=", ".join(digesters.CATALOGUE)
             )
         try:
-            paths.parse(attribute)
+            params.PATH.parse(attribute)
         except PolicyError as error:
             raise error.inside("digest") from None
-    return tuple(dict.fromkeys(pairs))
+    first = {attribute: place for place, (attribute, _) in reversed(list(enumerate(pairs)))}
+    return tuple(sorted(dict.fromkeys(pairs), key=lambda pair: first[pair[0]]))
 
 
 def _with_seeds(levels: tuple[Level, ...]) -> tuple[Level, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass, field, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -16,6 +17,9 @@ from penstock.policy import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import Field
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,12 @@ def _param(found: Field[Any]) -> Param:
 
 
 def _number(raw: object) -> int | float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not isfinite(raw):
-        raise PolicyError(f"expected a finite number, found {raw!r}")
+    if isinstance(raw, bool) or not isinstance(raw, int | float):
+        raise PolicyError(f"expected a number, found {shown(raw)}")
     if isinstance(raw, int) and not INT64_LEAST <= raw <= INT64_MOST:
-        raise PolicyError(f"expected a number of at most 64 bits, found {raw!r}")
+        raise PolicyError(f"expected a number of at most 64 bits, found one of {raw.bit_length() + 1}")
+    if not isfinite(raw):
+        raise PolicyError(f"expected a finite number, found {raw!r}")
     return raw
 
 
@@ -78,7 +84,7 @@ def _count(raw: object) -> int:
     found = _number(raw)
     if found != int(found) or found < 1:
         raise PolicyError(f"expected a whole number of at least 1, found {raw!r}")
-    return int(found)
+    return int(_number(int(found)))
 
 
 def _fraction(raw: object) -> int | float:
@@ -87,10 +93,10 @@ def _fraction(raw: object) -> int | float:
         try:
             raw = float(raw[:-1]) / 100
         except ValueError:
-            raise PolicyError(f"expected a share like 0.1 or 10%, found {raw!r}") from None
+            raise PolicyError(f"expected a share like 0.1 or 10%, found {shown(raw)}") from None
     found = _number(raw)
     if not 0 <= found <= 1:
-        raise PolicyError(f"expected a share between 0 and 1, found {raw!r}")
+        raise PolicyError(f"expected a share between 0 and 1, found {shown(raw)}")
     return found
 
 
@@ -98,7 +104,7 @@ def _seed(raw: object) -> int:
     found = _number(raw)
     if found != int(found):
         raise PolicyError(f"expected a whole number, found {raw!r}")
-    return int(found)
+    return int(_number(int(found)))
 
 
 def _scalar(raw: object) -> Scalar:
@@ -108,12 +114,12 @@ def _scalar(raw: object) -> Scalar:
         return raw
     if isinstance(raw, int | float):
         return _number(raw)
-    raise PolicyError(f"expected a number, a text or true/false, found {_shown(raw)}")
+    raise PolicyError(f"expected a number, a text or true/false, found {shown(raw)}")
 
 
 def _ordered(raw: object) -> float | str:
     if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-        raise PolicyError(f"expected a number or a text, found {_shown(raw)}")
+        raise PolicyError(f"expected a number or a text, found {shown(raw)}")
     return cast("float | str", _scalar(raw))
 
 
@@ -124,15 +130,30 @@ def _scalars(raw: object) -> tuple[Scalar, ...]:
         raise PolicyError("expected at least one value, found an empty list")
     if len(members) > limits.SET_VALUES:
         raise PolicyError(f"a list of {len(members)} values; at most {limits.SET_VALUES}")
-    return tuple({identity(found): found for found in map(_scalar, members)}.values())
+    found = (_member(place, member) for place, member in enumerate(members))
+    return tuple({identity(member): member for member in found}.values())
+
+
+def _member(place: int, raw: object) -> Scalar:
+    try:
+        return _scalar(raw)
+    except PolicyError as error:
+        raise error.inside(f"[{place}]") from None
 
 
 def _text(raw: object) -> str:
     if not isinstance(raw, str):
-        raise PolicyError(f"expected a text, found {_shown(raw)}")
+        raise PolicyError(f"expected a text, found {shown(raw)}")
     if len(raw) > limits.TEXT_PARAMETER:
         raise PolicyError(f"a text of {len(raw)} characters; at most {limits.TEXT_PARAMETER}")
+    check_characters(raw)
     return raw
+
+
+def check_characters(text: str) -> None:
+    """Raise PolicyError if a text cannot be written in UTF-8, as every form of a policy is."""
+    if not text.isascii() and _SURROGATE.search(text):
+        raise PolicyError(f"half a surrogate pair is no character: {shown(text)}")
 
 
 def regex(pattern: str) -> re2._Regexp:
@@ -163,7 +184,9 @@ def _reason(error: Exception) -> str:
 
 
 def _path(raw: object) -> str:
-    return paths.parse(raw).text
+    found = paths.parse(raw).text
+    check_characters(found)
+    return found
 
 
 def choice(*options: str) -> Kind:
@@ -171,17 +194,22 @@ def choice(*options: str) -> Kind:
 
     def parse(raw: object) -> str:
         if raw not in options:
-            raise PolicyError(f"found {_shown(raw)}", allowed=" or ".join(options))
+            raise PolicyError(f"found {shown(raw)}", allowed=" or ".join(options))
         return str(raw)
 
     return Kind(" or ".join(options), parse, {"enum": list(options)})
 
 
-def _shown(raw: object) -> str:
+def shown(raw: object) -> str:
+    """What was found, short enough and safe to stand in a message."""
     if isinstance(raw, dict):
         return "a mapping"
     if isinstance(raw, list | tuple):
         return "a list"
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    if isinstance(raw, str) and len(raw) > 60:
+        return f"{raw[:60]!r}… ({len(raw)} characters)"
     return "nothing" if raw is None else repr(raw)
 
 
