@@ -33,8 +33,10 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """MQTT user properties in order; a name may repeat."""
     content_type: str = ""
     """MQTT content type; says how the payload is encoded, empty means: find out."""
-    memo: Any = None
+    root: Any = None
     """The decoded payload once someone needed it; belongs to `policy.payload`, no part of the value."""
+    other: Any = None
+    """The payload decoded as a policy's `payload` setting wants it; the same holds."""
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ missing, and so do maps, bytes and whatever else a payload may hold.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from penstock import limits
 
@@ -61,6 +61,11 @@ def number(found: Value | None) -> float | None:
 def text(found: Value | None) -> str | None:
     """The value if it is a text."""
     return found if isinstance(found, str) else None
+
+
+def order(found: float | str) -> Any:
+    """What a number or text is compared by: itself, a number as a 64-bit float."""
+    return found if isinstance(found, str) else float(found)
 
 
 def identity(found: Scalar) -> Identity:

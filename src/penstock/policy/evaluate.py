@@ -21,7 +21,7 @@ from penstock.model import sketches
 from penstock.model.digest import WORST_CASE, Cause, Digest
 from penstock.model.event import Control, Event
 from penstock.model.instant import Instant, to_us
-from penstock.model.values import identities, identity, number, text
+from penstock.model.values import identities, identity, number, order, text
 from penstock.policy import attributes, digesters, filters, paths
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing
@@ -202,27 +202,27 @@ def _ordered(view: View, like: float | str) -> list[Any]:
 
 @_decides(filters.Gt)
 def _gt(node: filters.Gt, view: View) -> list[Verdict]:
-    return _each(_ordered(view, node.value), lambda value: value > node.value)
+    return _each(_ordered(view, node.value), lambda value: bool(value > order(node.value)))
 
 
 @_decides(filters.Ge)
 def _ge(node: filters.Ge, view: View) -> list[Verdict]:
-    return _each(_ordered(view, node.value), lambda value: value >= node.value)
+    return _each(_ordered(view, node.value), lambda value: bool(value >= order(node.value)))
 
 
 @_decides(filters.Lt)
 def _lt(node: filters.Lt, view: View) -> list[Verdict]:
-    return _each(_ordered(view, node.value), lambda value: value < node.value)
+    return _each(_ordered(view, node.value), lambda value: bool(value < order(node.value)))
 
 
 @_decides(filters.Le)
 def _le(node: filters.Le, view: View) -> list[Verdict]:
-    return _each(_ordered(view, node.value), lambda value: value <= node.value)
+    return _each(_ordered(view, node.value), lambda value: bool(value <= order(node.value)))
 
 
 @_decides(filters.Within)
 def _within(node: filters.Within, view: View) -> list[Verdict]:
-    return _each(_ordered(view, node.low), lambda value: node.low <= value <= node.high)
+    return _each(_ordered(view, node.low), lambda value: order(node.low) <= value <= order(node.high))
 
 
 @_decides(filters.Eq)

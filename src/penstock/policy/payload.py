@@ -18,8 +18,9 @@ from penstock.policy.nodes import PayloadFormat
 if TYPE_CHECKING:
     from penstock.model.event import Event
 
-UNDECODABLE: Final = None
-"""What the payload is when it cannot be decoded; JSON null has no attributes either."""
+UNDECODABLE: Final = b""
+"""What the payload is when it cannot be decoded: something without attributes, but not None, so that
+nobody tries again."""
 
 CONTENT_TYPES: Final = {
     "application/json": PayloadFormat.JSON,
@@ -39,31 +40,35 @@ _msgpack = msgspec.msgpack.Decoder()
 
 
 def decoded(event: Event, given: PayloadFormat) -> Any:
-    """The event's payload as Python values; `given` holds where the event names no content type."""
-    kind = format_of(event, given)
-    memo = event.memo
-    if memo is not None and memo[0] is kind:
+    """The event's payload as Python values; `given` holds where the event does not say itself."""
+    own = own_format(event)
+    if own is None and given is not PayloadFormat.AUTO:
+        memo = event.other
+        if memo is None or memo[0] is not given:
+            memo = (given, decode(event.payload, given))
+            msgspec.structs.force_setattr(event, "other", memo)
         return memo[1]
-    root = decode(event.payload, kind)
-    msgspec.structs.force_setattr(event, "memo", (kind, root))
+    root = event.root
+    if root is None:
+        root = decode(event.payload, own or PayloadFormat.AUTO)
+        msgspec.structs.force_setattr(event, "root", root)
     return root
 
 
-def format_of(event: Event, given: PayloadFormat) -> PayloadFormat:
-    """The format to decode an event with: its own word first, then the policy's."""
+def own_format(event: Event) -> PayloadFormat | None:
+    """The format an event's content type names, if it names one known here."""
     if not event.content_type:
-        return given
+        return None
     plain = event.content_type.partition(";")[0].strip().lower()
-    if plain.endswith("+json"):
-        return PayloadFormat.JSON
-    return CONTENT_TYPES.get(plain, given)
+    return PayloadFormat.JSON if plain.endswith("+json") else CONTENT_TYPES.get(plain)
 
 
 def decode(payload: bytes, kind: PayloadFormat) -> Any:
     """The payload as Python values, or UNDECODABLE."""
     if len(payload) > limits.DECODE_BYTES:
         return UNDECODABLE
-    return _DECODERS[kind](payload)
+    root = _DECODERS[kind](payload)
+    return UNDECODABLE if root is None else root
 
 
 def _auto(payload: bytes) -> Any:
