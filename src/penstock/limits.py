@@ -69,8 +69,11 @@ QUEUE_EVENTS_LEAST: Final = 2
 CONTROL_ITEMS: Final = 1_024
 """Control items are never dropped, so they are bounded by refusing the connection that makes more."""
 
-HEADROOM: Final = 0.05
-"""Share of the capacity a pack must free, else it climbs: each arriving event pays for at most 20 walks."""
+HEADROOM: Final = 0.02
+"""Share of the capacity a pack must free, else it climbs: an arriving event pays for 50 walks at most."""
+
+PACK_RECORDS: Final = 1_024
+"""Packs a queue remembers until its owner takes the records; older ones are only counted."""
 
 RECEIVERS_PER_LINK: Final = 65_536
 """Receivers sharing one link's queue: a split makes one private queue each."""

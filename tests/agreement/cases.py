@@ -112,10 +112,10 @@ def a_filter(dice: Random, kind: type[filters.Filter]) -> filters.Filter:
     if kind in maker:
         return kind(**maker[kind]())
     if kind in (filters.Gt, filters.Ge, filters.Lt, filters.Le):
-        return kind(**{"value": number if dice.random() < 0.8 else text})
+        return kind(value=number if dice.random() < 0.8 else text)
     if kind in (filters.Eq, filters.Ne, filters.Contain):
-        return kind(**{"value": scalar})
-    return kind(**{"values": members})
+        return kind(value=scalar)
+    return kind(values=members)
 
 
 def a_queue(dice: Random, size: int) -> list[Item]:

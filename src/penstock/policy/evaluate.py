@@ -61,12 +61,17 @@ class Packed:
     effects: tuple[FilterEffect, ...]
 
 
-def pack(policy: Policy, items: Sequence[Item], *, level: int, now_us: Instant) -> Packed:
-    """The queue after every step of levels 1 … `level`; level 0 changes nothing."""
-    assert 0 <= level <= policy.highest
+def pack(policy: Policy, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
+    """The queue after every step of levels 1 … `level`; level 0 changes nothing.
+
+    A queue that was just packed at level `above` may be packed further: only the steps beyond it apply.
+    """
+    assert 0 <= above <= level <= policy.highest
     queue = list(items)
     effects: list[FilterEffect] = []
     for placed in policy.steps(level):
+        if placed.cause.level <= above:
+            continue
         events = [item for item in queue if isinstance(item, Event)]
         dropped = _dropped(policy, placed.step, events, now_us)
         effects.append(FilterEffect(placed.cause, seen=len(events), dropped=sum(dropped)))

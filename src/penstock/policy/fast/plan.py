@@ -43,22 +43,22 @@ class Plan:
         """The number of the highest level; 0 without a policy."""
         return self.policy.highest if self.policy else 0
 
-    def pack(self, items: Sequence[Item], *, level: int, now_us: Instant) -> Packed:
-        """The queue after every step of levels 1 … `level`: what `evaluate.pack` says, sooner."""
-        assert 0 <= level <= self.highest
-        if level == 0:
+    def pack(self, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
+        """The queue after every step of levels `above` + 1 … `level`: what `evaluate.pack` says, sooner."""
+        assert 0 <= above <= level <= self.highest
+        if level == above:
             return Packed(list(items), ())
         assert self.policy is not None
         if len(items) < SMALL:
-            return evaluate.pack(self.policy, items, level=level, now_us=now_us)
+            return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above)
         queue = _Queue(items)
         frame = Frame(queue.events, self._given)
         fates = np.full(len(queue.events), -1, dtype=np.int64)
         alive: Ints | None = None
         effects = []
         for number, (cause, step) in enumerate(zip(self._causes, self._steps, strict=True)):
-            if cause.level > level:
-                break
+            if not above < cause.level <= level:
+                continue
             gone = step.dropped(frame, alive, now_us)
             places = np.flatnonzero(gone) if alive is None else alive[gone]
             effects.append(FilterEffect(cause, seen=len(gone), dropped=len(places)))

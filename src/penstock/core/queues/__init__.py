@@ -1,0 +1,28 @@
+"""Bounded queues that drop by policy and account for every event.
+
+`bounded` is the account all queues keep, `packing` the queue that asks a policy, `dropping` the two that do
+not; `controller` is the question at which level to pack, `ladder` and `predictive` two answers; `buffers` puts
+shared and private queues behind one link.
+"""
+
+from penstock.core.queues.bounded import BoundedQueue, QueueOptions
+from penstock.core.queues.controller import Controller
+from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
+from penstock.core.queues.ladder import Ladder, Smoothing
+from penstock.core.queues.packing import PackingQueue
+from penstock.core.queues.predictive import Predictive
+from penstock.core.queues.statistics import PackRecord, QueueStatistics
+
+__all__ = [
+    "BoundedQueue",
+    "Controller",
+    "DropNewestQueue",
+    "DropOldestQueue",
+    "Ladder",
+    "PackRecord",
+    "PackingQueue",
+    "Predictive",
+    "QueueOptions",
+    "QueueStatistics",
+    "Smoothing",
+]

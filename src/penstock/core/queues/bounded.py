@@ -1,0 +1,229 @@
+"""What every queue does: hold items in order, count them in and out, stop and go on.
+
+A queue is bounded by items (events and digests) and by bytes. Control items count for neither bound, have a
+bound of their own, and are never dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.queues.statistics import FilterCount, PackRecord, QueueStatistics
+from penstock.errors import ControlOverflow, QueueError
+from penstock.model.digest import Cause, Digest
+from penstock.model.event import Control, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """How much a queue may hold."""
+
+    capacity_events: int = limits.QUEUE_EVENTS
+    """Events and digests that may wait."""
+    capacity_bytes: int = limits.QUEUE_BYTES
+    """Bytes that may wait. A single event larger than this is still accepted by an otherwise empty queue."""
+    headroom: float = limits.HEADROOM
+    """Share of the capacity that a pack must free, or it climbs a level."""
+
+    def __post_init__(self) -> None:
+        if self.capacity_events < limits.QUEUE_EVENTS_LEAST:
+            raise QueueError(
+                f"capacity_events is {self.capacity_events}; at least {limits.QUEUE_EVENTS_LEAST}: "
+                "one digest and one event"
+            )
+        if self.capacity_bytes < 1:
+            raise QueueError(f"capacity_bytes is {self.capacity_bytes}; at least 1")
+        if not 0 <= self.headroom <= 0.5:
+            raise QueueError(f"headroom is {self.headroom}; it is a share between 0 and 0.5")
+
+
+class BoundedQueue:
+    """The account of a queue; a subclass says what happens when it is full."""
+
+    def __init__(self, options: QueueOptions | None = None) -> None:
+        self.options = options or QueueOptions()
+        self.suspended = False
+        self._items: deque[Item] = deque()
+        self._bytes = 0
+        self._controls = 0
+        self._queued = 0
+        self._queued_digested = 0
+        self._accepted = 0
+        self._delivered = 0
+        self._digested = 0
+        self._filters: dict[Cause, FilterCount] = {}
+        self._packs: dict[int, int] = {}
+        self._records: deque[PackRecord] = deque(maxlen=limits.PACK_RECORDS)
+        self._last_pack_us: Instant | None = None
+        self._last_turnaround_us: int | None = None
+        self._turnarounds = 0
+        self._turnaround_sum_us = 0
+        self._ratio_sum = 0.0
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def offer(self, item: Item, *, now_us: Instant) -> None:
+        """Accept an item; if the queue is full, make room as this kind of queue does."""
+        if isinstance(item, Control):
+            self._add_control(item)
+            return
+        self._accepted += 1 if isinstance(item, Event) else item.count
+        if isinstance(item, Digest) and self._merged_into_last(item):
+            return
+        size = item.size
+        if (
+            len(self._items) - self._controls >= self.options.capacity_events
+            or self._bytes + size > self.options.capacity_bytes
+        ):
+            self._full(item, size, now_us)
+        else:
+            self._append(item, size)
+
+    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+        """Take what goes out next, in order: at most so many items, of so many bytes (but at least one)."""
+        taken: list[Item] = []
+        if self.suspended:
+            return taken
+        size = 0
+        while self._items and (most is None or len(taken) < most):
+            size += self._items[0].size
+            if most_bytes is not None and size > most_bytes and taken:
+                break
+            item = self._items.popleft()
+            self._account(item, -1)
+            if isinstance(item, Event):
+                self._delivered += 1
+            elif isinstance(item, Digest):
+                self._digested += item.count
+            taken.append(item)
+        return taken
+
+    def suspend(self) -> None:
+        """Keep accepting (and packing), hand out nothing: the receiver is detached."""
+        self.suspended = True
+
+    def resume(self) -> None:
+        """Hand out again."""
+        self.suspended = False
+
+    def __len__(self) -> int:
+        """Items waiting, control items included."""
+        return len(self._items)
+
+    def items(self) -> tuple[Item, ...]:
+        """What waits, in order."""
+        return tuple(self._items)
+
+    # -- for subclasses --------------------------------------------------------------------------------------
+
+    def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
+        """Accept an item that does not fit as things stand."""
+        raise AssertionError("a queue must say what happens when it is full")
+
+    def _append(self, item: Event | Digest, size: int) -> None:
+        self._items.append(item)
+        self._bytes += size
+        if isinstance(item, Event):
+            self._queued += 1
+        else:
+            self._queued_digested += item.count
+
+    def _add_control(self, item: Control) -> None:
+        if self._controls >= limits.CONTROL_ITEMS:
+            raise ControlOverflow(
+                f"{self._controls} control items wait already; they are never dropped, so no more are accepted"
+            )
+        self._items.append(item)
+        self._controls += 1
+
+    def _merged_into_last(self, digest: Digest) -> bool:
+        """Merge a digest into one that ends the queue: they describe one gap."""
+        last = self._items[-1] if self._items else None
+        if not isinstance(last, Digest):
+            return False
+        merged = last.merge(digest)
+        self._items[-1] = merged
+        self._bytes += merged.size - last.size
+        self._queued_digested += digest.count
+        return True
+
+    def _account(self, item: Item, sign: int) -> None:
+        """Count an item that enters (+1) or leaves (−1) the queue."""
+        if isinstance(item, Control):
+            self._controls += sign
+            return
+        self._bytes += sign * item.size
+        if isinstance(item, Event):
+            self._queued += sign
+        else:
+            self._queued_digested += sign * item.count
+
+    def _replace(self, items: Iterable[Item]) -> None:
+        """Put other items in the place of all that wait."""
+        self._items = deque(items)
+        self._bytes = self._controls = self._queued = self._queued_digested = 0
+        for item in self._items:
+            self._account(item, +1)
+
+    def _count_filter(self, cause: Cause, *, seen: int, dropped: int) -> None:
+        before = self._filters.get(cause, FilterCount())
+        self._filters[cause] = FilterCount(before.seen + seen, before.dropped + dropped)
+
+    def _remember(self, record: PackRecord) -> None:
+        self._records.append(record)
+        self._packs[record.level] = self._packs.get(record.level, 0) + 1
+        self._last_pack_us = record.at_us
+        self._ratio_sum += record.ratio
+        if record.turnaround_us is not None:
+            self._last_turnaround_us = record.turnaround_us
+            self._turnarounds += 1
+            self._turnaround_sum_us += record.turnaround_us
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    @property
+    def level(self) -> int:
+        """The level the next pack would begin with; 0 for queues without a policy."""
+        return 0
+
+    @property
+    def packs(self) -> int:
+        """How many packs there were."""
+        return sum(self._packs.values())
+
+    def events(self) -> list[PackRecord]:
+        """Take the records of packs since the last call, at most the newest PACK_RECORDS."""
+        records = list(self._records)
+        self._records.clear()
+        return records
+
+    def statistics(self) -> QueueStatistics:
+        """The queue at this moment."""
+        packs = self.packs
+        return QueueStatistics(
+            accepted=self._accepted,
+            delivered=self._delivered,
+            digested=self._digested,
+            queued=self._queued,
+            queued_digested=self._queued_digested,
+            items=len(self._items) - self._controls,
+            bytes=self._bytes,
+            controls=self._controls,
+            suspended=self.suspended,
+            packs=packs,
+            packs_by_level=dict(sorted(self._packs.items())),
+            filters=dict(sorted(self._filters.items())),
+            level=self.level,
+            last_turnaround_us=self._last_turnaround_us,
+            mean_turnaround_us=self._turnaround_sum_us / self._turnarounds if self._turnarounds else None,
+            mean_ratio=self._ratio_sum / packs if packs else None,
+        )

@@ -1,0 +1,380 @@
+"""Queues behind a link: one shared by all receivers while it holds, a private one for each when it does not.
+
+A link's shared queue sends one copy of an event for all receivers behind the link. When it is full it is
+*split*: each receiver's policy packs it into that receiver's private queue (references, not copies). New
+arrivals go to the shared queue again; private queues drain first; when they are empty the link is shared once more.
+
+One rule keeps order through all of it: what lies in the shared queue is for exactly the receivers that are
+active now, and comes after everything in their private queues. So before a receiver becomes active the shared
+queue is split, and when one stops being active it takes its own copy along.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.queues.bounded import QueueOptions
+from penstock.core.queues.packing import PackingQueue
+from penstock.errors import QueueError
+from penstock.model.digest import Digest
+from penstock.model.event import Control, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.core.queues.bounded import BoundedQueue
+    from penstock.core.queues.statistics import QueueStatistics
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An item on its way over a link."""
+
+    item: Item
+    receiver: str | None
+    """None: one copy for all active receivers behind the link; else for this one only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverStatistics:
+    """One receiver's account over shared and private queue; the same sum holds as for a queue."""
+
+    accepted: int
+    delivered: int
+    digested: int
+    queued: int
+    queued_digested: int
+    suspended: bool
+    private: QueueStatistics
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every event accepted is accounted for."""
+        return self.accepted == self.delivered + self.digested + self.queued + self.queued_digested
+
+
+@dataclass(slots=True)
+class _Count:
+    """Events, and events counted in digests."""
+
+    events: int = 0
+    digested: int = 0
+
+    def add(self, item: Item, sign: int = 1) -> None:
+        if isinstance(item, Event):
+            self.events += sign
+        elif isinstance(item, Digest):
+            self.digested += sign * item.count
+
+
+@dataclass(slots=True)
+class _Receiver:
+    private: PackingQueue
+    shared_base: _Count
+    """What the shared queue had delivered when this receiver became active."""
+    shared_past: _Count = field(default_factory=_Count)
+    """What it delivered to this receiver in earlier active times."""
+
+    @property
+    def active(self) -> bool:
+        return not self.private.suspended
+
+
+class LinkQueue:
+    """All that waits for the receivers of one sender behind one link."""
+
+    def __init__(self, options: QueueOptions | None = None) -> None:
+        self._options = options or QueueOptions()
+        self._shared: deque[Item] = deque()
+        self._shared_bytes = 0
+        self._shared_out = _Count()
+        self._shared_now = _Count()
+        self._receivers: dict[str, _Receiver] = {}
+        self._turn: deque[str] = deque()
+
+    # -- receivers -------------------------------------------------------------------------------------------
+
+    def subscribe(self, receiver: str, queue: PackingQueue, *, now_us: Instant) -> None:
+        """Add a receiver with its private queue, which may bring items along from another link."""
+        if receiver in self._receivers:
+            raise QueueError(f"receiver '{receiver}' is subscribed on this link already")
+        if len(self._receivers) >= limits.RECEIVERS_PER_LINK:
+            raise QueueError(f"{len(self._receivers)} receivers share this link; no more are accepted")
+        if not queue.suspended:
+            self._split(now_us)
+        self._receivers[receiver] = _Receiver(queue, shared_base=_copy(self._shared_out))
+        self._turn.append(receiver)
+
+    def release(self, receiver: str, *, now_us: Instant) -> PackingQueue:
+        """Remove a receiver; its queue holds all that waits for it and can be subscribed elsewhere."""
+        self.suspend(receiver, now_us=now_us)
+        found = self._receivers.pop(receiver)
+        self._turn.remove(receiver)
+        return found.private
+
+    def suspend(self, receiver: str, *, now_us: Instant) -> None:
+        """The receiver is detached: events keep coming, nothing goes out to it."""
+        found = self._found(receiver)
+        if not found.active:
+            return
+        found.private.absorb(self._shared, now_us=now_us)
+        _add(found.shared_past, self._shared_out, found.shared_base)
+        found.private.suspend()
+        if not any(other.active for other in self._receivers.values()):
+            self._clear()
+
+    def resume(self, receiver: str, *, now_us: Instant) -> None:
+        """The receiver is attached again."""
+        found = self._found(receiver)
+        if found.active:
+            return
+        self._split(now_us)
+        found.shared_base = _copy(self._shared_out)
+        found.private.resume()
+
+    def _found(self, receiver: str) -> _Receiver:
+        try:
+            return self._receivers[receiver]
+        except KeyError:
+            raise QueueError(f"receiver '{receiver}' is not subscribed on this link") from None
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def offer(self, item: Item, *, now_us: Instant, receiver: str | None = None) -> None:
+        """Accept an item for all receivers, or for one (then it was packed upstream for that one)."""
+        if receiver is not None:
+            found = self._found(receiver)
+            if found.active:
+                self._split(now_us)
+            found.private.offer(item, now_us=now_us)
+            return
+        anyone = False
+        for found in self._receivers.values():
+            if found.active:
+                anyone = True
+            else:
+                found.private.offer(item, now_us=now_us)
+        if anyone:
+            self._share(item, now_us)
+
+    def _share(self, item: Item, now_us: Instant) -> None:
+        if not isinstance(item, Control) and (
+            len(self._shared) >= self._options.capacity_events
+            or (self._shared_bytes + item.size > self._options.capacity_bytes and self._shared)
+        ):
+            self._split(now_us, pack=True)
+        self._shared.append(item)
+        self._shared_bytes += item.size
+        self._shared_now.add(item)
+
+    def take(self, most: int | None = None) -> list[Outgoing]:
+        """Take what goes out next: private queues in turn, then the shared one."""
+        taken: list[Outgoing] = []
+        while most is None or len(taken) < most:
+            out = self._next()
+            if out is None:
+                break
+            taken.append(out)
+        return taken
+
+    def _next(self) -> Outgoing | None:
+        for _ in range(len(self._turn)):
+            receiver = self._turn[0]
+            self._turn.rotate(-1)
+            items = self._receivers[receiver].private.take(1)
+            if items:
+                return Outgoing(items[0], receiver)
+        if not self._shared:
+            return None
+        item = self._shared.popleft()
+        self._shared_bytes -= item.size
+        self._shared_now.add(item, -1)
+        self._shared_out.add(item)
+        return Outgoing(item, None)
+
+    def _split(self, now_us: Instant, *, pack: bool = False) -> None:
+        """Move the shared queue into the private queues of the active receivers."""
+        if not self._shared:
+            return
+        for found in self._receivers.values():
+            if not found.active:
+                continue
+            packs = found.private.packs
+            found.private.absorb(self._shared, now_us=now_us)
+            if pack and found.private.packs == packs:
+                found.private.pack(now_us=now_us)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._shared.clear()
+        self._shared_bytes = 0
+        self._shared_now = _Count()
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    @property
+    def shared(self) -> bool:
+        """Whether all active receivers are served by the shared queue alone."""
+        return not any(found.active and len(found.private) for found in self._receivers.values())
+
+    def __len__(self) -> int:
+        """Items that can go out now."""
+        return len(self._shared) + sum(
+            len(found.private) for found in self._receivers.values() if found.active
+        )
+
+    def receivers(self) -> tuple[str, ...]:
+        """Who is subscribed here, active or not."""
+        return tuple(self._receivers)
+
+    def statistics(self) -> dict[str, ReceiverStatistics]:
+        """Each receiver's account."""
+        return {name: self._account(found) for name, found in self._receivers.items()}
+
+    def _account(self, found: _Receiver) -> ReceiverStatistics:
+        private = found.private.statistics()
+        passed, waiting = _copy(found.shared_past), _Count()
+        if found.active:
+            _add(passed, self._shared_out, found.shared_base)
+            waiting = self._shared_now
+        return ReceiverStatistics(
+            accepted=private.accepted + passed.events + passed.digested + waiting.events + waiting.digested,
+            delivered=private.delivered + passed.events,
+            digested=private.digested + passed.digested,
+            queued=private.queued + waiting.events,
+            queued_digested=private.queued_digested + waiting.digested,
+            suspended=not found.active,
+            private=private,
+        )
+
+
+class RemoteBuffer:
+    """Two-level index of what is to be sent: sender (topic), then link."""
+
+    def __init__(self, options: QueueOptions | None = None) -> None:
+        self._options = options or QueueOptions()
+        self._index: dict[str, dict[str, LinkQueue]] = {}
+
+    def subscribe(
+        self, sender: str, link: str, receiver: str, queue: PackingQueue, *, now_us: Instant
+    ) -> None:
+        """Let a receiver behind `link` have what `sender` publishes."""
+        links = self._index.setdefault(sender, {})
+        if link not in links:
+            links[link] = LinkQueue(self._options)
+        links[link].subscribe(receiver, queue, now_us=now_us)
+
+    def release(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> PackingQueue:
+        """Take a receiver out, with all that waits for it; empty index entries go."""
+        entry = self._entry(sender, link)
+        queue = entry.release(receiver, now_us=now_us)
+        if not entry.receivers():
+            del self._index[sender][link]
+            if not self._index[sender]:
+                del self._index[sender]
+        return queue
+
+    def move(self, sender: str, receiver: str, *, from_link: str, to_link: str, now_us: Instant) -> None:
+        """The receiver re-attached elsewhere: its queue moves to the new link and goes on there."""
+        queue = self.release(sender, from_link, receiver, now_us=now_us)
+        queue.resume()
+        self.subscribe(sender, to_link, receiver, queue, now_us=now_us)
+
+    def suspend(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> None:
+        """The receiver is detached."""
+        self._entry(sender, link).suspend(receiver, now_us=now_us)
+
+    def resume(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> None:
+        """The receiver is attached again, by the same link."""
+        self._entry(sender, link).resume(receiver, now_us=now_us)
+
+    def offer(self, sender: str, item: Item, *, now_us: Instant) -> None:
+        """An item for all receivers of a sender; nobody subscribed: nothing happens."""
+        for entry in self._index.get(sender, {}).values():
+            entry.offer(item, now_us=now_us)
+
+    def offer_one(self, sender: str, link: str, receiver: str, item: Item, *, now_us: Instant) -> None:
+        """An item that was packed upstream for one receiver."""
+        self._entry(sender, link).offer(item, now_us=now_us, receiver=receiver)
+
+    def take(self, link: str, most: int | None = None) -> list[tuple[str, Outgoing]]:
+        """What goes over a link next, sender by sender in turn."""
+        queues = [(sender, links[link]) for sender, links in self._index.items() if link in links]
+        taken: list[tuple[str, Outgoing]] = []
+        while queues and (most is None or len(taken) < most):
+            for sender, entry in queues:
+                if most is not None and len(taken) >= most:
+                    break
+                taken += [(sender, out) for out in entry.take(1)]
+            queues = [(sender, entry) for sender, entry in queues if len(entry)]
+        return taken
+
+    def links(self, sender: str) -> tuple[str, ...]:
+        """Links with at least one receiver of a sender."""
+        return tuple(self._index.get(sender, {}))
+
+    def statistics(self) -> Iterator[tuple[str, str, str, ReceiverStatistics]]:
+        """(sender, link, receiver, account) for every subscription."""
+        for sender, links in self._index.items():
+            for link, entry in links.items():
+                for receiver, account in entry.statistics().items():
+                    yield sender, link, receiver, account
+
+    def _entry(self, sender: str, link: str) -> LinkQueue:
+        try:
+            return self._index[sender][link]
+        except KeyError:
+            raise QueueError(f"nobody behind link '{link}' is subscribed to '{sender}'") from None
+
+
+class LocalBuffer:
+    """Two-level index of what waits for the receivers on a client: sender, then receiver."""
+
+    def __init__(self, make_queue: Callable[[str, str], BoundedQueue]) -> None:
+        self._make_queue = make_queue
+        self._index: dict[str, dict[str, BoundedQueue]] = {}
+
+    def subscribe(self, sender: str, receiver: str) -> BoundedQueue:
+        """The queue of a subscription, made on first use."""
+        queues = self._index.setdefault(sender, {})
+        if receiver not in queues:
+            queues[receiver] = self._make_queue(sender, receiver)
+        return queues[receiver]
+
+    def unsubscribe(self, sender: str, receiver: str) -> BoundedQueue | None:
+        """Forget a subscription; what still waited is in the queue returned."""
+        queues = self._index.get(sender, {})
+        queue = queues.pop(receiver, None)
+        if not queues:
+            self._index.pop(sender, None)
+        return queue
+
+    def offer(self, sender: str, item: Item, *, now_us: Instant, receiver: str | None = None) -> None:
+        """An item for all receivers of a sender, or for one."""
+        for name, queue in self._index.get(sender, {}).items():
+            if receiver is None or name == receiver:
+                queue.offer(item, now_us=now_us)
+
+    def queue(self, sender: str, receiver: str) -> BoundedQueue | None:
+        """The queue of a subscription."""
+        return self._index.get(sender, {}).get(receiver)
+
+    def statistics(self) -> Iterator[tuple[str, str, QueueStatistics]]:
+        """(sender, receiver, account) for every subscription."""
+        for sender, queues in self._index.items():
+            for receiver, queue in queues.items():
+                yield sender, receiver, queue.statistics()
+
+
+def _copy(count: _Count) -> _Count:
+    return _Count(count.events, count.digested)
+
+
+def _add(total: _Count, now: _Count, base: _Count) -> None:
+    total.events += now.events - base.events
+    total.digested += now.digested - base.digested

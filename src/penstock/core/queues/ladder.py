@@ -1,0 +1,64 @@
+"""The paper's heuristic (§5): climb when packs come sooner than usual, descend when they come later.
+
+The turnaround of a level is the time from a pack at that level to the next packing request. A longer one
+means slower arrival, faster departure or a more effective level, so a lower level may do; a shorter one the
+opposite.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.core.queues.controller import Outcome, Request
+    from penstock.model.instant import Instant
+
+
+class Smoothing(Enum):
+    """Two readings of the paper's smoothing formula; docs/decisions/0002 compares them."""
+
+    PRINTED = "printed"
+    """t ← (1 − α)·observed + α·t, as printed: nine tenths of the newest observation."""
+    LOW_PASS = "low-pass"  # noqa: S105  # a filter, no password
+    """t ← α·observed + (1 − α)·t, the usual low-pass filter: one tenth of it."""
+
+
+class Ladder:
+    """One rung up or down per packing request."""
+
+    def __init__(
+        self, *, smoothing: Smoothing = Smoothing.LOW_PASS, alpha: float = 0.1, threshold: float = 0.1
+    ) -> None:
+        self._weight = alpha if smoothing is Smoothing.LOW_PASS else 1 - alpha
+        self._threshold = threshold
+        self._level = 1
+        self._last_us: Instant | None = None
+        self._turnaround_us: dict[int, float] = {}
+
+    @property
+    def level(self) -> int:
+        """The level it would use now."""
+        return self._level
+
+    def choose(self, request: Request) -> int:
+        """The level for this request."""
+        if self._last_us is not None:
+            change = self._observe(request.now_us - self._last_us)
+            self._level += (change < -self._threshold) - (change > self._threshold)
+        self._level = min(max(self._level, 1), request.highest)
+        return self._level
+
+    def _observe(self, observed_us: int) -> float:
+        """By which share this turnaround differs from what is usual at the level of the last pack."""
+        usual_us = self._turnaround_us.get(self._level)
+        if usual_us is None:
+            self._turnaround_us[self._level] = observed_us
+            return 0.0
+        self._turnaround_us[self._level] = self._weight * observed_us + (1 - self._weight) * usual_us
+        return (observed_us - usual_us) / max(usual_us, 1.0)
+
+    def packed(self, outcome: Outcome) -> None:
+        """The pack happened; it may have had to climb."""
+        self._last_us = outcome.now_us
+        self._level = outcome.level or self._level

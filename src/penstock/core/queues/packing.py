@@ -1,0 +1,133 @@
+"""The queue that asks its receiver's policy what may go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.queues.bounded import BoundedQueue, QueueOptions
+from penstock.core.queues.controller import Controller, Outcome, Request
+from penstock.core.queues.ladder import Ladder
+from penstock.core.queues.statistics import PackRecord
+from penstock.model.digest import WORST_CASE, Digest
+from penstock.model.event import Control, Event
+from penstock.policy.fast import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.policy.evaluate import FilterEffect
+    from penstock.policy.nodes import Policy
+
+
+class PackingQueue(BoundedQueue):
+    """When it is full it packs at the level its controller chooses, and climbs until there is room.
+
+    The item that finds the queue full is appended after the pack and never part of it: the newest sample of
+    a burst is delivered, whatever the policy. Without a policy every pack is the worst case.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | Plan | None,
+        options: QueueOptions | None = None,
+        controller: Controller | None = None,
+    ) -> None:
+        super().__init__(options)
+        self._plan = policy if isinstance(policy, Plan) else Plan(policy)
+        self._controller: Controller = controller or Ladder()
+        self._marks = (0, 0)  # accepted and departed at the last pack
+
+    @property
+    def level(self) -> int:
+        """The level the next pack would begin with; 0 without a policy."""
+        return self._controller.level if self._plan.highest else 0
+
+    def absorb(self, items: Iterable[Item], *, now_us: Instant) -> None:
+        """Accept many items at once; they are packed together if they do not fit."""
+        for item in items:
+            if isinstance(item, Control):
+                self._add_control(item)
+                continue
+            self._accepted += 1 if isinstance(item, Event) else item.count
+            if not (isinstance(item, Digest) and self._merged_into_last(item)):
+                self._append(item, item.size)
+        if (
+            len(self._items) - self._controls > self.options.capacity_events
+            or self._bytes > self.options.capacity_bytes
+        ):
+            self._pack(0, now_us)
+
+    def pack(self, *, now_us: Instant) -> None:
+        """Pack now, full or not: the owner knows that the link behind is congested."""
+        self._pack(0, now_us)
+
+    def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
+        self._pack(size, now_us)
+        if not (isinstance(item, Digest) and self._merged_into_last(item)):
+            self._append(item, size)
+
+    def _pack(self, size: int, now_us: Instant) -> None:
+        """Free the headroom, and `size` bytes; the worst case always ends it."""
+        before = (len(self._items) - self._controls, self._bytes)
+        events = self._queued
+        chosen = level = self._choose(now_us)
+        items: Sequence[Item] = list(self._items)
+        effects: list[FilterEffect] = []
+        done = 0
+        while level and level <= self._plan.highest:
+            packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
+            items = packed.items
+            effects += packed.effects
+            if self._enough(items, size):
+                break
+            done, level = level, level + 1
+        else:
+            left = sum(isinstance(item, Event) for item in items)
+            items = self._plan.collapse(items)
+            self._count_filter(WORST_CASE, seen=left, dropped=left)
+            level = 0
+        self._replace(items)
+        for effect in effects:
+            self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
+        if self._plan.highest:
+            self._controller.packed(Outcome(now_us, level, events, tuple(effects)))
+        self._marks = (self._accepted, self._delivered + self._digested)
+        self._remember(
+            PackRecord(
+                at_us=now_us,
+                level=level,
+                chosen=chosen,
+                turnaround_us=None if self._last_pack_us is None else now_us - self._last_pack_us,
+                events_before=events,
+                events_dropped=events - self._queued,
+                items_before=before[0],
+                items_after=len(self._items) - self._controls,
+                bytes_before=before[1],
+                bytes_after=self._bytes,
+            )
+        )
+
+    def _choose(self, now_us: Instant) -> int:
+        if not self._plan.highest:
+            return 0
+        accepted, departed = self._marks
+        request = Request(
+            now_us=now_us,
+            highest=self._plan.highest,
+            arrived=self._accepted - accepted,
+            departed=self._delivered + self._digested - departed,
+        )
+        return self._controller.choose(request)
+
+    def _enough(self, items: Sequence[Item], size: int) -> bool:
+        """Whether the headroom is free: room for one more item, and for `size` more bytes."""
+        options = self.options
+        room = max(1, int(options.headroom * options.capacity_events))
+        count = len(items) - self._controls
+        if count > options.capacity_events - room:
+            return False
+        room_bytes = max(size, int(options.headroom * options.capacity_bytes))
+        held = sum(item.size for item in items if not isinstance(item, Control))
+        return held <= options.capacity_bytes - room_bytes

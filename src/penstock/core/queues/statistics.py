@@ -1,0 +1,85 @@
+"""What can be known about a queue: a snapshot, and a record of each pack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.model.digest import Cause
+    from penstock.model.instant import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class PackRecord:
+    """One pack."""
+
+    at_us: Instant
+    level: int
+    """The level that made room; 0: the worst case."""
+    chosen: int
+    """The level the controller asked for."""
+    turnaround_us: int | None
+    """Time since the pack before; None for the first."""
+    events_before: int
+    events_dropped: int
+    items_before: int
+    items_after: int
+    bytes_before: int
+    bytes_after: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of the queue's events that this pack dropped."""
+        return self.events_dropped / self.events_before if self.events_before else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCount:
+    """What one filter did in all packs together."""
+
+    seen: int = 0
+    dropped: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """Share of the events it saw that it dropped."""
+        return self.dropped / self.seen if self.seen else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """A queue at one moment. Always: accepted = delivered + digested + queued + queued_digested."""
+
+    accepted: int
+    """Events that came in, those counted in digests from upstream included."""
+    delivered: int
+    """Events that went out."""
+    digested: int
+    """Events that went out as counts in digests."""
+    queued: int
+    """Events waiting."""
+    queued_digested: int
+    """Events counted in the digests waiting."""
+    items: int
+    """Events and digests waiting: what the capacity counts."""
+    bytes: int
+    controls: int
+    suspended: bool
+    packs: int
+    packs_by_level: Mapping[int, int]
+    """How many packs ended at each level; 0: the worst case."""
+    filters: Mapping[Cause, FilterCount]
+    level: int
+    """The controller's present level; 0 where there is none."""
+    last_turnaround_us: int | None
+    mean_turnaround_us: float | None
+    mean_ratio: float | None
+    """Share of the queue's events dropped, averaged over packs."""
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every event accepted is accounted for."""
+        return self.accepted == self.delivered + self.digested + self.queued + self.queued_digested
