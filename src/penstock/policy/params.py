@@ -33,6 +33,11 @@ class Kind:
     schema: Mapping[str, Any]
     is_list: bool = False
 
+    @property
+    def is_text(self) -> bool:
+        """Whether nothing but a text will do."""
+        return self.schema.get("type") == "string" or "enum" in self.schema
+
 
 @dataclass(frozen=True, slots=True)
 class Param:

@@ -1,0 +1,36 @@
+"""Every policy survives every form, exactly: also the type of each number and the order of everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from tests.policy.strategies import policies
+
+from penstock.policy.read import parse
+from penstock.policy.write import to_json, to_yaml
+
+if TYPE_CHECKING:
+    from penstock.policy.nodes import Policy
+
+
+def same(one: Policy, other: Policy) -> bool:
+    """Equal, and `1`, `1.0` and `true` told apart."""
+    return one == other and repr(one) == repr(other)
+
+
+@given(policies())
+def test_yaml(policy: Policy) -> None:
+    assert same(parse(to_yaml(policy)), policy)
+
+
+@given(policies())
+def test_json(policy: Policy) -> None:
+    assert same(parse(to_json(policy)), policy)
+
+
+@given(policies())
+def test_json_in_one_line(policy: Policy) -> None:
+    text = to_json(policy, compact=True)
+    assert "\n" not in text
+    assert same(parse(text), policy)
