@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.policy.strategies import policies
 
 from penstock.policy.read import parse
-from penstock.policy.write import to_json, to_yaml
+from penstock.policy.write import to_json, to_xml, to_yaml
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
@@ -34,3 +34,8 @@ def test_json_in_one_line(policy: Policy) -> None:
     text = to_json(policy, compact=True)
     assert "\n" not in text
     assert same(parse(text), policy)
+
+
+@given(policies())
+def test_xml(policy: Policy) -> None:
+    assert same(parse(to_xml(policy)), policy)

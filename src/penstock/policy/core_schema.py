@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import PolicyError
-
 if TYPE_CHECKING:
     from penstock.model.values import Scalar
 
@@ -27,7 +25,7 @@ _BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 _NUMBER_CHARACTERS: Final = 400
-# The longest float of finite size has 309 digits; Python turns no more than 4,300 into a whole number.
+"""A longer whole number is no finite float either; Python refuses those of over 4,300 digits."""
 
 
 def resolve(word: str) -> Scalar | None:
@@ -43,8 +41,8 @@ def number(word: str) -> int | float | None:
     whole = _WHOLE.fullmatch(word) or _BASED.fullmatch(word)
     if not whole and not _FLOAT.fullmatch(word):
         return None
-    if len(word) > _NUMBER_CHARACTERS:
-        raise PolicyError(f"a number of {len(word)} characters; at most {_NUMBER_CHARACTERS}")
+    if whole and len(word) > _NUMBER_CHARACTERS:
+        return float("-inf" if word.startswith("-") else "inf")
     if not whole:
         return float(word)
     return int(word, 0) if word[:2] in ("0o", "0x") else int(word)

@@ -106,10 +106,8 @@ class _Reader:
         digits = _NUMBER.match(self.text, self.index)
         if digits is None:
             raise self.expected("a value")
-        with complaints.at(place):
-            found = number(digits.group())
         self.skip(digits.group())
-        return found
+        return number(digits.group())
 
     def string(self, place: tree.Place) -> str | None:
         token = _STRING.match(self.text, self.index)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.errors import PolicyError
-from penstock.policy import json_form, tree, yaml_form
+from penstock.policy import json_form, tree, xml_form, yaml_form
 from penstock.policy.from_tree import policy_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def _decoded(text: str | bytes) -> str:
 
 def _tree(text: str) -> tree.Tree:
     match text.lstrip()[:1]:
+        case "<":
+            return xml_form.tree_of(text)
         case "{":
             return _braced(text)
         case _:

@@ -1,42 +1,43 @@
-"""A policy as text, in each of its forms; reading the text gives the same policy."""
+"""From policy to text, in each of its forms; `read.parse` of the text gives the same policy."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.policy.short_form import short_form
-from penstock.policy.yaml_text import to_yaml
+from penstock import limits
+from penstock.errors import PolicyError
+from penstock.policy import json_text, xml_text, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.policy.nodes import Policy
 
-__all__ = ["FORMS", "to_json", "to_yaml"]
+
+def to_yaml(policy: Policy) -> str:
+    """The policy in YAML, one line per level."""
+    return _fitting("YAML", yaml_text.text_of(policy))
 
 
 def to_json(policy: Policy, *, compact: bool = False) -> str:
-    """The policy as JSON: one line per key and level, or all in one line without blanks for the wire."""
-    data = short_form(policy)
-    if compact:
-        return _json(data, separators=(",", ":"))
-    lines = [f"  {_json(key)}: {_spread(part)}" for key, part in data.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    """The policy in JSON, one line per level; `compact`: without any blank, for the wire."""
+    return _fitting("JSON", json_text.text_of(policy, compact=compact))
 
 
-def _spread(part: Any) -> str:
-    """A mapping or the list of levels over several lines, anything else in one."""
-    if isinstance(part, dict):
-        return "{\n" + ",\n".join(f"    {_json(key)}: {_json(each)}" for key, each in part.items()) + "\n  }"
-    if isinstance(part, list) and not isinstance(part[0], str):
-        return "[\n" + ",\n".join(f"    {_json(each)}" for each in part) + "\n  ]"
-    return _json(part)
+def to_xml(policy: Policy) -> str:
+    """The policy in the paper's XML."""
+    return _fitting("XML", xml_text.text_of(policy))
 
 
-def _json(part: Any, *, separators: tuple[str, str] = (", ", ": ")) -> str:
-    return json.dumps(part, ensure_ascii=False, separators=separators)
-
-
-FORMS: Final[dict[str, Callable[[Policy], str]]] = {"yaml": to_yaml, "json": to_json}
+FORMS: Final[dict[str, Callable[[Policy], str]]] = {"yaml": to_yaml, "json": to_json, "xml": to_xml}
 """Writers by the name of their form."""
+
+
+def _fitting(form: str, text: str) -> str:
+    """The text, unless it is so long that nobody would read it back."""
+    size = len(text.encode())
+    if size > limits.POLICY_BYTES:
+        raise PolicyError(
+            f"as {form} this policy has {size} bytes; at most {limits.POLICY_BYTES} can be read"
+        )
+    return text

@@ -115,8 +115,7 @@ class _Growth:
             if plain and text == "<<":
                 raise complaints.wrong("the merge key << is not supported; write the keys out", place)
             return tree.Leaf(text, place)
-        with complaints.at(place):
-            return tree.Leaf(resolve(text) if plain else text, place)
+        return tree.Leaf(resolve(text) if plain else text, place)
 
     def add(self, part: tree.Tree) -> None:
         if self.open:

@@ -27,7 +27,7 @@ _ESCAPED: Final = re.compile(
 _SHORT_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def to_yaml(policy: Policy) -> str:
+def text_of(policy: Policy) -> str:
     """The policy in YAML 1.2, ending with a line break."""
     return "".join(f"{line}\n" for line in _lines(short_form(policy)))
 
