@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from tests.policy.strategies import policies
 
+from penstock.policy import builder, nodes
 from penstock.policy.read import parse
-from penstock.policy.write import to_json, to_xml, to_yaml
+from penstock.policy.write import to_json, to_python, to_xml, to_yaml
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
@@ -39,3 +40,14 @@ def test_json_in_one_line(policy: Policy) -> None:
 @given(policies())
 def test_xml(policy: Policy) -> None:
     assert same(parse(to_xml(policy)), policy)
+
+
+@given(policies())
+def test_python(policy: Policy) -> None:
+    assert same(evaluated(to_python(policy)), policy)
+
+
+def evaluated(source: str) -> Policy:
+    made = eval(source, {"policy": builder.policy, "drop": builder.drop, "keep": builder.keep})  # noqa: S307
+    assert isinstance(made, nodes.Policy)
+    return made

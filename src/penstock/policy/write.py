@@ -1,4 +1,4 @@
-"""From policy to text, in each of its forms; `read.parse` of the text gives the same policy."""
+"""From policy to text, in each of its forms; reading the text gives the same policy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.errors import PolicyError
-from penstock.policy import json_text, xml_text, yaml_text
+from penstock.policy import json_text, python_text, xml_text, yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,13 @@ def to_xml(policy: Policy) -> str:
     return _fitting("XML", xml_text.text_of(policy))
 
 
+def to_python(policy: Policy) -> str:
+    """The policy as a call of the builder; to read and to paste, `parse` does not run it."""
+    return python_text.text_of(policy)
+
+
 FORMS: Final[dict[str, Callable[[Policy], str]]] = {"yaml": to_yaml, "json": to_json, "xml": to_xml}
-"""Writers by the name of their form."""
+"""Writers whose text `read.parse` reads, by the name of their form."""
 
 
 def _fitting(form: str, text: str) -> str:
