@@ -141,6 +141,8 @@ def _level(part: tree.Tree) -> Level:
     """One step, or a list of steps."""
     if not isinstance(part, tree.Listing):
         return (_step(part),)
+    if not part.items:
+        raise PolicyError(f"a level needs at least one filter, {_EXAMPLE}")
     steps: list[Step] = []
     for number, item in enumerate(part.items):
         with complaints.inside(f"[{number}]", item.place):

@@ -248,8 +248,9 @@ def _name(element: _Element) -> str:
     return element.said["name"].lower()
 
 
-def _level(level: _Element) -> tree.Listing:
-    return tree.Listing(tuple(_step(each) for each in level.held), level.place)
+def _level(level: _Element) -> tree.Tree:
+    steps = tuple(_step(each) for each in level.held)
+    return steps[0] if len(steps) == 1 else tree.Listing(steps, level.place)
 
 
 def _step(element: _Element) -> tree.Tree:
