@@ -1,8 +1,8 @@
 """Bounded queues that drop by policy and account for every event.
 
 `bounded` is the account all queues keep, `packing` the queue that asks a policy, `dropping` the two that do
-not; `controller` is the question at which level to pack, `ladder` and `predictive` two answers; `buffers` puts
-shared and private queues behind one link.
+not; `controller` is the question at which level to pack, `ladder` and `predictive` two answers; `buffers`
+puts shared and private queues behind one link.
 """
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions

@@ -35,6 +35,7 @@ class Ladder:
         self._level = 1
         self._last_us: Instant | None = None
         self._turnaround_us: dict[int, float] = {}
+        self._usual_us: float | None = None
 
     @property
     def level(self) -> int:
@@ -50,12 +51,16 @@ class Ladder:
         return self._level
 
     def _observe(self, observed_us: int) -> float:
-        """By which share this turnaround differs from what is usual at the level of the last pack."""
-        usual_us = self._turnaround_us.get(self._level)
+        """By which share this turnaround differs from what is usual at the level of the last pack.
+
+        A level used for the first time is expected to do as the level before it did; then a higher level's
+        longer turnaround sends the ladder down again, until it has proven to be the rule.
+        """
+        usual_us = self._turnaround_us.get(self._level, self._usual_us)
         if usual_us is None:
-            self._turnaround_us[self._level] = observed_us
-            return 0.0
-        self._turnaround_us[self._level] = self._weight * observed_us + (1 - self._weight) * usual_us
+            usual_us = float(observed_us)
+        self._usual_us = self._weight * observed_us + (1 - self._weight) * usual_us
+        self._turnaround_us[self._level] = self._usual_us
         return (observed_us - usual_us) / max(usual_us, 1.0)
 
     def packed(self, outcome: Outcome) -> None:
