@@ -82,7 +82,8 @@ class PolicyError(PenstockError):
             parts.append(f"did you mean '{self.near}'?")
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
-        return "; ".join(parts)
+        # A stranger's text is quoted here: no escape sequence of it may reach a terminal or a log.
+        return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in "; ".join(parts))
 
     def facts(self) -> dict[str, object]:
         """The error for `--json`."""

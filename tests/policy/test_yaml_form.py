@@ -80,12 +80,12 @@ def test_keys_are_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: &x 1", "1:4: the anchor &x is not supported"),
-        ("a: &x {}", "1:4: the anchor &x is not supported"),
-        ("a: *x", "1:4: the alias *x is not supported"),
-        ("a: !!python/object:os.system x", "1:4: the tag tag:yaml.org,2002:python/object:os.system is not"),
-        ("a: !!str 5", "1:4: the tag tag:yaml.org,2002:str is not supported; put a text into quotes"),
-        ("! a", "1:1: the tag ! is not supported"),
+        ("a: &x 1", "1:4: the anchor 'x' is not supported"),
+        ("a: &x {}", "1:4: the anchor 'x' is not supported"),
+        ("a: *x", "1:4: the alias 'x' is not supported"),
+        ("a: !!python/object:os.system x", "1:4: the tag 'tag:yaml.org,2002:python/object:os.system' is not"),
+        ("a: !!str 5", "1:4: the tag 'tag:yaml.org,2002:str' is not supported; put a text into quotes"),
+        ("! a", "1:1: the tag '!' is not supported"),
         ("<<: {a: 1}", "1:1: the merge key << is not supported"),
         ("a: 1\n---\nb: 2", "2:1: a second document begins; a text holds one policy"),
         ("? " * 9999, "1:3: a key is a text, found a collection"),

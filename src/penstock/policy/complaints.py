@@ -43,7 +43,8 @@ def inside(name: str, place: Place) -> Iterator[None]:
     try:
         yield
     except PolicyError as error:
-        raise error.at(line=place.line, column=place.column).inside(name) from None
+        short = name if len(name) <= 60 else params.shown(name)
+        raise error.at(line=place.line, column=place.column).inside(short) from None
 
 
 @contextmanager

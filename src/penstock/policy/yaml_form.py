@@ -11,6 +11,7 @@ import yaml
 from penstock.errors import PolicyError
 from penstock.policy import complaints, tree
 from penstock.policy.core_schema import resolve
+from penstock.policy.params import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,7 @@ class _Growth:
                 raise complaints.wrong("a second document begins; a text holds one policy", place)
             case yaml.AliasEvent():
                 raise complaints.wrong(
-                    f"the alias *{event.anchor} is not supported; write the value out", place
+                    f"the alias {shown(event.anchor)} is not supported; write the value out", place
                 )
             case yaml.ScalarEvent():
                 _check_plain(event, place)
@@ -127,6 +128,7 @@ class _Growth:
 def _check_plain(event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: tree.Place) -> None:
     """Refuse what would make a tree into something else: names for parts, and types by name."""
     if event.anchor is not None:
-        raise complaints.wrong(f"the anchor &{event.anchor} is not supported; write the value out", place)
+        problem = f"the anchor {shown(event.anchor)} is not supported; write the value out"
+        raise complaints.wrong(problem, place)
     if event.tag is not None:
-        raise complaints.wrong(f"the tag {event.tag} is not supported; put a text into quotes", place)
+        raise complaints.wrong(f"the tag {shown(event.tag)} is not supported; put a text into quotes", place)

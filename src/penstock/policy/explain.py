@@ -1,0 +1,78 @@
+"""A policy in plain words, level by level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.policy import params
+from penstock.policy.filters import Verb
+from penstock.policy.nodes import Missing, PayloadFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.policy.nodes import Policy, Step
+
+
+def explain(policy: Policy) -> list[str]:
+    """Sentences, one per line: what it is about, what each level does, what is told of the dropped."""
+    return [*_opening(policy), *_levels(policy), *_unreadable(policy), _digests(policy), _worst_case(policy)]
+
+
+def looks(step: Step) -> bool:
+    """Whether a step looks at any attribute, so that there is something it may fail to read."""
+    found = step.filter
+    keys = (param.name for param in params.params_of(type(found)) if param.kind is params.PATH)
+    return found.reads or any(getattr(found, key) is not None for key in keys)
+
+
+def _opening(policy: Policy) -> Iterator[str]:
+    name = f"Policy {policy.name!r}" if policy.name else "This policy"
+    yield f"{name} has {_counted(policy.highest, 'level')}; a level applies all levels below it first."
+    if policy.description:
+        yield policy.description
+    if policy.payload is not PayloadFormat.AUTO:
+        yield f"Payloads are read as {policy.payload.value}, unless an event says otherwise."
+
+
+def _levels(policy: Policy) -> Iterator[str]:
+    for number, chain in enumerate(policy.levels, start=1):
+        also = "also " if number > 1 else ""
+        steps = [_step(policy, step) for step in chain]
+        yield f"Level {number} {also}drops an event {', and then an event '.join(steps)}."
+
+
+def _step(policy: Policy, step: Step) -> str:
+    condition = "if" if step.verb is Verb.DROP else "unless"
+    unlike = looks(step) and policy.missing_of(step) is not policy.missing
+    unread = f" ({_fate(policy.missing_of(step))} if that cannot be read)" if unlike else ""
+    return f"{condition} {step.filter.says(policy.path_of(step).text)}{unread}"
+
+
+def _fate(missing: Missing) -> str:
+    return "kept" if missing is Missing.KEEP else "dropped"
+
+
+def _unreadable(policy: Policy) -> Iterator[str]:
+    if any(looks(placed.step) for placed in policy.steps(policy.highest)):
+        yield f"An event whose attribute a filter cannot read is {_fate(policy.missing)} by that filter."
+
+
+def _digests(policy: Policy) -> str:
+    told = "how many they were and from when to when"
+    asked = (f"; of {attribute} also {_listed(names)}" for attribute, names in policy.asked().items())
+    return f"In the place of dropped events stands a digest that tells {told}{''.join(asked)}."
+
+
+def _worst_case(policy: Policy) -> str:
+    last = "the level" if policy.highest == 1 else f"level {policy.highest}"
+    return f"If even {last} frees too little, all waiting events are dropped into one digest."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *rest, last = words
+    return f"{', '.join(rest)} and {last}" if rest else last

@@ -1,0 +1,193 @@
+"""Warnings about a policy that is valid and yet surely not what its author meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.model.values import identity
+from penstock.policy import digesters, filters, paths
+from penstock.policy.explain import looks
+from penstock.policy.filters import Shape, Verb
+from penstock.policy.params import params_of
+from penstock.policy.paths import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.policy.nodes import Placed, Policy, Step
+
+_SURPRISING: Final[dict[tuple[Verb, type[filters.Filter]], str]] = {
+    (Verb.KEEP, filters.Uniq): "keeps only events that repeat the one before",
+    (Verb.KEEP, filters.Guniq): "keeps only events that repeat an earlier one",
+    (Verb.KEEP, filters.Delta): "keeps only events whose value hardly changed",
+    (Verb.KEEP, filters.Swing): "keeps only events that lie on a straight line between others",
+    (Verb.KEEP, filters.Older): "keeps only events that are too old",
+    (Verb.KEEP, filters.Throttle): "keeps only what exceeds one event per interval",
+    (Verb.DROP, filters.Latest): "drops the newest events and keeps the older ones",
+    (Verb.DROP, filters.LatestBy): "drops the newest event of each key and keeps the older ones",
+}
+
+_LASTING: Final = {
+    (Verb.DROP, filters.Guniq),
+    (Verb.DROP, filters.Throttle),
+    (Verb.KEEP, filters.First),
+    (Verb.KEEP, filters.Last),
+    (Verb.KEEP, filters.Latest),
+    (Verb.KEEP, filters.LatestBy),
+    (Verb.KEEP, filters.Top),
+}
+"""Besides all filters that see one event alone: what these left over they would leave over again, whatever
+other filters took away meanwhile."""
+
+_WIDENING: Final[dict[tuple[Verb, type[filters.Filter]], str]] = {
+    (Verb.KEEP, filters.Latest): "n",
+    (Verb.KEEP, filters.LatestBy): "n",
+    (Verb.KEEP, filters.Top): "n",
+    (Verb.DROP, filters.Older): "seconds",
+    (Verb.KEEP, filters.Random): "fraction",
+}
+"""The parameter that, made larger, lets more through: `latest: 20` has nothing to do after `latest: 10`."""
+
+_NUMBERS: Final = (Source.TS, Source.SIZE)
+_TEXTS: Final = (Source.TOPIC, Source.SENDER, Source.PROPERTY)
+_WANT_NUMBERS: Final = (filters.Delta, filters.Swing, filters.Top)
+_WANT_LISTS: Final = (filters.Contain, filters.Subset, filters.Supset)
+
+
+def lint(policy: Policy) -> list[str]:
+    """Warnings, each with the level it is about; none is a matter of taste."""
+    placed = list(policy.steps(policy.highest))
+    found: list[str] = []
+    for number, each in enumerate(placed):
+        earlier = placed[:number]
+        found += [f"{_place(policy, each)}: {warning}" for warning in _about(policy, each.step, earlier)]
+    return [*found, *_about_digest(policy)]
+
+
+def _place(policy: Policy, placed: Placed) -> str:
+    cause = placed.cause
+    alone = len(policy.levels[cause.level - 1]) == 1
+    return f"level {cause.level}" if alone else f"level {cause.level}, filter {cause.position}"
+
+
+def _about(policy: Policy, step: Step, earlier: list[Placed]) -> Iterator[str]:
+    yield from _surprising(step)
+    yield from _constant(step)
+    yield from _idle_missing(step)
+    unreadable = list(_unreadable(policy, step))
+    yield from unreadable
+    if not unreadable:
+        yield from _pointless(policy, step, earlier)
+
+
+def _surprising(step: Step) -> Iterator[str]:
+    says = _SURPRISING.get((step.verb, type(step.filter)))
+    if says:
+        other = Verb.DROP if step.verb is Verb.KEEP else Verb.KEEP
+        yield f"`{step.verb.value}: {step.filter.name}` {says}; did you mean `{other.value}`?"
+
+
+def _constant(step: Step) -> Iterator[str]:
+    """A filter that matches everything, or nothing, that it can read."""
+    match step.filter:
+        case filters.Every(n=1) | filters.Random(fraction=1) | filters.Match(pattern=""):
+            matches = "every"
+        case filters.Random(fraction=0):
+            matches = "no"
+        case _:
+            return
+    fate = "all" if (matches == "every") is (step.verb is Verb.DROP) else "none"
+    yield f"`{step.filter.name}` matches {matches} event it can read: the step drops {fate} of them"
+
+
+def _idle_missing(step: Step) -> Iterator[str]:
+    if step.missing is not None and not looks(step):
+        yield f"`missing` has no meaning for `{step.filter.name}`, which looks at no attribute"
+
+
+# -- attributes whose kind is known --------------------------------------------------------------------------
+
+
+def _unreadable(policy: Policy, step: Step) -> Iterator[str]:
+    """A filter that wants another kind of value than its attribute can ever have."""
+    found = step.filter
+    by = found.by if isinstance(found, filters.Top) else None
+    path = paths.parse(by) if by else policy.path_of(step)
+    if not found.reads or path.source is Source.PAYLOAD:
+        return
+    is_number = path.source in _NUMBERS
+    kind = "a number" if is_number else "a text"
+    wanted = _wanted(found)
+    if wanted and wanted != kind:
+        yield f"{path} is always {kind}, `{found.name}` here reads only {wanted}: it decides about no event"
+
+
+def _wanted(found: filters.Filter) -> str:
+    """The kind of value a filter reads; empty if it takes several."""
+    if isinstance(found, _WANT_NUMBERS):
+        return "a number"
+    if isinstance(found, _WANT_LISTS):
+        return "a list"
+    if isinstance(found, filters.Match):
+        return "a text"
+    if isinstance(found, filters.Gt | filters.Ge | filters.Lt | filters.Le):
+        return "a text" if isinstance(found.value, str) else "a number"
+    if isinstance(found, filters.Within):
+        return "a text" if isinstance(found.low, str) else "a number"
+    return ""
+
+
+def _about_digest(policy: Policy) -> Iterator[str]:
+    for attribute, names in policy.asked().items():
+        if paths.parse(attribute).source in _TEXTS:
+            for name in names:
+                if digesters.CATALOGUE[name].numeric:
+                    yield f"digest: {attribute} is always a text, `{name}` tells something of numbers only"
+
+
+# -- steps that an earlier one leaves nothing to do ----------------------------------------------------------
+
+
+def _pointless(policy: Policy, step: Step, earlier: list[Placed]) -> Iterator[str]:
+    for before in earlier:
+        if _covers(policy, before.step, step):
+            place = _place(policy, before)
+            yield f"`{step.filter.name}` finds nothing left to drop: {place} has dropped it already"
+            return
+
+
+def _covers(policy: Policy, before: Step, step: Step) -> bool:
+    """Whether what `before` let through, `step` lets through too."""
+    if before.verb is not step.verb or type(before.filter) is not type(step.filter):
+        return False
+    if looks(step) and not _alike(policy, before, step):
+        return False
+    use = (step.verb, type(step.filter))
+    lasting = step.filter.shape is Shape.PREDICATE or use in _LASTING
+    widened = _WIDENING.get(use)
+    if widened is None:
+        return lasting and _same(before.filter, step.filter)
+    ours, theirs = getattr(step.filter, widened), getattr(before.filter, widened)
+    levelled: dict[str, Any] = {widened: theirs}
+    return bool(ours >= theirs) and _same(before.filter, replace(step.filter, **levelled))
+
+
+def _alike(policy: Policy, before: Step, step: Step) -> bool:
+    """Whether both read the same attribute and do the same with what they cannot read."""
+    same_attribute = not step.filter.reads or policy.path_of(before) == policy.path_of(step)
+    return same_attribute and policy.missing_of(before) is policy.missing_of(step)
+
+
+def _same(one: filters.Filter, other: filters.Filter) -> bool:
+    return one == other and _parameters(one) == _parameters(other)
+
+
+def _parameters(found: filters.Filter) -> list[Any]:
+    """The parameters with `true` and 1 told apart, which Python holds equal."""
+    values = (getattr(found, param.name) for param in params_of(type(found)))
+    return [
+        tuple(map(identity, value)) if isinstance(value, tuple) else identity(value)
+        for value in values
+        if value is not None
+    ]

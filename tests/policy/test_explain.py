@@ -1,0 +1,69 @@
+"""A policy in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from tests.policy.strategies import policies
+
+from penstock.policy.builder import drop, keep, policy
+from penstock.policy.explain import explain
+
+if TYPE_CHECKING:
+    from penstock.policy.nodes import Policy
+
+
+DIGEST = "In the place of dropped events stands a digest that tells how many they were and from when to when"
+
+
+def test_the_vitals_policy() -> None:
+    made = policy(
+        drop.delta(5),
+        drop.within(50, 100),
+        keep.latest(10),
+        name="vitals",
+        attribute="pulse",
+        digest=["count", "mean", "min", "max"],
+    )
+    assert explain(made) == [
+        "Policy 'vitals' has 3 levels; a level applies all levels below it first.",
+        "Level 1 drops an event if pulse changed by less than 5 since the last one kept.",
+        "Level 2 also drops an event if pulse is between 50 and 100.",
+        "Level 3 also drops an event unless it is among the newest 10 of the queue.",
+        "An event whose attribute a filter cannot read is kept by that filter.",
+        f"{DIGEST}; of pulse also mean, min and max.",
+        "If even level 3 frees too little, all waiting events are dropped into one digest.",
+    ]
+
+
+def test_chains_and_settings() -> None:
+    made = policy(
+        [drop.guniq(), drop(attribute="spo2", missing="keep").gt(95), keep(missing="keep").latest(5)],
+        missing="drop",
+        payload="cbor",
+        description="What it is for.",
+    )
+    assert explain(made) == [
+        "This policy has 1 level; a level applies all levels below it first.",
+        "What it is for.",
+        "Payloads are read as cbor, unless an event says otherwise.",
+        (
+            "Level 1 drops an event if $value already stood in an earlier event of the queue, "
+            "and then an event if spo2 is greater than 95 (kept if that cannot be read), "
+            "and then an event unless it is among the newest 5 of the queue."
+        ),
+        "An event whose attribute a filter cannot read is dropped by that filter.",
+        f"{DIGEST}.",
+        "If even the level frees too little, all waiting events are dropped into one digest.",
+    ]
+
+
+def test_a_policy_that_reads_nothing_says_nothing_of_reading() -> None:
+    assert not any("cannot read" in line for line in explain(policy(keep.latest(5), drop.random(0.1))))
+    assert any("cannot read" in line for line in explain(policy(keep.latest_by("$prop.unit"))))
+
+
+@given(policies())
+def test_every_policy_has_words(policy: Policy) -> None:
+    assert sum(line.startswith("Level ") for line in explain(policy)) >= policy.highest
