@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.values import value
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from penstock.model.event import Event
     from penstock.model.values import Value
     from penstock.policy.nodes import PayloadFormat
+
+
+_INDEX = re.compile("[0-9]{1,9}")
 
 
 def read(event: Event, path: Path, given: PayloadFormat) -> Value | None:
@@ -36,7 +40,7 @@ def descend(root: Any, segments: tuple[str, ...]) -> Any:
     for segment in segments:
         if isinstance(root, dict):
             root = root.get(segment)
-        elif isinstance(root, list | tuple) and segment.isdecimal() and len(segment) <= 9:
+        elif isinstance(root, list | tuple) and _INDEX.fullmatch(segment):
             index = int(segment)
             root = root[index] if index < len(root) else None
         else:

@@ -32,8 +32,12 @@ CONTENT_TYPES: Final = {
     "text/plain": PayloadFormat.TEXT,
 }
 
-# JSON numbers, and those a sensor prints: +5, .5, 05, surrounding blanks.
-_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+# JSON numbers, and those a sensor prints: +5, .5, 05, surrounding blanks. No two parts that follow
+# one another can match the same character, so a failed match is found in linear time.
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+
+_CBOR_MAGIC: Final = b"\xd9\xd9\xf7"
+"""The tag by which CBOR says that it is CBOR (RFC 8949 §3.4.6)."""
 
 _json = msgspec.json.Decoder()
 _msgpack = msgspec.msgpack.Decoder()
@@ -80,7 +84,7 @@ def _auto(payload: bytes) -> Any:
     first = payload[0] if payload else 0
     if 0x80 <= first <= 0x8F or first in (0xDE, 0xDF):
         return _from_msgpack(payload)
-    if 0xA0 <= first <= 0xBF or payload.startswith(b"\xd9\xd9\xf7"):  # the last: CBOR's own magic
+    if 0xA0 <= first <= 0xBF or payload.startswith(_CBOR_MAGIC):
         return _from_cbor(payload)
     try:
         return _json.decode(payload)
@@ -104,8 +108,8 @@ def _from_msgpack(payload: bytes) -> Any:
 
 def _from_cbor(payload: bytes) -> Any:
     try:
-        return cbor2.loads(payload)
-    except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError, TypeError):
+        return cbor2.loads(payload.removeprefix(_CBOR_MAGIC))  # inside a tag maps would be frozen
+    except Exception:  # tags run code of their own (dates, fractions, patterns …) that raises what it likes
         return UNDECODABLE
 
 
