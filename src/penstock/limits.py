@@ -53,7 +53,15 @@ DIGEST_BYTES: Final = 1 << 20
 """A digest of DIGESTERS sketches of 5 KB each, with room."""
 
 DIGEST_CAUSES: Final = 512
-"""Different (level, filter) causes one digest can carry: several policies along the path."""
+"""Different (level, filter) causes one digest can carry: several policies along the path. Of more, the last
+in order are counted together as `other`."""
+
+DIGEST_COUNT: Final = 1 << 48
+"""Events a digest from another node may stand for: nine years of a million a second. Sums of 32,768 such
+counts still fit the 63 bits of the wire."""
+
+MARK_CHARACTERS: Final = 1_024
+"""A digest's `first` and `last` carry so much of a text: DIGESTERS of them stay below DIGEST_BYTES."""
 
 # -- queues --------------------------------------------------------------------------------------------------
 

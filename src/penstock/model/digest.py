@@ -41,6 +41,8 @@ class Cause(msgspec.Struct, frozen=True, array_like=True, order=True):
 WORST_CASE = Cause(level=0, position=0, filter="worst-case")
 OLDEST = Cause(level=0, position=0, filter="oldest")
 NEWEST = Cause(level=0, position=0, filter="newest")
+OTHER = Cause(level=0, position=0, filter="other")
+"""What DIGEST_CAUSES leaves no room for."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -56,6 +58,16 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
     def __lt__(self, other: Mark) -> bool:
         return self._key() < other._key()
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, about."""
+        return 16 + (len(self.value) if isinstance(self.value, str) else 0)
+
+
+def mark(*, ts_us: int, seq: int, value: values.Scalar) -> Mark:
+    """The mark of one event's value, of a text its beginning."""
+    return Mark(ts_us, seq, value[: limits.MARK_CHARACTERS] if isinstance(value, str) else value)
 
 
 class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
@@ -100,7 +112,8 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size(self) -> int:
         """Bytes on the wire, about."""
-        return 40 + len(self.distinct or b"") + len(self.quantiles or b"")
+        marks = sum(mark.size for mark in (self.first, self.last) if mark is not None)
+        return 40 + marks + len(self.distinct or b"") + len(self.quantiles or b"")
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
@@ -116,7 +129,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     attributes: Annotated[
         tuple[tuple[str, AttributeSummary], ...], msgspec.Meta(max_length=limits.DIGESTERS)
     ] = ()
-    """Summaries by attribute path, sorted by path."""
+    """Summaries by attribute path, sorted by path; of more than DIGESTERS the last in order are left out."""
 
     def merge(self, other: Digest) -> Digest:
         """Both digests in one."""
@@ -176,6 +189,10 @@ def _merge_causes(
     counts = dict(a)
     for cause, count in b:
         counts[cause] = counts.get(cause, 0) + count
+    if len(counts) >= limits.DIGEST_CAUSES:
+        # The first in order stay whatever else is merged, so the result is the same in any order of merging.
+        for cause in sorted(counts.keys() - {OTHER})[limits.DIGEST_CAUSES - 1 :]:
+            counts[OTHER] = counts.get(OTHER, 0) + counts.pop(cause)
     return tuple(sorted(counts.items()))
 
 
@@ -187,4 +204,4 @@ def _merge_attributes(
     merged = dict(a)
     for name, summary in b:
         merged[name] = merged[name].merge(summary) if name in merged else summary
-    return tuple(sorted(merged.items(), key=lambda pair: pair[0]))
+    return tuple(sorted(merged.items(), key=lambda pair: pair[0])[: limits.DIGESTERS])

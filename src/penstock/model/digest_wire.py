@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -11,9 +13,12 @@ from penstock import limits
 from penstock.errors import DigestError
 from penstock.model import sketches
 from penstock.model.digest import Digest
+from penstock.model.values import INT64_MOST
 
 if TYPE_CHECKING:
-    from penstock.model.digest import AttributeSummary
+    from collections.abc import Sequence
+
+    from penstock.model.digest import AttributeSummary, Mark
 
 VERSION: Final = 0xD1
 """First byte of version 1; no UTF-8 text and no MessagePack map begins with it."""
@@ -24,7 +29,10 @@ _decoder = msgspec.msgpack.Decoder(Digest)
 
 def to_bytes(digest: Digest) -> bytes:
     """The compact form that travels between nodes and to Spark."""
-    return bytes((VERSION,)) + _encoder.encode(digest)
+    try:
+        return bytes((VERSION,)) + _encoder.encode(digest)
+    except OverflowError:
+        raise DigestError(f"a count beyond 64 bits cannot be written: {digest.count} events") from None
 
 
 def from_bytes(data: bytes) -> Digest:
@@ -83,13 +91,42 @@ def _check(digest: Digest) -> None:
     """What the types cannot say."""
     if sum(count for _, count in digest.causes) != digest.count:
         raise DigestError(f"a damaged digest: its causes do not add up to its count {digest.count}")
+    if digest.count > limits.DIGEST_COUNT:
+        raise DigestError(f"a digest of {digest.count} events; at most {limits.DIGEST_COUNT} are believed")
     if digest.from_us > digest.to_us or digest.seq_first > digest.seq_last:
         raise DigestError("a damaged digest: its time span or sequence range is reversed")
+    if max(digest.to_us, digest.seq_last) > INT64_MOST:
+        raise DigestError("a damaged digest: a time or a sequence number beyond 63 bits")
+    if not _rising([cause for cause, _ in digest.causes]) or not _rising([n for n, _ in digest.attributes]):
+        raise DigestError("a damaged digest: its causes or its attributes are repeated or out of order")
     for name, summary in digest.attributes:
         try:
-            if summary.distinct is not None:
-                sketches.check_distinct(summary.distinct)
-            if summary.quantiles is not None:
-                sketches.check_quantiles(summary.quantiles)
+            _check_summary(summary, digest.count)
         except DigestError as error:
             raise DigestError(f"attribute '{name}': {error}") from None
+
+
+def _check_summary(summary: AttributeSummary, count: int) -> None:
+    if summary.n > count:
+        raise DigestError(f"a damaged digest: {summary.n} numbers in {count} events")
+    if not summary.n and (summary.total or summary.squares is not None):
+        raise DigestError("a damaged digest: a sum of no numbers")
+    if any(found is not None and isnan(found) for found in (summary.least, summary.most)):
+        raise DigestError("a damaged digest: an extreme that is no number")
+    for mark in (summary.first, summary.last):
+        if mark is not None and not _small(mark):
+            raise DigestError("a damaged digest: a first or last value out of bounds")
+    if summary.distinct is not None:
+        sketches.check_distinct(summary.distinct)
+    if summary.quantiles is not None:
+        sketches.check_quantiles(summary.quantiles)
+
+
+def _small(mark: Mark) -> bool:
+    bounded = not isinstance(mark.value, str) or len(mark.value) <= limits.MARK_CHARACTERS
+    return bounded and max(mark.ts_us, mark.seq) <= INT64_MOST
+
+
+def _rising(names: Sequence[Any]) -> bool:
+    """Whether these are in strict order."""
+    return all(before < after for before, after in pairwise(names))

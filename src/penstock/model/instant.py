@@ -9,7 +9,10 @@ Instant: TypeAlias = int
 
 SECOND_US: Final = 1_000_000
 
+LONGEST_US: Final = 2**62
+"""Durations end here, 146,000 years: they and their sums with instants stay within 64 bits."""
+
 
 def to_us(seconds: float) -> int:
-    """Whole microseconds of a duration a person wrote in seconds."""
-    return round(seconds * SECOND_US)
+    """Whole microseconds of a duration a person wrote in seconds, LONGEST_US at most."""
+    return round(min(seconds * SECOND_US, LONGEST_US))

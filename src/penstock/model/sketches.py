@@ -8,6 +8,7 @@ An HLL sketch is fed the XXH64 (seed 42) of the value, which is what Spark's `xx
 from __future__ import annotations
 
 import struct
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Final
 
 import datasketches
@@ -29,6 +30,10 @@ KLL_K: Final = 200
 
 HASH_SEED: Final = 42
 """Spark's seed for `xxhash64`."""
+
+_KLL_SINGLE_BYTES: Final = 16
+_KLL_LEVELS_AT: Final = 18
+"""Place of the number of levels; an unused byte, the levels' offsets, minimum, maximum and items follow."""
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 """The ranks shown to people."""
@@ -94,13 +99,40 @@ def quantile_estimates(sketch: bytes, ranks: tuple[float, ...] = QUANTILES) -> d
 
 
 def check_distinct(sketch: bytes) -> None:
-    """Raise DigestError unless these bytes are an HLL sketch."""
-    _read_distinct(sketch)
+    """Raise DigestError unless these bytes are an HLL sketch as this module makes them."""
+    read = _read_distinct(sketch)
+    if (read.lg_config_k, read.tgt_type) != (LG_REGISTERS, datasketches.tgt_hll_type.HLL_8):
+        raise DigestError(f"the digest's `distinct` sketch is no HLL_8 sketch of 2^{LG_REGISTERS} registers")
+    if not isfinite(read.get_estimate()):
+        raise DigestError("the digest's `distinct` sketch is damaged: it estimates no number")
 
 
 def check_quantiles(sketch: bytes) -> None:
-    """Raise DigestError unless these bytes are a KLL sketch."""
-    _read_quantiles(sketch)
+    """Raise DigestError unless these bytes are a KLL sketch as this module makes them.
+
+    The library believes the header; merging a sketch whose `n` disagrees with its levels takes for ever.
+    """
+    read = _read_quantiles(sketch)
+    if read.k != KLL_K:
+        raise DigestError(f"the digest's `quantiles` sketch has k = {read.k}, expected {KLL_K}")
+    try:
+        sizes, numbers = _kll_parts(sketch, read.num_retained)
+    except struct.error as error:
+        raise DigestError(f"the digest's `quantiles` sketch is damaged: {error}") from None
+    counted = sum(size << level for level, size in enumerate(sizes))
+    if min(sizes) < 0 or counted != read.n or any(map(isnan, numbers)):
+        raise DigestError("the digest's `quantiles` sketch is damaged: its levels do not add up")
+
+
+def _kll_parts(sketch: bytes, retained: int) -> tuple[list[int], tuple[float, ...]]:
+    """How many items each level holds, and all numbers of the sketch."""
+    if len(sketch) <= _KLL_SINGLE_BYTES:  # none or one, in the short forms without levels
+        count = len(sketch) // _KLL_SINGLE_BYTES
+        return [count], struct.unpack_from(f"<{count}d", sketch, 8)
+    levels = struct.unpack_from(f"<{sketch[_KLL_LEVELS_AT]}I", sketch, _KLL_LEVELS_AT + 2)
+    numbers = struct.unpack_from(f"<{retained + 2}d", sketch, _KLL_LEVELS_AT + 2 + 4 * len(levels))
+    ends = (*levels[1:], levels[0] + retained) if levels else (0,)
+    return [end - begin for begin, end in zip(levels or (0,), ends, strict=True)], numbers
 
 
 def _read_distinct(sketch: bytes) -> datasketches.hll_sketch:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.model import sketches
-from penstock.model.digest import AttributeSummary, Mark
+from penstock.model.digest import AttributeSummary, mark
 from penstock.model.values import number
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def summary_of(value: Value | None, event: Event, asked: Collection[str]) -> Att
     """What one event says about one attribute, for the digesters asked."""
     found = number(value)
     known = value if not isinstance(value, tuple) else None
-    mark = None if known is None else Mark(ts_us=event.ts_us, seq=event.seq, value=known)
+    place = None if known is None else mark(ts_us=event.ts_us, seq=event.seq, value=known)
     summed = found is not None and not SUMMING.isdisjoint(asked)
     return AttributeSummary(
         n=1 if summed else 0,
@@ -63,8 +63,8 @@ def summary_of(value: Value | None, event: Event, asked: Collection[str]) -> Att
         squares=0.0 if summed and "stddev" in asked else None,
         least=found if "min" in asked else None,
         most=found if "max" in asked else None,
-        first=mark if "first" in asked else None,
-        last=mark if "last" in asked else None,
+        first=place if "first" in asked else None,
+        last=place if "last" in asked else None,
         distinct=sketches.distinct_of(() if known is None else (known,)) if "distinct" in asked else None,
         quantiles=sketches.quantiles_of(() if found is None else (found,)) if "quantiles" in asked else None,
     )

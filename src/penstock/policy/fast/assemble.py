@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.model import sketches
-from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
+from penstock.model.digest import AttributeSummary, Cause, Digest, mark
 from penstock.model.values import scalar
 from penstock.policy import paths
 from penstock.policy.digesters import SUMMING
@@ -15,6 +15,7 @@ from penstock.policy.digesters import SUMMING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.model.digest import Mark
     from penstock.model.event import Item
     from penstock.policy.fast.columns import Column, Frame, Ints, Mask
 
@@ -167,7 +168,7 @@ def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] |
     found: list[tuple[Mark, Mark] | None] = []
     for begin, end in runs.each():
         marks = [
-            Mark(ts_us=ts[place], seq=seq[place], value=value)
+            mark(ts_us=ts[place], seq=seq[place], value=value)
             for place in places[begin:end]
             if (value := scalar(column.raw[place])) is not None
         ]
