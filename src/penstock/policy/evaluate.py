@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.model import sketches
@@ -326,6 +327,7 @@ def _delta(node: filters.Delta, view: View) -> list[Verdict]:
     The reference does not outlive the pack: a filter keeps no state (paper §2), so what a pack does depends
     on nothing but the queue.
     """
+    change = float(node.change)
     silence_us = to_us(node.max_silence) if node.max_silence else None
     reference: tuple[float, Instant] | None = None
     verdicts: list[Verdict] = []
@@ -333,7 +335,7 @@ def _delta(node: filters.Delta, view: View) -> list[Verdict]:
         if value is None:
             verdicts.append(Verdict.UNREADABLE)
             continue
-        quiet = reference is not None and abs(value - reference[0]) < node.change
+        quiet = reference is not None and abs(value - reference[0]) < change
         if quiet and silence_us is not None and reference is not None:
             quiet = event.ts_us - reference[1] < silence_us
         if not quiet or node.since == "event":
@@ -362,7 +364,8 @@ def _swing(node: filters.Swing, view: View) -> list[Verdict]:
         if pivot is not None and held is not None:
             low = max(low, pivot.slope(held, -node.deviation))
             high = min(high, pivot.slope(held, +node.deviation))
-            if point.ts_us > held.ts_us and low <= pivot.slope(point) <= high:
+            fits = point.ts_us > held.ts_us and low <= pivot.slope(point) <= high
+            if fits and isfinite(pivot.slope(point)):  # no line leads to infinity
                 verdicts[held.place] = Verdict.MATCHES
                 held = point
                 continue

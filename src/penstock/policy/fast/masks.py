@@ -7,6 +7,7 @@ those places. It must say exactly what `evaluate` says; the agreement tests hold
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -404,7 +405,7 @@ def _door(places: list[int], times: list[int], numbers: list[float], deviation: 
             up = (held_v + deviation - pivot_v) / span
             low = max(low, down)
             high = min(high, up)
-            if t > held_t and low <= (v - pivot_v) / (t - pivot_t) <= high:
+            if t > held_t and low <= (v - pivot_v) / (t - pivot_t) <= high and isfinite(v - pivot_v):
                 gone.append(held_place)
                 held_place, held_t, held_v = place, t, v
                 continue
