@@ -11,7 +11,7 @@ from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.params import params_of
 from penstock.policy.paths import Source
 from penstock.policy.short_form import spoken
-from penstock.policy.xml_form import FREE
+from penstock.policy.xml_elements import FREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
