@@ -131,7 +131,9 @@ def _contest(contest: Contest, queue: list[Event], rounds: int) -> list[Row]:
     fast, loop, reference = (taken[name] / len(queue) for name in ("fast", "loop", "reference"))
     return [
         Row(contest.name, fast, "ns/event", "hand-written loop", loop, loop / fast, contest.goal),
-        Row(f"{contest.name} (reference)", reference, "ns/event", "hand-written loop", loop, loop / reference),
+        Row(
+            f"{contest.name} (reference)", reference, "ns/event", "hand-written loop", loop, loop / reference
+        ),
     ]
 
 
@@ -165,7 +167,9 @@ def a_queue(size: int) -> list[Event]:
             "ward": f"ward-{dice.randrange(40)}",
         }
         payload = msgspec.json.encode(root)
-        event = Event("vitals", payload, seq * 30_000, sender="monitor", seq=seq, root=msgspec.json.decode(payload))
+        event = Event(
+            "vitals", payload, seq * 30_000, sender="monitor", seq=seq, root=msgspec.json.decode(payload)
+        )
         events.append(event)
     return events
 
@@ -183,7 +187,15 @@ def check_same(ours: list[Item], expected: list[Item], name: str) -> None:
 def _same_digest(a: Digest, b: Digest) -> bool:
     def facts(digest: Digest) -> tuple[Any, ...]:
         extremes = [(name, found.n, found.least, found.most) for name, found in digest.attributes]
-        return (digest.count, digest.from_us, digest.to_us, digest.seq_first, digest.seq_last, digest.causes, extremes)
+        return (
+            digest.count,
+            digest.from_us,
+            digest.to_us,
+            digest.seq_first,
+            digest.seq_last,
+            digest.causes,
+            extremes,
+        )
 
     sums = zip(a.attributes, b.attributes, strict=True)
     return facts(a) == facts(b) and all(isclose(x.total, y.total, rel_tol=1e-9) for (_, x), (_, y) in sums)

@@ -30,7 +30,13 @@ def _digest(run: list[Event], cause: Cause, attribute: str) -> Digest:
     seqs = [event.seq for event in run]
     summary = AttributeSummary(len(run), sum(values), None, min(values), max(values))
     return Digest(
-        len(run), min(stamps), max(stamps), min(seqs), max(seqs), ((cause, len(run)),), ((attribute, summary),)
+        len(run),
+        min(stamps),
+        max(stamps),
+        min(seqs),
+        max(seqs),
+        ((cause, len(run)),),
+        ((attribute, summary),),
     )
 
 

@@ -12,6 +12,7 @@ missing, and so do maps, bytes and whatever else a payload may hold.
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from penstock import limits
@@ -38,7 +39,7 @@ def scalar(raw: object) -> Scalar | None:
         return raw if raw == raw else None  # noqa: PLR0124  # NaN is the value that differs from itself
     if isinstance(raw, int):
         return raw if INT64_LEAST <= raw <= INT64_MOST else _as_float(raw)
-    if isinstance(raw, Decimal):
+    if isinstance(raw, Decimal | Fraction):
         return _as_float(raw)
     return None
 
@@ -80,7 +81,7 @@ def identities(found: tuple[Scalar | None, ...]) -> frozenset[Identity]:
     return frozenset(identity(element) for element in found if element is not None)
 
 
-def _as_float(raw: int | Decimal) -> float | None:
+def _as_float(raw: int | Decimal | Fraction) -> float | None:
     try:
         found = float(raw)
     except (OverflowError, ValueError):

@@ -1,4 +1,4 @@
-"""Putting a queue together again: kept items, and between them one digest per gap that lost something."""
+"""Putting a queue together again: kept items, and between them one digest per run that was dropped."""
 
 from __future__ import annotations
 
@@ -7,133 +7,107 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.model import sketches
-from penstock.model.digest import AttributeSummary, Cause, Digest, mark
+from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
 from penstock.model.values import scalar
-from penstock.policy import paths
-from penstock.policy.digesters import SUMMING
+from penstock.policy.digesters import SUMMING, mark
+from penstock.policy.paths import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator
 
-    from penstock.model.digest import Mark
-    from penstock.model.event import Item
-    from penstock.policy.fast.columns import Column, Frame, Ints, Mask
+    from penstock.policy.fast.columns import Column, Floats, Frame, Ints, Mask, Stamps
 
 
 class Runs:
-    """The dropped events, grouped by the gap they fall into."""
+    """Stretches of events that were dropped together, nothing kept between them."""
 
-    __slots__ = ("bounds", "gaps", "places", "starts")
+    __slots__ = ("_index", "begins", "ends", "lengths")
 
-    def __init__(self, places: Ints, gaps: Ints) -> None:
-        first = np.empty(len(gaps), dtype=np.bool_)
-        first[:1] = True
-        np.not_equal(gaps[1:], gaps[:-1], out=first[1:])
-        self.places = places
-        """Places of the dropped events in the frame."""
-        self.starts = np.flatnonzero(first)
-        """Where in `places` each run begins."""
-        self.gaps: list[int] = gaps[self.starts].tolist()
-        """The gap of each run: how many kept items stand before it."""
-        self.bounds: list[int] = [*self.starts.tolist(), len(places)]
+    def __init__(self, begins: Ints, ends: Ints, size: int) -> None:
+        self.begins: list[int] = begins.tolist()
+        self.ends: list[int] = ends.tolist()
+        self.lengths: list[int] = (ends - begins).tolist()
+        # begin, end, begin, end …: reduceat answers for each stretch between two; every other one is a run
+        index = np.empty(2 * len(begins), dtype=np.int64)
+        index[0::2] = begins
+        index[1::2] = ends
+        self._index = index[:-1] if self.ends[-1] == size else index
 
     def __len__(self) -> int:
-        return len(self.gaps)
+        return len(self.begins)
 
-    def each(self) -> Any:
-        """(begin, end) of each run in `places`."""
-        return zip(self.bounds, self.bounds[1:], strict=False)
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.begins, self.ends, strict=True)
+
+    def reduce(self, how: np.ufunc, column: Any, **more: Any) -> Any:
+        """One number per run."""
+        return how.reduceat(column, self._index, **more)[::2]
+
+    def spread(self, numbers: Floats) -> Floats:
+        """Each run's number at the place of each of its events, in one array over the runs' events."""
+        return np.repeat(numbers, self.lengths)
+
+    def gathered(self, column: Any) -> Any:
+        """The runs' own part of a column, without what lies between."""
+        return np.concatenate([column[begin:end] for begin, end in self])
+
+    def extremes(self, stamps: Stamps) -> tuple[list[int], list[int]]:
+        """Smallest and largest stamp of each run: its ends, where stamps rise."""
+        if stamps.rising():
+            raw = stamps.raw
+            return [raw[begin] for begin in self.begins], [raw[end - 1] for end in self.ends]
+        column = stamps.array()
+        return self.reduce(np.minimum, column).tolist(), self.reduce(np.maximum, column).tolist()
 
 
-def assemble(
-    kept: Sequence[Item],
+def digests(
     frame: Frame,
     runs: Runs,
-    fates: Ints,
-    *,
-    causes: Sequence[Cause],
-    asked: dict[str, tuple[str, ...]],
-    earlier: Sequence[tuple[int, Digest]] = (),
-) -> list[Item]:
-    """The packed queue; `fates` numbers the cause of each dropped event, `earlier` are digests by gap."""
-    gaps = dict(zip(runs.gaps, _digests(frame, runs, fates, causes, asked), strict=True))
-    for gap, digest in earlier:
-        gaps[gap] = gaps[gap].merge(digest) if gap in gaps else digest
-    out: list[Item] = []
-    done = 0
-    for gap in sorted(gaps) if earlier else gaps:
-        out += kept[done:gap]
-        out.append(gaps[gap])
-        done = gap
-    out += kept[done:]
-    return out
-
-
-def _digests(
-    frame: Frame,
-    runs: Runs,
-    fates: Ints,
-    causes: Sequence[Cause],
-    asked: dict[str, tuple[str, ...]],
+    fates: Ints | None,
+    causes: list[Cause],
+    asked: list[tuple[Path, tuple[str, ...]]],
 ) -> list[Digest]:
-    """One digest per run, reduced column by column."""
-    if not len(runs):
-        return []
-    ts = frame.ts()[runs.places]
-    seq = frame.seq()[runs.places]
-    summaries = [
-        [(attribute, summary) for summary in _summaries(frame, runs, attribute, asked[attribute])]
-        for attribute in sorted(asked)
+    """One digest per run; `fates` numbers the cause of each dropped event, None: there is but one."""
+    from_us, to_us = runs.extremes(frame.ts())
+    first, last = runs.extremes(frame.seq())
+    named: list[Iterable[tuple[str, AttributeSummary]]] = [
+        [(path.text, summary) for summary in _summaries(frame, runs, frame.column(path), digesters)]
+        for path, digesters in asked
     ]
-    attributes: Any = zip(*summaries, strict=True) if summaries else [()] * len(runs)
-    columns = zip(
-        np.diff(runs.bounds).tolist(),
-        np.minimum.reduceat(ts, runs.starts).tolist(),
-        np.maximum.reduceat(ts, runs.starts).tolist(),
-        np.minimum.reduceat(seq, runs.starts).tolist(),
-        np.maximum.reduceat(seq, runs.starts).tolist(),
-        _causes(runs, fates, causes),
-        attributes,
-        strict=True,
-    )
+    attributes: Iterable[tuple[Any, ...]] = zip(*named, strict=True) if named else [()] * len(runs)
+    taken = _causes(runs, fates, causes)
+    columns = zip(runs.lengths, from_us, to_us, first, last, taken, attributes, strict=True)
     return [Digest(*fields) for fields in columns]
 
 
-def _causes(runs: Runs, fates: Ints, causes: Sequence[Cause]) -> list[tuple[tuple[Cause, int], ...]]:
+def _causes(runs: Runs, fates: Ints | None, causes: list[Cause]) -> list[tuple[tuple[Cause, int], ...]]:
     """How many events each step took from each run."""
-    if len(causes) == 1:
-        only = causes[0]
-        return [((only, end - begin),) for begin, end in runs.each()]
-    counts = np.zeros((len(runs), len(causes)), dtype=np.int64)
-    for number in range(len(causes)):
-        counts[:, number] = np.add.reduceat(fates == number, runs.starts, dtype=np.int64)
+    if fates is None:
+        (only,) = causes
+        return [((only, length),) for length in runs.lengths]
+    counts = [runs.reduce(np.add, fates == number, dtype=np.int64).tolist() for number in range(len(causes))]
     return [
         tuple((cause, count) for cause, count in zip(causes, row, strict=True) if count)
-        for row in counts.tolist()
+        for row in zip(*counts, strict=True)
     ]
 
 
-def _summaries(frame: Frame, runs: Runs, attribute: str, asked: tuple[str, ...]) -> list[AttributeSummary]:
+def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...]) -> list[AttributeSummary]:
     """What each run says about one attribute."""
-    column = frame.column(paths.parse(attribute))
-    numbers = column.numbers()[runs.places]
+    numbers = column.numbers()
     readable: Mask | None = None if column.complete() else ~np.isnan(numbers)
     nothing: list[Any] = [None] * len(runs)
-    counts, totals, squares = [0] * len(runs), [0.0] * len(runs), nothing
+    n, totals, squares = [0] * len(runs), [0.0] * len(runs), nothing
     if not SUMMING.isdisjoint(asked):
         known = numbers if readable is None else np.where(readable, numbers, 0.0)
-        n = (
-            np.diff(runs.bounds)
-            if readable is None
-            else np.add.reduceat(readable, runs.starts, dtype=np.int64)
-        )
+        n = runs.lengths if readable is None else runs.reduce(np.add, readable, dtype=np.int64).tolist()
         with np.errstate(invalid="ignore", over="ignore"):  # inf − inf is NaN here as in the reference
-            total = np.add.reduceat(known, runs.starts)
+            total = runs.reduce(np.add, known)
             if "stddev" in asked:
                 squares = _squares(known, readable, runs, total, n)
-        counts, totals = n.tolist(), total.tolist()
-    least = _extreme(np.fmin, numbers, runs, complete=readable is None) if "min" in asked else nothing
-    most = _extreme(np.fmax, numbers, runs, complete=readable is None) if "max" in asked else nothing
+        totals = total.tolist()
+    least = _extreme(np.fmin, numbers, runs, readable) if "min" in asked else nothing
+    most = _extreme(np.fmax, numbers, runs, readable) if "max" in asked else nothing
     first = last = nothing
     if "first" in asked or "last" in asked:
         marks = _marks(frame, column, runs)
@@ -141,35 +115,35 @@ def _summaries(frame: Frame, runs: Runs, attribute: str, asked: tuple[str, ...])
         last = [found and found[1] for found in marks] if "last" in asked else nothing
     distinct = _distinct(column, runs) if "distinct" in asked else nothing
     quantiles = _quantiles(numbers, runs) if "quantiles" in asked else nothing
-    columns = zip(counts, totals, squares, least, most, first, last, distinct, quantiles, strict=True)
+    columns = zip(n, totals, squares, least, most, first, last, distinct, quantiles, strict=True)
     return [AttributeSummary(*fields) for fields in columns]
 
 
-def _squares(known: Any, readable: Mask | None, runs: Runs, total: Any, n: Any) -> list[float | None]:
+def _squares(known: Any, readable: Mask | None, runs: Runs, total: Any, n: list[int]) -> list[float | None]:
     """Sum of squared distances from each run's mean, None where a run has no number."""
     mean = total / np.maximum(n, 1)
-    apart = known - np.repeat(mean, np.diff(runs.bounds))
+    apart = runs.gathered(known) - runs.spread(mean)
     if readable is not None:
-        apart = np.where(readable, apart, 0.0)
-    squares = np.add.reduceat(apart * apart, runs.starts).tolist()
-    return [square if count else None for square, count in zip(squares, n.tolist(), strict=True)]
+        apart = np.where(runs.gathered(readable), apart, 0.0)
+    starts = np.cumsum([0, *runs.lengths[:-1]])
+    squares = np.add.reduceat(apart * apart, starts).tolist()
+    return [square if count else None for square, count in zip(squares, n, strict=True)]
 
 
-def _extreme(choose: np.ufunc, numbers: Any, runs: Runs, *, complete: bool) -> list[float | None]:
+def _extreme(choose: np.ufunc, numbers: Floats, runs: Runs, readable: Mask | None) -> list[float | None]:
     """`fmin` or `fmax` of each run; they pass over NaN, and a run without numbers gives NaN."""
-    found: list[float] = choose.reduceat(numbers, runs.starts).tolist()
-    return list(found) if complete else [None if one != one else one for one in found]  # noqa: PLR0124
+    found: list[float] = runs.reduce(choose, numbers).tolist()
+    return list(found) if readable is None else [None if one != one else one for one in found]  # noqa: PLR0124
 
 
 def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] | None]:
     """Earliest and latest readable value of each run."""
-    ts, seq = frame.ts().tolist(), frame.seq().tolist()
-    places = runs.places.tolist()
+    ts, seq = frame.ts().raw, frame.seq().raw
     found: list[tuple[Mark, Mark] | None] = []
-    for begin, end in runs.each():
+    for begin, end in runs:
         marks = [
             mark(ts_us=ts[place], seq=seq[place], value=value)
-            for place in places[begin:end]
+            for place in range(begin, end)
             if (value := scalar(column.raw[place])) is not None
         ]
         found.append((min(marks), max(marks)) if marks else None)
@@ -177,17 +151,14 @@ def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] |
 
 
 def _distinct(column: Column, runs: Runs) -> list[bytes]:
-    places = runs.places.tolist()
     return [
-        sketches.distinct_of(
-            value for place in places[begin:end] if (value := scalar(column.raw[place])) is not None
-        )
-        for begin, end in runs.each()
+        sketches.distinct_of(value for raw in column.raw[begin:end] if (value := scalar(raw)) is not None)
+        for begin, end in runs
     ]
 
 
-def _quantiles(numbers: Any, runs: Runs) -> list[bytes]:
+def _quantiles(numbers: Floats, runs: Runs) -> list[bytes]:
     return [
         sketches.quantiles_of(one for one in numbers[begin:end].tolist() if one == one)  # noqa: PLR0124
-        for begin, end in runs.each()
+        for begin, end in runs
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 EXACT: Final = float(2**53)
 """Up to here every whole number is a float of its own, so arrays may stand for identities."""
 
-_PLAIN: Final = ({float}, {int}, {float, int})
-_PLAIN_OR_NONE: Final = tuple(kinds | {type(None)} for kinds in _PLAIN)
+_NUMBERS: Final = ({float}, {int}, {float, int})
 
 
 class Column:
@@ -36,38 +36,56 @@ class Column:
 
     def __init__(self, raw: list[Any]) -> None:
         self.raw = raw
-        self._kinds: set[type] = set(map(type, raw))
+        self._kinds: set[type] | None = None
         self._numbers: Floats | None = None
         self._complete: bool | None = None
         self._ids: list[Identity | None] | None = None
 
+    def kinds(self) -> set[type]:
+        """The types that occur."""
+        if self._kinds is None:
+            self._kinds = set(map(type, self.raw))
+        return self._kinds
+
     def numbers(self) -> Floats:
         """The numbers, NaN where there is none."""
         if self._numbers is None:
-            try:
-                plain = self._kinds in _PLAIN or self._kinds in _PLAIN_OR_NONE
-                found = self.raw if plain else [number(scalar(raw)) for raw in self.raw]
-                self._numbers = np.array(found, dtype=np.float64)
-            except OverflowError:  # a whole number that no float can hold
-                self._numbers = np.array([number(scalar(raw)) for raw in self.raw], dtype=np.float64)
+            found = self._plainly()
+            if found is None:
+                found = np.array([number(scalar(raw)) for raw in self.raw], dtype=np.float64)
+            self._numbers = found
         return self._numbers
+
+    def _plainly(self) -> Floats | None:
+        """The whole column at once, if every value is a number.
+
+        The array module takes numbers only, where numpy would read the text "5" as one. It takes truth
+        values too; looking for those among zeros and ones costs less than looking at every type.
+        """
+        try:
+            found = np.frombuffer(array("d", self.raw), dtype=np.float64)
+        except (TypeError, OverflowError, ValueError):
+            return None
+        suspects = (found == 0.0) | (found == 1.0)
+        return None if suspects.any() and bool in self.kinds() else found
 
     def complete(self) -> bool:
         """Whether every event has a number here."""
         if self._complete is None:
-            self._complete = not bool(np.isnan(self.numbers()).any())
+            numbers = self.numbers()
+            self._complete = bool((numbers == numbers).all())  # noqa: PLR0124  # NaN differs from itself
         return self._complete
 
     def plain_numbers(self) -> bool:
         """Whether the array of numbers says all about identity: only numbers, none beyond exactness."""
-        if self._kinds not in _PLAIN or not self.complete():
+        if self.kinds() not in _NUMBERS or not self.complete():
             return False
-        return int not in self._kinds or not bool((np.abs(self.numbers()) >= EXACT).any())
+        return int not in self.kinds() or not bool((np.abs(self.numbers()) >= EXACT).any())
 
     def ids(self) -> list[Identity | None]:
         """Stand-ins to compare and group by, None where there is no scalar."""
         if self._ids is None:
-            if self._kinds == {str} or (self._kinds in _PLAIN and self.plain_numbers()):
+            if self.kinds() == {str} or self.plain_numbers():
                 self._ids = self.raw
             else:
                 found = [scalar(raw) for raw in self.raw]
@@ -76,42 +94,59 @@ class Column:
 
     def texts(self) -> list[str | None]:
         """The texts, None where there is none."""
-        return self.raw if self._kinds == {str} else [text(scalar(raw)) for raw in self.raw]
+        return self.raw if self.kinds() == {str} else [text(scalar(raw)) for raw in self.raw]
 
     def values(self) -> list[Value | None]:
         """Scalars and lists."""
         return [value(raw) for raw in self.raw]
 
 
+class Stamps:
+    """Event times, or sequence numbers."""
+
+    __slots__ = ("_array", "_rising", "raw")
+
+    def __init__(self, raw: list[int]) -> None:
+        self.raw = raw
+        self._array: Ints | None = None
+        self._rising: bool | None = None
+
+    def array(self) -> Ints:
+        """As an array."""
+        if self._array is None:
+            self._array = np.array(self.raw, dtype=np.int64)
+        return self._array
+
+    def rising(self) -> bool:
+        """Whether none is less than the one before; sorting what is sorted is the fastest way to know."""
+        if self._rising is None:
+            self._rising = self.raw == sorted(self.raw)
+        return self._rising
+
+
 class Frame:
     """The columns of one queue."""
+
+    __slots__ = ("_columns", "_given", "_seq", "_ts", "events")
 
     def __init__(self, events: list[Event], given: PayloadFormat) -> None:
         self.events = events
         self._given = given
         self._columns: dict[Path, Column] = {}
-        self._ts: Ints | None = None
-        self._seq: Ints | None = None
-        self._sorted: bool | None = None
+        self._ts: Stamps | None = None
+        self._seq: Stamps | None = None
 
-    def ts(self) -> Ints:
+    def ts(self) -> Stamps:
         """Event times."""
         if self._ts is None:
-            self._ts = np.array([event.ts_us for event in self.events], dtype=np.int64)
+            self._ts = Stamps([event.ts_us for event in self.events])
         return self._ts
 
-    def seq(self) -> Ints:
+    def seq(self) -> Stamps:
         """Sequence numbers."""
         if self._seq is None:
-            self._seq = np.array([event.seq for event in self.events], dtype=np.int64)
+            self._seq = Stamps([event.seq for event in self.events])
         return self._seq
-
-    def in_time_order(self) -> bool:
-        """Whether no event is older than the one before it."""
-        if self._sorted is None:
-            ts = self.ts()
-            self._sorted = bool((ts[1:] >= ts[:-1]).all())
-        return self._sorted
 
     def column(self, path: Path) -> Column:
         """The column of one attribute."""

@@ -63,11 +63,12 @@ class View(NamedTuple):
 
     def ts(self) -> Ints:
         """Event times of the events left."""
-        return self.frame.ts() if self.alive is None else self.frame.ts()[self.alive]
+        found = self.frame.ts().array()
+        return found if self.alive is None else found[self.alive]
 
     def oldest_first(self) -> Ints | None:
         """Order by event time, then place; None if that is the order of the queue."""
-        return None if self.frame.in_time_order() else np.argsort(self.ts(), kind="stable")
+        return None if self.frame.ts().rising() else np.argsort(self.ts(), kind="stable")
 
 
 Decider = Callable[[View], Found]
