@@ -1,11 +1,13 @@
 """What every queue does: hold items in order, count them in and out, stop and go on.
 
 A queue is bounded by items (events and digests) and by bytes. Control items count for neither bound, have a
-bound of their own, and are never dropped.
+bound of their own, and are never dropped; a digest never crosses one, so a full queue may hold one digest
+more than its capacity for each control item that waits.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,7 +32,8 @@ class QueueOptions:
     capacity_events: int = limits.QUEUE_EVENTS
     """Events and digests that may wait."""
     capacity_bytes: int = limits.QUEUE_BYTES
-    """Bytes that may wait. A single event larger than this is still accepted by an otherwise empty queue."""
+    """Bytes that may wait. A single event larger than this is still accepted by an otherwise empty queue, and
+    the digest at its end may grow beyond it by what is merged into it."""
     headroom: float = limits.HEADROOM
     """Share of the capacity that a pack must free, or it climbs a level."""
 
@@ -46,13 +49,15 @@ class QueueOptions:
             raise QueueError(f"headroom is {self.headroom}; it is a share between 0 and 0.5")
 
 
-class BoundedQueue:
+class BoundedQueue(ABC):
     """The account of a queue; a subclass says what happens when it is full."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self.options = options or QueueOptions()
         self.suspended = False
         self._items: deque[Item] = deque()
+        self._held = 0
+        """Events and digests waiting: what `capacity_events` bounds."""
         self._bytes = 0
         self._controls = 0
         self._queued = 0
@@ -80,10 +85,7 @@ class BoundedQueue:
         if isinstance(item, Digest) and self._merged_into_last(item):
             return
         size = item.size
-        if (
-            len(self._items) - self._controls >= self.options.capacity_events
-            or self._bytes + size > self.options.capacity_bytes
-        ):
+        if self._held >= self.options.capacity_events or self._bytes + size > self.options.capacity_bytes:
             self._full(item, size, now_us)
         else:
             self._append(item, size)
@@ -117,7 +119,7 @@ class BoundedQueue:
 
     def __len__(self) -> int:
         """Items waiting, control items included."""
-        return len(self._items)
+        return self._held + self._controls
 
     def items(self) -> tuple[Item, ...]:
         """What waits, in order."""
@@ -125,12 +127,13 @@ class BoundedQueue:
 
     # -- for subclasses --------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         """Accept an item that does not fit as things stand."""
-        raise AssertionError("a queue must say what happens when it is full")
 
     def _append(self, item: Event | Digest, size: int) -> None:
         self._items.append(item)
+        self._held += 1
         self._bytes += size
         if isinstance(item, Event):
             self._queued += 1
@@ -140,7 +143,7 @@ class BoundedQueue:
     def _add_control(self, item: Control) -> None:
         if self._controls >= limits.CONTROL_ITEMS:
             raise ControlOverflow(
-                f"{self._controls} control items wait already; they are never dropped, so no more are accepted"
+                f"{self._controls} control items wait already; none is ever dropped, so no more are accepted"
             )
         self._items.append(item)
         self._controls += 1
@@ -161,6 +164,7 @@ class BoundedQueue:
         if isinstance(item, Control):
             self._controls += sign
             return
+        self._held += sign
         self._bytes += sign * item.size
         if isinstance(item, Event):
             self._queued += sign
@@ -170,7 +174,7 @@ class BoundedQueue:
     def _replace(self, items: Iterable[Item]) -> None:
         """Put other items in the place of all that wait."""
         self._items = deque(items)
-        self._bytes = self._controls = self._queued = self._queued_digested = 0
+        self._held = self._bytes = self._controls = self._queued = self._queued_digested = 0
         for item in self._items:
             self._account(item, +1)
 
@@ -196,9 +200,19 @@ class BoundedQueue:
         return 0
 
     @property
+    def controls(self) -> int:
+        """Control items waiting."""
+        return self._controls
+
+    @property
     def packs(self) -> int:
         """How many packs there were."""
         return sum(self._packs.values())
+
+    @property
+    def dropped(self) -> int:
+        """How many events this queue itself dropped into digests."""
+        return sum(count.dropped for count in self._filters.values())
 
     def events(self) -> list[PackRecord]:
         """Take the records of packs since the last call, at most the newest PACK_RECORDS."""
@@ -215,7 +229,7 @@ class BoundedQueue:
             digested=self._digested,
             queued=self._queued,
             queued_digested=self._queued_digested,
-            items=len(self._items) - self._controls,
+            items=self._held,
             bytes=self._bytes,
             controls=self._controls,
             suspended=self.suspended,

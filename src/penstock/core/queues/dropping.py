@@ -7,8 +7,9 @@ microsecond.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
 from penstock.model.digest import NEWEST, OLDEST, Cause, Digest
@@ -17,6 +18,10 @@ from penstock.model.event import Control, Event
 if TYPE_CHECKING:
     from penstock.model.event import Item
     from penstock.model.instant import Instant
+
+
+TALLY_BYTES: Final = 38
+"""`Digest.size` of a digest with one cause and no attributes."""
 
 
 class Tally:
@@ -65,13 +70,59 @@ class Tally:
         """Whether there is something to settle."""
         return self.count > 0 or self.merged is not None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the digest, at most."""
+        return (TALLY_BYTES if self.count else 0) + (self.merged.size if self.merged else 0)
 
-class DropOldestQueue(BoundedQueue):
+
+class _TallyingQueue(BoundedQueue):
+    """What both have in common: a digest in the making, which counts as an item that waits."""
+
+    def __init__(self, cause: Cause, options: QueueOptions | None) -> None:
+        super().__init__(options)
+        self._cause = cause
+        self._tally = Tally(cause)
+
+    def items(self) -> tuple[Item, ...]:
+        """What waits, in order."""
+        self._settle()
+        return super().items()
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Put the digest in its place among the items."""
+
+    def _add(self, item: Event | Digest) -> None:
+        """Take an item into the digest; its own place among those waiting must have been given up."""
+        tally = self._tally
+        if not tally.waiting:
+            self._held += 1
+        before = tally.size
+        tally.add(item)
+        self._bytes += tally.size - before
+        if isinstance(item, Event):
+            self._queued_digested += 1
+            self._count_filter(self._cause, seen=1, dropped=1)
+        else:
+            self._queued_digested += item.count
+
+    def _settled(self) -> Digest | None:
+        """The digest, no longer counted."""
+        size = self._tally.size
+        digest = self._tally.settle()
+        if digest is not None:
+            self._held -= 1
+            self._bytes -= size
+            self._queued_digested -= digest.count
+        return digest
+
+
+class DropOldestQueue(_TallyingQueue):
     """When it is full the oldest events go, into one digest at its head."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
-        super().__init__(options)
-        self._tally = Tally(OLDEST)
+        super().__init__(OLDEST, options)
         self._ahead: deque[Item] = deque()
         """Control items that events behind them were dropped past, and the digests between them."""
 
@@ -81,36 +132,34 @@ class DropOldestQueue(BoundedQueue):
             self._settle()
         return super().take(most, most_bytes=most_bytes)
 
-    def items(self) -> tuple[Item, ...]:
-        """What waits, in order."""
-        self._settle()
-        return super().items()
+    def offer(self, item: Item, *, now_us: Instant) -> None:
+        """Accept an item, dropping the oldest if it does not fit."""
+        if isinstance(item, Digest) and not self._items:
+            self._settle()  # nothing stands between the two digests: they are one
+        super().offer(item, now_us=now_us)
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
-        """Drop from the head until there is room for the item and for the digest."""
+        """Drop from the head until there is room."""
         options = self.options
         while self._items and (
-            len(self._items) - self._controls + 2 > options.capacity_events
-            or self._bytes + size > options.capacity_bytes
+            self._held >= options.capacity_events or self._bytes + size > options.capacity_bytes
         ):
             oldest = self._items.popleft()
             if isinstance(oldest, Control):
                 self._settle_ahead()
                 self._ahead.append(oldest)
-                continue
-            self._bytes -= oldest.size
-            if isinstance(oldest, Event):
-                self._queued -= 1
-                self._queued_digested += 1
-                self._count_filter(OLDEST, seen=1, dropped=1)
-            self._tally.add(oldest)
+            else:
+                self._account(oldest, -1)
+                self._add(oldest)
         self._append(item, size)
 
     def _settle_ahead(self) -> None:
-        digest = self._tally.settle()
+        digest = self._settled()
         if digest is not None:
             self._ahead.append(digest)
+            self._held += 1
             self._bytes += digest.size
+            self._queued_digested += digest.count
 
     def _settle(self) -> None:
         """Put digest and passed control items back at the head."""
@@ -121,12 +170,14 @@ class DropOldestQueue(BoundedQueue):
             self._ahead.clear()
 
 
-class DropNewestQueue(BoundedQueue):
-    """When it is full what arrives goes, into a digest at its tail: drop-tail, as in a router."""
+class DropNewestQueue(_TallyingQueue):
+    """When it is full what arrives goes, into a digest at its tail: drop-tail, as in a router.
+
+    The digest comes on top of the capacity.
+    """
 
     def __init__(self, options: QueueOptions | None = None) -> None:
-        super().__init__(options)
-        self._tally = Tally(NEWEST)
+        super().__init__(NEWEST, options)
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
         """Accept an item, or count it."""
@@ -140,31 +191,23 @@ class DropNewestQueue(BoundedQueue):
             self._settle()
         return super().take(most, most_bytes=most_bytes)
 
-    def items(self) -> tuple[Item, ...]:
-        """What waits, in order."""
-        self._settle()
-        return super().items()
-
     def _is_full(self, item: Event) -> bool:
         options = self.options
-        return (
-            len(self._items) - self._controls >= options.capacity_events
-            or self._bytes + item.size > options.capacity_bytes
-        )
+        return self._held >= options.capacity_events or self._bytes + item.size > options.capacity_bytes
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
-        if isinstance(item, Event) and not self._items:
-            self._append(item, size)  # larger than the whole queue, but nothing is in its way
+        if isinstance(item, Event) and not self._queued:
+            self._settle()
+            self._append(item, size)  # larger than the whole queue, but no event is in its way
             return
-        self._tally.add(item)
-        self._queued_digested += 1 if isinstance(item, Event) else item.count
-        if isinstance(item, Event):
-            self._count_filter(NEWEST, seen=1, dropped=1)
+        last = self._items[-1] if self._items else None
+        if isinstance(last, Digest) and not self._tally.waiting:  # of the same gap
+            self._items.pop()
+            self._account(last, -1)
+            self._add(last)
+        self._add(item)
 
     def _settle(self) -> None:
-        digest = self._tally.settle()
-        if digest is None:
-            return
-        self._queued_digested -= digest.count  # counted when it was dropped; appending counts it again
-        if not self._merged_into_last(digest):
+        digest = self._settled()
+        if digest is not None and not self._merged_into_last(digest):
             self._append(digest, digest.size)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class PackingQueue(BoundedQueue):
     """When it is full it packs at the level its controller chooses, and climbs until there is room.
 
-    The item that finds the queue full is appended after the pack and never part of it: the newest sample of
-    a burst is delivered, whatever the policy. Without a policy every pack is the worst case.
+    The item that finds the queue full is appended after the pack and never part of it, and `pack` and
+    `absorb` leave an event at the end alone: the newest sample of a burst is delivered, whatever the policy.
+    Without a policy every pack is the worst case.
     """
 
     def __init__(
@@ -53,24 +54,35 @@ class PackingQueue(BoundedQueue):
             self._accepted += 1 if isinstance(item, Event) else item.count
             if not (isinstance(item, Digest) and self._merged_into_last(item)):
                 self._append(item, item.size)
-        if (
-            len(self._items) - self._controls > self.options.capacity_events
-            or self._bytes > self.options.capacity_bytes
-        ):
-            self._pack(0, now_us)
+        if self._held > self.options.capacity_events or self._bytes > self.options.capacity_bytes:
+            self._pack_but_newest(now_us)
 
     def pack(self, *, now_us: Instant) -> None:
         """Pack now, full or not: the owner knows that the link behind is congested."""
-        self._pack(0, now_us)
+        self._pack_but_newest(now_us)
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         self._pack(size, now_us)
         if not (isinstance(item, Digest) and self._merged_into_last(item)):
             self._append(item, size)
 
+    def _pack_but_newest(self, now_us: Instant) -> None:
+        """Pack all but an event at the very end: it may be the last sample of a burst."""
+        behind: list[Item] = []
+        while self._items and isinstance(self._items[-1], Control):
+            behind.append(self._items.pop())
+        newest = self._items.pop() if self._items and isinstance(self._items[-1], Event) else None
+        behind += [] if newest is None else [newest]
+        for item in behind:
+            self._account(item, -1)
+        self._pack(0 if newest is None else newest.size, now_us)
+        for item in reversed(behind):
+            self._items.append(item)
+            self._account(item, +1)
+
     def _pack(self, size: int, now_us: Instant) -> None:
         """Free the headroom, and `size` bytes; the worst case always ends it."""
-        before = (len(self._items) - self._controls, self._bytes)
+        before = (self._held, self._bytes)
         events = self._queued
         chosen = level = self._choose(now_us)
         items: Sequence[Item] = list(self._items)
@@ -103,7 +115,7 @@ class PackingQueue(BoundedQueue):
                 events_before=events,
                 events_dropped=events - self._queued,
                 items_before=before[0],
-                items_after=len(self._items) - self._controls,
+                items_after=self._held,
                 bytes_before=before[1],
                 bytes_after=self._bytes,
             )
