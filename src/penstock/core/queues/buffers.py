@@ -2,7 +2,8 @@
 
 A link's shared queue sends one copy of an event for all receivers behind the link. When it is full it is
 *split*: each receiver's policy packs it into that receiver's private queue (references, not copies). New
-arrivals go to the shared queue again; private queues drain first; when they are empty the link is shared once more.
+arrivals go to the shared queue again; private queues drain first; when they are empty the link is shared
+once more.
 
 One rule keeps order through all of it: what lies in the shared queue is for exactly the receivers that are
 active now, and comes after everything in their private queues. So before a receiver becomes active the shared
@@ -17,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.core.queues.bounded import QueueOptions
-from penstock.core.queues.packing import PackingQueue
-from penstock.errors import QueueError
+from penstock.errors import ControlOverflow, QueueError
 from penstock.model.digest import Digest
 from penstock.model.event import Control, Event
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.core.queues.bounded import BoundedQueue
+    from penstock.core.queues.packing import PackingQueue
     from penstock.core.queues.statistics import QueueStatistics
     from penstock.model.event import Item
     from penstock.model.instant import Instant
@@ -60,16 +61,19 @@ class ReceiverStatistics:
 
 @dataclass(slots=True)
 class _Count:
-    """Events, and events counted in digests."""
+    """Events, events counted in digests, and control items."""
 
     events: int = 0
     digested: int = 0
+    controls: int = 0
 
     def add(self, item: Item, sign: int = 1) -> None:
         if isinstance(item, Event):
             self.events += sign
         elif isinstance(item, Digest):
             self.digested += sign * item.count
+        else:
+            self.controls += sign
 
 
 @dataclass(slots=True)
@@ -101,14 +105,18 @@ class LinkQueue:
 
     def subscribe(self, receiver: str, queue: PackingQueue, *, now_us: Instant) -> None:
         """Add a receiver with its private queue, which may bring items along from another link."""
-        if receiver in self._receivers:
-            raise QueueError(f"receiver '{receiver}' is subscribed on this link already")
-        if len(self._receivers) >= limits.RECEIVERS_PER_LINK:
-            raise QueueError(f"{len(self._receivers)} receivers share this link; no more are accepted")
+        self.check_free(receiver)
         if not queue.suspended:
             self._split(now_us)
         self._receivers[receiver] = _Receiver(queue, shared_base=_copy(self._shared_out))
         self._turn.append(receiver)
+
+    def check_free(self, receiver: str) -> None:
+        """Raise QueueError if this receiver cannot be subscribed here."""
+        if receiver in self._receivers:
+            raise QueueError(f"receiver '{receiver}' is subscribed on this link already")
+        if len(self._receivers) >= limits.RECEIVERS_PER_LINK:
+            raise QueueError(f"{len(self._receivers)} receivers share this link; no more are accepted")
 
     def release(self, receiver: str, *, now_us: Instant) -> PackingQueue:
         """Remove a receiver; its queue holds all that waits for it and can be subscribed elsewhere."""
@@ -153,6 +161,8 @@ class LinkQueue:
                 self._split(now_us)
             found.private.offer(item, now_us=now_us)
             return
+        if isinstance(item, Control):
+            self._check_controls()
         anyone = False
         for found in self._receivers.values():
             if found.active:
@@ -162,14 +172,25 @@ class LinkQueue:
         if anyone:
             self._share(item, now_us)
 
+    def _check_controls(self) -> None:
+        """Refuse a control item before anyone has it, if somebody's queue would have no room for it."""
+        for name, found in self._receivers.items():
+            waiting = found.private.controls + (self._shared_now.controls if found.active else 0)
+            if waiting >= limits.CONTROL_ITEMS:
+                raise ControlOverflow(
+                    f"{waiting} control items wait for receiver '{name}'; none is ever dropped, "
+                    "so no more are accepted"
+                )
+
     def _share(self, item: Item, now_us: Instant) -> None:
-        if not isinstance(item, Control) and (
-            len(self._shared) >= self._options.capacity_events
-            or (self._shared_bytes + item.size > self._options.capacity_bytes and self._shared)
-        ):
-            self._split(now_us, pack=True)
+        if not isinstance(item, Control):
+            held = len(self._shared) - self._shared_now.controls
+            if held >= self._options.capacity_events or (
+                held and self._shared_bytes + item.size > self._options.capacity_bytes
+            ):
+                self._split(now_us, pack=True)
+            self._shared_bytes += item.size
         self._shared.append(item)
-        self._shared_bytes += item.size
         self._shared_now.add(item)
 
     def take(self, most: int | None = None) -> list[Outgoing]:
@@ -192,7 +213,7 @@ class LinkQueue:
         if not self._shared:
             return None
         item = self._shared.popleft()
-        self._shared_bytes -= item.size
+        self._shared_bytes -= 0 if isinstance(item, Control) else item.size
         self._shared_now.add(item, -1)
         self._shared_out.add(item)
         return Outgoing(item, None)
@@ -259,6 +280,8 @@ class RemoteBuffer:
     def __init__(self, options: QueueOptions | None = None) -> None:
         self._options = options or QueueOptions()
         self._index: dict[str, dict[str, LinkQueue]] = {}
+        self._turns: dict[str, dict[str, None]] = {}
+        """For each link its senders, the one whose turn it is first."""
 
     def subscribe(
         self, sender: str, link: str, receiver: str, queue: PackingQueue, *, now_us: Instant
@@ -267,6 +290,7 @@ class RemoteBuffer:
         links = self._index.setdefault(sender, {})
         if link not in links:
             links[link] = LinkQueue(self._options)
+            self._turns.setdefault(link, {})[sender] = None
         links[link].subscribe(receiver, queue, now_us=now_us)
 
     def release(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> PackingQueue:
@@ -275,12 +299,18 @@ class RemoteBuffer:
         queue = entry.release(receiver, now_us=now_us)
         if not entry.receivers():
             del self._index[sender][link]
+            del self._turns[link][sender]
             if not self._index[sender]:
                 del self._index[sender]
+            if not self._turns[link]:
+                del self._turns[link]
         return queue
 
     def move(self, sender: str, receiver: str, *, from_link: str, to_link: str, now_us: Instant) -> None:
         """The receiver re-attached elsewhere: its queue moves to the new link and goes on there."""
+        there = self._index.get(sender, {}).get(to_link)
+        if there is not None and to_link != from_link:
+            there.check_free(receiver)
         queue = self.release(sender, from_link, receiver, now_us=now_us)
         queue.resume()
         self.subscribe(sender, to_link, receiver, queue, now_us=now_us)
@@ -295,8 +325,14 @@ class RemoteBuffer:
 
     def offer(self, sender: str, item: Item, *, now_us: Instant) -> None:
         """An item for all receivers of a sender; nobody subscribed: nothing happens."""
+        overflow: ControlOverflow | None = None
         for entry in self._index.get(sender, {}).values():
-            entry.offer(item, now_us=now_us)
+            try:
+                entry.offer(item, now_us=now_us)
+            except ControlOverflow as error:  # must not keep the item from the other links
+                overflow = error
+        if overflow is not None:
+            raise overflow
 
     def offer_one(self, sender: str, link: str, receiver: str, item: Item, *, now_us: Instant) -> None:
         """An item that was packed upstream for one receiver."""
@@ -304,14 +340,15 @@ class RemoteBuffer:
 
     def take(self, link: str, most: int | None = None) -> list[tuple[str, Outgoing]]:
         """What goes over a link next, sender by sender in turn."""
-        queues = [(sender, links[link]) for sender, links in self._index.items() if link in links]
+        turns = self._turns.get(link, {})
         taken: list[tuple[str, Outgoing]] = []
-        while queues and (most is None or len(taken) < most):
-            for sender, entry in queues:
-                if most is not None and len(taken) >= most:
-                    break
-                taken += [(sender, out) for out in entry.take(1)]
-            queues = [(sender, entry) for sender, entry in queues if len(entry)]
+        idle = 0
+        while idle < len(turns) and (most is None or len(taken) < most):
+            sender = next(iter(turns))
+            turns[sender] = turns.pop(sender)
+            found = self._index[sender][link].take(1)
+            idle = 0 if found else idle + 1
+            taken += [(sender, out) for out in found]
         return taken
 
     def links(self, sender: str) -> tuple[str, ...]:
@@ -372,7 +409,7 @@ class LocalBuffer:
 
 
 def _copy(count: _Count) -> _Count:
-    return _Count(count.events, count.digested)
+    return _Count(count.events, count.digested, count.controls)
 
 
 def _add(total: _Count, now: _Count, base: _Count) -> None:
