@@ -35,6 +35,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """MQTT content type; says how the payload is encoded, empty means: find out."""
     root: Any = None
     """The decoded payload once someone needed it; belongs to `policy.payload`, no part of the value."""
+    cells: bytes | None = None
+    """Attributes once read, as numbers in a row; belongs to `policy.fast`, the same holds."""
     other: Any = None
     """The payload decoded as a policy's `payload` setting wants it; the same holds."""
 

@@ -47,6 +47,9 @@ CATALOGUE: Final[dict[str, Digester]] = {
 }
 """Every digester by name, in the order of the documentation."""
 
+NUMERIC: Final = frozenset(name for name, digester in CATALOGUE.items() if digester.numeric) - {"count"}
+"""Digesters that read numbers."""
+
 SUMMING: Final = frozenset({"sum", "mean", "stddev"})
 """Digesters that need the sum and its count."""
 

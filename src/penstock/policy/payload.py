@@ -59,6 +59,26 @@ def decoded(event: Event, given: PayloadFormat) -> Any:
     return root
 
 
+def decode_all(events: list[Event]) -> None:
+    """Decode what nobody has decoded yet, where events speak for themselves: `decoded`, in one sweep.
+
+    A JSON object without a content type, which most payloads are, goes straight to its decoder: half the
+    time of the calls between.
+    """
+    from_json, remember = _json.decode, msgspec.structs.force_setattr
+    for event in events:
+        if event.root is not None:
+            continue
+        payload = event.payload
+        if payload[:1] == b"{" and not event.content_type and len(payload) <= limits.DECODE_BYTES:
+            try:
+                remember(event, "root", from_json(payload))
+                continue
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                pass  # text that begins like JSON
+        decoded(event, PayloadFormat.AUTO)
+
+
 def own_format(event: Event) -> PayloadFormat | None:
     """The format an event's content type names, if it names one known here."""
     if not event.content_type:
@@ -71,7 +91,17 @@ def decode(payload: bytes, kind: PayloadFormat) -> Any:
     """The payload as Python values, or UNDECODABLE."""
     if len(payload) > limits.DECODE_BYTES:
         return UNDECODABLE
-    root = _DECODERS[kind](payload)
+    match kind:  # not a table by kind: hashing an Enum member takes as long as decoding a short payload
+        case PayloadFormat.AUTO:
+            root = _auto(payload)
+        case PayloadFormat.JSON:
+            root = _from_json(payload)
+        case PayloadFormat.MSGPACK:
+            root = _from_msgpack(payload)
+        case PayloadFormat.CBOR:
+            root = _from_cbor(payload)
+        case PayloadFormat.TEXT:
+            root = _from_text(payload)
     return UNDECODABLE if root is None else root
 
 
@@ -119,12 +149,3 @@ def _from_text(payload: bytes) -> Any:
     except UnicodeDecodeError:
         return UNDECODABLE
     return float(text) if _NUMBER.fullmatch(text) else text
-
-
-_DECODERS: Final = {
-    PayloadFormat.AUTO: _auto,
-    PayloadFormat.JSON: _from_json,
-    PayloadFormat.MSGPACK: _from_msgpack,
-    PayloadFormat.CBOR: _from_cbor,
-    PayloadFormat.TEXT: _from_text,
-}

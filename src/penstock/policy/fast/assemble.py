@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.model import sketches
-from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
+from penstock.model.digest import AttributeSummary, Cause, Digest, Mark, mark
 from penstock.model.values import scalar
-from penstock.policy.digesters import SUMMING, mark
-from penstock.policy.paths import Path
+from penstock.policy.digesters import SUMMING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.policy.fast.columns import Column, Floats, Frame, Ints, Mask, Stamps
+    from penstock.policy.paths import Path
 
 
 class Runs:
     """Stretches of events that were dropped together, nothing kept between them."""
 
-    __slots__ = ("_index", "begins", "ends", "lengths")
+    __slots__ = ("_first", "_index", "_last", "begins", "ends", "lengths")
 
     def __init__(self, begins: Ints, ends: Ints, size: int) -> None:
         self.begins: list[int] = begins.tolist()
@@ -32,6 +32,7 @@ class Runs:
         index[0::2] = begins
         index[1::2] = ends
         self._index = index[:-1] if self.ends[-1] == size else index
+        self._first, self._last = begins, ends - 1
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -53,10 +54,9 @@ class Runs:
 
     def extremes(self, stamps: Stamps) -> tuple[list[int], list[int]]:
         """Smallest and largest stamp of each run: its ends, where stamps rise."""
+        column = stamps.array
         if stamps.rising():
-            raw = stamps.raw
-            return [raw[begin] for begin in self.begins], [raw[end - 1] for end in self.ends]
-        column = stamps.array()
+            return column[self._first].tolist(), column[self._last].tolist()
         return self.reduce(np.minimum, column).tolist(), self.reduce(np.maximum, column).tolist()
 
 
@@ -68,8 +68,8 @@ def digests(
     asked: list[tuple[Path, tuple[str, ...]]],
 ) -> list[Digest]:
     """One digest per run; `fates` numbers the cause of each dropped event, None: there is but one."""
-    from_us, to_us = runs.extremes(frame.ts())
-    first, last = runs.extremes(frame.seq())
+    from_us, to_us = runs.extremes(frame.ts)
+    first, last = runs.extremes(frame.seq)
     named: list[Iterable[tuple[str, AttributeSummary]]] = [
         [(path.text, summary) for summary in _summaries(frame, runs, frame.column(path), digesters)]
         for path, digesters in asked
@@ -138,7 +138,7 @@ def _extreme(choose: np.ufunc, numbers: Floats, runs: Runs, readable: Mask | Non
 
 def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] | None]:
     """Earliest and latest readable value of each run."""
-    ts, seq = frame.ts().raw, frame.seq().raw
+    ts, seq = frame.ts.array.tolist(), frame.seq.array.tolist()
     found: list[tuple[Mark, Mark] | None] = []
     for begin, end in runs:
         marks = [

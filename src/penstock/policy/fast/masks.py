@@ -47,6 +47,8 @@ class View(NamedTuple):
     column: Column | None
     """The step's attribute, for filters that read one."""
     now_us: int
+    careful: bool
+    """Whether it matters which events are unreadable; if not, `Found.readable` may be left out."""
 
     def size(self) -> int:
         """How many events are left."""
@@ -63,12 +65,12 @@ class View(NamedTuple):
 
     def ts(self) -> Ints:
         """Event times of the events left."""
-        found = self.frame.ts().array()
+        found = self.frame.ts.array
         return found if self.alive is None else found[self.alive]
 
     def oldest_first(self) -> Ints | None:
         """Order by event time, then place; None if that is the order of the queue."""
-        return None if self.frame.ts().rising() else np.argsort(self.ts(), kind="stable")
+        return None if self.frame.ts.rising() else np.argsort(self.ts(), kind="stable")
 
 
 Decider = Callable[[View], Found]
@@ -79,21 +81,24 @@ _COMPILE: Final[dict[type[filters.Filter], Callable[[Any], Decider]]] = {}
 class CompiledStep:
     """A step ready to run: parameters converted, sets hashed, patterns compiled."""
 
-    __slots__ = ("_decide", "_drop_unreadable", "_keep", "_path")
+    __slots__ = ("_careful", "_decide", "_drop_unreadable", "_keep", "_path", "numbers")
 
     def __init__(self, policy: Policy, step: Step) -> None:
         by = step.filter.by if isinstance(step.filter, filters.Top) else None
         self._path: Path | None = None
         if step.filter.reads:
             self._path = paths.parse(by) if by else policy.path_of(step)
+        self.numbers: list[Path] = [self._path] if self._path and _reads_numbers(step.filter) else []
+        """The attribute, if it is read as a number."""
         self._decide = _COMPILE[type(step.filter)](step.filter)
         self._keep = step.verb is Verb.KEEP
         self._drop_unreadable = policy.missing_of(step) is Missing.DROP
+        self._careful = self._keep or self._drop_unreadable
 
     def dropped(self, frame: Frame, alive: Ints | None, now_us: int) -> Mask:
         """A mask over the events left: which of them go."""
         column = frame.column(self._path) if self._path else None
-        matched, readable, scope = self._decide(View(frame, alive, column, now_us))
+        matched, readable, scope = self._decide(View(frame, alive, column, now_us, self._careful))
         gone = matched
         if self._keep:
             gone = ~matched
@@ -104,6 +109,15 @@ class CompiledStep:
         if self._drop_unreadable and readable is not None:
             gone = gone | ~readable
         return gone
+
+
+def _reads_numbers(node: filters.Filter) -> bool:
+    match node:
+        case filters.Gt() | filters.Ge() | filters.Lt() | filters.Le():
+            return not isinstance(node.value, str)
+        case filters.Within():
+            return not isinstance(node.low, str)
+    return isinstance(node, filters.Delta | filters.Swing | filters.Top)
 
 
 def _compiles(
@@ -129,7 +143,7 @@ def _numeric(view: View, test: Callable[[Floats], Mask]) -> Found:
     """A test of each number; NaN passes none of ours, so `matched` needs no correction."""
     column = _step_column(view)
     numbers = view.numbers(column)
-    return Found(test(numbers), None if column.complete() else ~np.isnan(numbers))
+    return Found(test(numbers), ~np.isnan(numbers) if view.careful and not column.complete() else None)
 
 
 def _listed(found: list[Any], test: Callable[[Any], bool]) -> Found:
@@ -358,23 +372,42 @@ def _small_steps(numbers: Floats, ts: Ints | None, change: float, silence_us: in
 
 def _dead_band(numbers: list[float], change: float, ts: Ints | None, silence_us: int | None) -> Mask:
     """One after the other: each decision needs the last value kept."""
-    quiet = np.zeros(len(numbers), dtype=np.bool_)
-    reference = float("-inf")
-    kept = []
     if ts is None or silence_us is None:
-        for place, number in enumerate(numbers):
-            if not -change < number - reference < change:
-                kept.append(place)
-                reference = number
+        kept = _out_of_band(numbers, change)
     else:
-        since_us = 0
-        for place, (number, ts_us) in enumerate(zip(numbers, ts.tolist(), strict=True)):
-            if not -change < number - reference < change or ts_us - since_us >= silence_us:
-                kept.append(place)
-                reference, since_us = number, ts_us
-    quiet[:] = True
+        kept = _out_of_band_or_silence(numbers, change, ts.tolist(), silence_us)
+    quiet = np.ones(len(numbers), dtype=np.bool_)
     quiet[kept] = False
     return quiet
+
+
+def _out_of_band(numbers: list[float], change: float) -> list[int]:
+    """Places of the values kept.
+
+    Between `low` and `high` a value is in the band whatever rounding does; only outside is it worth the
+    subtraction that the meaning asks for.
+    """
+    kept = []
+    reference, least, low, high = float("-inf"), -change, float("inf"), float("-inf")
+    for place, number in enumerate(numbers):
+        if low < number < high or least < number - reference < change:
+            continue
+        kept.append(place)
+        reference = number
+        rounding = 1e-15 * (abs(number) + change)
+        low, high = number - change + rounding, number + change - rounding
+    return kept
+
+
+def _out_of_band_or_silence(numbers: list[float], change: float, ts: list[int], silence_us: int) -> list[int]:
+    kept = []
+    reference, least, since_us = float("-inf"), -change, 0
+    for place, number in enumerate(numbers):
+        if least < number - reference < change and ts[place] - since_us < silence_us:
+            continue
+        kept.append(place)
+        reference, since_us = number, ts[place]
+    return kept
 
 
 @_compiles(filters.Swing)

@@ -10,9 +10,10 @@ import numpy as np
 from penstock.model.digest import WORST_CASE, Cause, Digest, merge_all
 from penstock.model.event import Event
 from penstock.policy import evaluate, paths
+from penstock.policy.digesters import NUMERIC
 from penstock.policy.evaluate import FilterEffect, Packed
 from penstock.policy.fast.assemble import Runs, digests
-from penstock.policy.fast.columns import Frame
+from penstock.policy.fast.columns import Frame, Layout
 from penstock.policy.fast.masks import CompiledStep
 from penstock.policy.nodes import PayloadFormat
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 SMALL: Final = 12
 """Below this many items, `evaluate` is done before the arrays are set up (`penstock bench policy`)."""
 
-_STAYS: Final = -1
-"""The fate of an event that no step dropped."""
-
 
 class Plan:
     """One policy (or none), ready to pack any number of queues."""
@@ -41,7 +39,10 @@ class Plan:
         self._steps = [CompiledStep(policy, one.step) for one in placed] if policy else []
         asked = policy.asked() if policy else {}
         self._asked = [(paths.parse(attribute), asked[attribute]) for attribute in sorted(asked)]
-        self._given = policy.payload if policy else PayloadFormat.AUTO
+        given = policy.payload if policy else PayloadFormat.AUTO
+        read = [path for step in self._steps for path in step.numbers]
+        read += [path for path, names in self._asked if not NUMERIC.isdisjoint(names)]
+        self._layout = Layout(given, read)
 
     @property
     def highest(self) -> int:
@@ -56,66 +57,92 @@ class Plan:
         assert self.policy is not None
         if len(items) < SMALL:
             return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above)
+        steps = [
+            (cause, step)
+            for cause, step in zip(self._causes, self._steps, strict=True)
+            if above < cause.level <= level
+        ]
         queue = _Queue(items)
-        frame = Frame(queue.events, self._given)
-        fates = np.full(len(queue.events), _STAYS, dtype=np.int64)
-        alive: Ints | None = None
-        effects: list[FilterEffect] = []
-        used: list[Cause] = []
-        for cause, step in zip(self._causes, self._steps, strict=True):
-            if not above < cause.level <= level:
-                continue
-            gone = step.dropped(frame, alive, now_us)
-            places = np.flatnonzero(gone) if alive is None else alive[gone]
-            effects.append(FilterEffect(cause, seen=len(gone), dropped=len(places)))
-            if len(places):
-                fates[places] = len(used)
-                used.append(cause)
-                alive = np.flatnonzero(~gone) if alive is None else alive[~gone]
-        return Packed(queue.without(fates, used, frame, self._asked), tuple(effects))
+        frame = Frame(queue.events, self._layout, queue.rows)
+        fates = Fates(len(queue.events))
+        effects = []
+        for number, (cause, step) in enumerate(steps, start=1):
+            gone = step.dropped(frame, fates.alive, now_us)
+            count = int(np.count_nonzero(gone))
+            effects.append(FilterEffect(cause, seen=len(gone), dropped=count))
+            if count:
+                fates.add(cause, gone, last=number == len(steps))
+        return Packed(queue.without(fates, frame, self._asked), tuple(effects))
 
     def collapse(self, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
         """The worst case: every event into the digest, control items where they were."""
         if len(items) < SMALL:
             return evaluate.collapse(self.policy, items, cause=cause)
         queue = _Queue(items)
-        fates = np.zeros(len(queue.events), dtype=np.int64)
-        return queue.without(fates, [cause], Frame(queue.events, self._given), self._asked)
+        fates = Fates(len(queue.events))
+        fates.add(cause, np.ones(len(queue.events), dtype=np.bool_), last=True)
+        return queue.without(fates, Frame(queue.events, self._layout, queue.rows), self._asked)
+
+
+class Fates:
+    """Which events were dropped so far, and which step took each."""
+
+    __slots__ = ("alive", "by_cause", "causes", "dropped")
+
+    def __init__(self, size: int) -> None:
+        self.dropped: Mask = np.zeros(size, dtype=np.bool_)
+        self.alive: Ints | None = None
+        """Places of the events left; None: all."""
+        self.causes: list[Cause] = []
+        self.by_cause: Ints | None = None
+        """The number of the cause of each dropped event; None while there is but one."""
+
+    def add(self, cause: Cause, gone: Mask, *, last: bool) -> None:
+        """A step dropped these of the events left."""
+        self.causes.append(cause)
+        if self.alive is None:
+            self.dropped = gone
+        else:
+            places = self.alive[gone]
+            self.dropped[places] = True
+            if self.by_cause is None:
+                self.by_cause = np.zeros(len(self.dropped), dtype=np.int64)
+            self.by_cause[places] = len(self.causes) - 1
+        if not last:
+            self.alive = np.flatnonzero(~gone) if self.alive is None else self.alive[~gone]
 
 
 class _Queue:
     """A queue's items: the events among them, and what else there is."""
 
-    __slots__ = ("_are_events", "_items", "events")
+    __slots__ = ("_are_events", "_items", "events", "rows")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items if isinstance(items, list) else list(items)
-        flags = [item.__class__ is Event for item in self._items]
         self._are_events: Mask | None = None
         self.events: list[Event] = self._items  # type: ignore[assignment]  # all of them, unless:
-        if not all(flags):
+        try:
+            self.rows = [event.cells for event in self.events]
+        except AttributeError:  # digests or control items are among them
+            flags = [item.__class__ is Event for item in self._items]
             self._are_events = np.array(flags, dtype=np.bool_)
             self.events = list(compress(self._items, flags))  # type: ignore[arg-type]
+            self.rows = [event.cells for event in self.events]
 
     def without(
-        self,
-        fates: Ints,
-        causes: list[Cause],
-        frame: Frame,
-        asked: list[tuple[paths.Path, tuple[str, ...]]],
+        self, fates: Fates, frame: Frame, asked: list[tuple[paths.Path, tuple[str, ...]]]
     ) -> list[Item]:
         """The queue with a digest in the place of each run of dropped events and earlier digests."""
-        dropped = fates != _STAYS
         among = self._are_events
-        gone = dropped if among is None else self._absorbed(dropped, among)
-        begins, ends = _stretches(gone)
+        begins, ends = _stretches(fates.dropped if among is None else self._absorbed(fates.dropped, among))
         if not len(begins):
             return list(self._items)
-        several = fates if len(causes) > 1 else None
         if among is None:
-            found = digests(frame, Runs(begins, ends, len(fates)), several, causes, asked)
-            return self._spliced(begins, ends, found)
-        return self._spliced(begins, ends, self._merged(begins, ends, frame, several, causes, asked))
+            runs = Runs(begins, ends, len(self.events))
+            found = digests(frame, runs, fates.by_cause, fates.causes, asked)
+        else:
+            found = self._merged(begins, ends, fates, frame, asked)
+        return self._spliced(begins, ends, found)
 
     def _absorbed(self, dropped: Mask, among: Mask) -> Mask:
         """Which items end up in a digest: dropped events, and digests that were there before."""
@@ -127,9 +154,8 @@ class _Queue:
         self,
         begins: Ints,
         ends: Ints,
+        fates: Fates,
         frame: Frame,
-        fates: Ints | None,
-        causes: list[Cause],
         asked: list[tuple[paths.Path, tuple[str, ...]]],
     ) -> list[Digest]:
         """The digest of each stretch: of its events, merged with the digests that stood among them."""
@@ -140,7 +166,7 @@ class _Queue:
         fresh: list[Digest] = []
         if with_events.any():
             runs = Runs(first[with_events], last[with_events], len(frame.events))
-            fresh = digests(frame, runs, fates, causes, asked)
+            fresh = digests(frame, runs, fates.by_cause, fates.causes, asked)
         found = iter(fresh)
         merged: list[Digest] = []
         for begin, end, has_events in zip(begins.tolist(), ends.tolist(), with_events.tolist(), strict=True):
