@@ -7,7 +7,6 @@ first pack of a queue costs, when payloads must be decoded and attributes read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isclose
 from random import Random
@@ -26,6 +25,8 @@ from penstock.policy.builder import drop, keep, policy
 from penstock.policy.fast import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.bench.outcome import Progress
     from penstock.model.event import Item
     from penstock.policy.nodes import Policy

@@ -1,6 +1,6 @@
 """Loops a good programmer would write by hand, one per policy: the rivals of `bench.policy`.
 
-Each knows its policy and its data (every payload is a map with the attribute, a number) and does nothing else.
+Each knows its policy and its data (every payload is a map with the attribute, a number), nothing else.
 """
 
 from __future__ import annotations

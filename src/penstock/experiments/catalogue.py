@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.experiments import pack_fig8
+from penstock.experiments import pack_fig8, ward
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,5 +22,6 @@ class Experiment(Protocol):
 
 EXPERIMENTS: Final[dict[str, tuple[str, Experiment]]] = {
     pack_fig8.NAME: ("latency and loss of a packed queue before a slow link", pack_fig8.reproduce),
+    ward.NAME: ("alarms of a ward through a slow link, with a policy and without", ward.reproduce),
 }
 """Name → (what it shows, how to run it)."""

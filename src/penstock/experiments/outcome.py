@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,10 @@ class Outcome:
                 for row in self.rows
             ],
             "tables": [
-                {"title": table.title, "rows": [dict(zip(table.header, row, strict=True)) for row in table.rows]}
+                {
+                    "title": table.title,
+                    "rows": [dict(zip(table.header, row, strict=True)) for row in table.rows],
+                }
                 for table in self.tables
             ],
             "plots": [str(plot) for plot in self.plots],

@@ -8,7 +8,6 @@ constant one, loss in bursts instead of a steady 30 %, and most packs at level 2
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Final
@@ -33,6 +32,7 @@ from penstock.sim import World
 from penstock.sim.pack_queue import SlowLink, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock.experiments.outcome import Progress
@@ -125,8 +125,8 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     return Outcome(
         experiment=NAME,
         title="PACK, Figure 8: latency and loss before a slow link",
-        setting=f"{length} s of simulated time{shortened}, {SEEDS} runs each, an event every 30 ms, 50 kbit/s, "
-        f"a queue of {CAPACITY}, policy RANDOM 10 / 25 / 50 %",
+        setting=f"{length} s of simulated time{shortened}, {SEEDS} runs each, an event every 30 ms, "
+        f"50 kbit/s, a queue of {CAPACITY}, policy RANDOM 10 / 25 / 50 %",
         rows=_rows({measured.contestant.name: measured for measured in found}),
         tables=(_table(found),),
         plots=plots,
@@ -151,7 +151,9 @@ def _measure(contestant: Contestant, seed: int, seconds: int) -> Measured:
     for one in statistics:
         for level, count in one.packs_by_level.items():
             levels[level] = levels.get(level, 0) + count
-    turnarounds = [pack.turnaround_us for seen in runs for pack in seen.packs if pack.turnaround_us is not None]
+    turnarounds = [
+        pack.turnaround_us for seen in runs for pack in seen.packs if pack.turnaround_us is not None
+    ]
     return Measured(
         contestant=contestant,
         mean_s=fmean(latencies),
@@ -173,25 +175,24 @@ def latencies_s(seen: Seen) -> list[float]:
     start_us = seen.first_overflow_us
     if start_us is None:
         return []
-    return [(at_us - ts_us) / SECOND_US for at_us, ts_us, _ in seen.arrivals if ts_us >= start_us]
+    return [(at_us - event.ts_us) / SECOND_US for at_us, event in seen.arrivals if event.ts_us >= start_us]
 
 
 def losses_by_second(seen: Seen) -> list[tuple[int, float]]:
-    """(second of publication, share lost) of events published after the first overflow and decided by now."""
+    """(second of publication, share lost) from the first overflow to the last event received."""
     start_us = seen.first_overflow_us
     if start_us is None or not seen.arrivals:
         return []
-    received = {seq for _, _, seq in seen.arrivals}
+    received = {event.seq for _, event in seen.arrivals}
     last = max(received)
     published: dict[int, int] = {}
     lost: dict[int, int] = {}
-    for seq in range(last + 1):
-        ts_us = seq * SlowLink().interval_us
-        if ts_us < start_us:
+    for event in seen.published:
+        if event.ts_us < start_us or event.seq > last:
             continue
-        second = ts_us // SECOND_US
+        second = event.ts_us // SECOND_US
         published[second] = published.get(second, 0) + 1
-        lost[second] = lost.get(second, 0) + (seq not in received)
+        lost[second] = lost.get(second, 0) + (event.seq not in received)
     return [(second, lost[second] / published[second]) for second in published]
 
 
@@ -292,9 +293,13 @@ def _table(found: list[Measured]) -> Table:
             f"{measured.p99_s:.2f}",
             f"{100 * measured.loss:.1f}",
             str(measured.packs) if measured.packs else "–",
-            " / ".join(f"{measured.share(level):.0%}" for level in (1, 2, 3, 0)) if measured.packs else "–",
+            _levels(measured),
             f"{measured.turnaround_s:.2f}" if measured.turnaround_s else "–",
         )
         for measured in found
     )
     return Table("Receiver's view after the first overflow, and the node's packs", header, rows)
+
+
+def _levels(measured: Measured) -> str:
+    return " / ".join(f"{measured.share(level):.0%}" for level in (1, 2, 3, 0)) if measured.packs else "–"

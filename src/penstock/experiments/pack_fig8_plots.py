@@ -35,7 +35,7 @@ def draw(found: list[Measured], out: Path) -> tuple[Path, ...]:
             continue
         label = measured.contestant.label
         seen = measured.first
-        points = [(at / SECOND_US, (at - ts) / SECOND_US) for at, ts, _ in seen.arrivals]
+        points = [(at / SECOND_US, (at - event.ts_us) / SECOND_US) for at, event in seen.arrivals]
         latency.plot(*zip(*points, strict=True), color=colour, lw=1, label=label)
         if measured.contestant.name != "drop-oldest":
             seconds = losses_by_second(seen)
@@ -46,7 +46,13 @@ def draw(found: list[Measured], out: Path) -> tuple[Path, ...]:
         packs.vlines([], 0, 0, color=colour, lw=2, label=f"level {level}" if level else "worst case")
     latency.set(ylabel="latency, s", ylim=(0, None), title="(a) Latency seen by the receiver")
     loss.set(ylabel="share lost", ylim=(0, 1), title="(b) Loss by second of publication")
-    packs.set(ylabel="share dropped", ylim=(0, 1), xlabel="time, s", xlim=(0, SECONDS), title="(c) Packs on the node")
+    packs.set(
+        ylabel="share dropped",
+        ylim=(0, 1),
+        xlabel="time, s",
+        xlim=(0, SECONDS),
+        title="(c) Packs on the node",
+    )
     for panel, place in ((latency, "lower right"), (loss, "upper right"), (packs, "upper right")):
         panel.legend(loc=place, fontsize=8)
         panel.grid(alpha=0.25)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from penstock.experiments.outcome import Outcome
 
 _STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; margin: .8rem 0; } th, td { padding: .3rem .7rem; text-align: left; }
 th { border-bottom: 2px solid #1f6f8b; } td { border-bottom: 1px solid #ddd; vertical-align: top; }
 .yes { color: #1a7f37; } .no { color: #c5221f; font-weight: 600; } .note { color: #666; font-size: .9em; }
-img { max-width: 100%; } code, pre { background: #f4f6f7; padding: .1rem .3rem; } pre { padding: .6rem .8rem; }
+img { max-width: 100%; } pre { background: #f4f6f7; padding: .6rem .8rem; }
 """
 
 _MARKS: Final = {True: '<span class="yes">yes</span>', False: '<span class="no">no</span>', None: "–"}
@@ -82,5 +82,7 @@ class Page:
         path.parent.mkdir(parents=True, exist_ok=True)
         head = f'<meta charset="utf-8"><title>{escape(self._title)}</title><style>{_STYLE}</style>'
         body = "\n".join(self._parts)
-        path.write_text(f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')
+        path.write_text(
+            f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+        )
         return path

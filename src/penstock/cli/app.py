@@ -1,0 +1,87 @@
+"""The root of the command line: commands, errors, exit codes.
+
+0   done, and the answer is yes
+1   done, and the answer is no: a goal missed, a row not reproduced, warnings under --strict
+2   the command line is wrong
+3   the input is wrong: a policy, a file, a line of it
+4   this machine lacks something
+70  a bug in Penstock
+130 interrupted
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from penstock.cli import bench, demo, filters, policy, reproduce
+from penstock.cli.output import complain, print_json, print_text
+from penstock.errors import PenstockError, PolicyError
+
+app = typer.Typer(
+    name="penstock",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Publish/subscribe for streams that outrun their readers.",
+    epilog="Exit codes: 0 yes, 1 no (a goal missed, a row not reproduced), 2 wrong command line, "
+    "3 wrong input, 4 something missing on this machine.",
+)
+app.add_typer(policy.app, name="policy")
+app.command("filters")(filters.show)
+app.command("reproduce")(reproduce.reproduce)
+app.command("bench")(bench.bench)
+app.command("demo")(demo.demo)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print_text(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Publish/subscribe for streams that outrun their readers."""
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong is one message and an exit code."""
+    try:
+        app()
+    except PenstockError as error:
+        _report(error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its exit
+        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}")
+        sys.exit(PenstockError.exit_code)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(130)
+    except Exception as error:  # the last resort of a command line
+        if os.environ.get("PENSTOCK_DEBUG"):
+            raise
+        complain(
+            f"a bug in Penstock: {type(error).__name__}: {error}; "
+            "set PENSTOCK_DEBUG=1 to see where, and please report it"
+        )
+        sys.exit(70)
+
+
+def _report(error: PenstockError) -> None:
+    if "--json" in sys.argv:
+        facts = error.facts() if isinstance(error, PolicyError) else {}
+        print_json({"error": {"message": str(error), **facts}})
+    complain(str(error))

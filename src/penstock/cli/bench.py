@@ -1,0 +1,53 @@
+"""`penstock bench`: our figures beside a rival's, in one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.bench.catalogue import BENCHMARKS
+from penstock.bench.outcome import Outcome
+from penstock.cli.choices import chosen
+from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
+from penstock.errors import GoalMissed
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark: " + ", ".join(BENCHMARKS) + ", or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Finish within a minute.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit 1 if a goal is missed.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure against a named rival in the same run; a ratio above 1 means ours is better."""
+    names = list(BENCHMARKS) if name == "all" else [name]
+    outcomes: list[Outcome] = []
+    for one in names:
+        _, measure = chosen(BENCHMARKS, one, "benchmark")
+        with progress(f"bench {one}") as step:
+            outcomes.append(measure(quick=quick, progress=step))
+    if as_json:
+        found = [outcome.as_json() for outcome in outcomes]
+        print_json(found[0] if name != "all" else {"bench": "all", "benches": found})
+    else:
+        for outcome in outcomes:
+            _show(outcome)
+    if check and not all(outcome.ok for outcome in outcomes):
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+def _show(outcome: Outcome) -> None:
+    rows = [
+        (
+            escape(row.name),
+            f"{row.value:.1f} {escape(row.unit)}",
+            "" if row.rival_value is None else f"{row.rival_value:.1f} ({escape(row.rival)})",
+            "" if row.ratio is None else f"{row.ratio:.2f} ×",
+            "" if row.goal is None else f"≥ {row.goal:g} ×",
+            MARKS[row.ok],
+        )
+        for row in outcome.rows
+    ]
+    header = ("what", "ours", "rival", "ratio", "goal", "reached")
+    print_table(f"bench {outcome.bench}", header, rows, markup=True)
+    out.print(f"{escape(outcome.note)}; {outcome.seconds:.0f} s")

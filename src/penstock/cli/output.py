@@ -1,0 +1,106 @@
+"""How commands print: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+__all__ = [
+    "MARKS",
+    "JsonFlag",
+    "complain",
+    "err",
+    "escape",
+    "out",
+    "print_json",
+    "print_table",
+    "print_text",
+    "progress",
+    "warn",
+]
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+
+MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "–"}
+
+
+def print_json(found: dict[str, Any]) -> None:
+    """One JSON object, for scripts; NaN and infinities, which JSON lacks, become null."""
+    sys.stdout.write(json.dumps(_finite(found), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def _finite(found: Any) -> Any:
+    if isinstance(found, float):
+        return found if abs(found) < float("inf") else None
+    if isinstance(found, dict):
+        return {str(key): _finite(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_finite(value) for value in found]
+    return found
+
+
+def print_text(text: str) -> None:
+    """A text as it is: no markup, no wrapping."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, markup: bool = False
+) -> None:
+    """A table; cells are taken literally unless they carry our own markup."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(row if markup else [escape(cell) for cell in row]))
+    out.print(table)
+
+
+def complain(message: str) -> None:
+    """An error, in one message."""
+    err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Something to know."""
+    err.print(f"[yellow]warning:[/] {escape(message)}", soft_wrap=True)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error; silent where that is no terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(escape(title), total=None)
+
+        def step(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{escape(title)}: {escape(what)}")
+
+        yield step

@@ -1,0 +1,249 @@
+"""`penstock policy`: check, explain, convert and try policies; print their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.files import Recorded, read_events, read_policy, write_text
+from penstock.cli.output import JsonFlag, complain, out, print_json, print_table, print_text, warn
+from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import to_json
+from penstock.model.event import Event
+from penstock.policy import evaluate, write
+from penstock.policy.evaluate import Packed
+from penstock.policy.explain import explain
+from penstock.policy.lint import lint
+from penstock.policy.nodes import Policy
+from penstock.policy.schema import json_schema
+
+app = typer.Typer(no_args_is_help=True, help="Check, explain, convert and try policies.")
+
+PolicyFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A policy: YAML, JSON or XML; - for standard input.")
+]
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Policies: YAML, JSON or XML.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say whether policies can be understood, and what in them looks like a mistake."""
+    results = [_checked(path) for path in files]
+    good = all(result["ok"] and not (strict and result["warnings"]) for result in results)
+    if as_json:
+        print_json({"ok": good, "policies": results})
+    else:
+        for result in results:
+            _show_checked(result)
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(PolicyError.exit_code)
+    if not good:
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    try:
+        policy = read_policy(path)
+    except PolicyError as error:
+        return {
+            "file": str(path),
+            "ok": False,
+            "error": {"message": str(error), **error.facts()},
+            "warnings": [],
+        }
+    except PenstockError as error:
+        return {"file": str(path), "ok": False, "error": {"message": str(error)}, "warnings": []}
+    return {
+        "file": str(path),
+        "ok": True,
+        "name": policy.name,
+        "levels": policy.highest,
+        "filters": sum(map(len, policy.levels)),
+        "warnings": lint(policy),
+    }
+
+
+def _show_checked(result: dict[str, Any]) -> None:
+    if not result["ok"]:
+        complain(result["error"]["message"])
+        return
+    named = f" ({result['name']})" if result["name"] else ""
+    print_text(f"{result['file']}: fine{named}: {result['levels']} levels, {result['filters']} filters")
+    for warning in result["warnings"]:
+        warn(f"{result['file']}: {warning}")
+
+
+@app.command("explain")
+def explain_(file: PolicyFile, as_json: JsonFlag = False) -> None:
+    """Say in plain words what a policy does, level by level."""
+    policy = read_policy(file)
+    lines = explain(policy)
+    if as_json:
+        print_json({"policy": policy.name, "lines": lines, "warnings": lint(policy)})
+        return
+    for line in lines:
+        print_text("".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line))
+    for warning in lint(policy):
+        warn(warning)
+
+
+class Form(Enum):
+    """The ways to write a policy."""
+
+    YAML = "yaml"
+    XML = "xml"
+    JSON = "json"
+    PYTHON = "python"
+
+
+_WRITERS = {
+    Form.YAML: write.to_yaml,
+    Form.XML: write.to_xml,
+    Form.JSON: write.to_json,
+    Form.PYTHON: write.to_python,
+}
+
+
+@app.command()
+def convert(
+    file: PolicyFile,
+    to: Annotated[Form, typer.Option("--to", help="The form to write.")],
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Write here instead of to standard output.")
+    ] = None,
+) -> None:
+    """Write a policy in another form; nothing is lost on the way."""
+    text = _WRITERS[to](read_policy(file))
+    if out_file is None:
+        print_text(text)
+    else:
+        write_text(out_file, text if text.endswith("\n") else text + "\n")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of policies, for editors."""
+    print_json(json_schema())
+
+
+@app.command("try")
+def try_(
+    file: PolicyFile,
+    events: Annotated[
+        Path,
+        typer.Option(
+            "--events",
+            help="JSON lines: payloads, or envelopes (topic, ts, payload, properties); - for standard input.",
+        ),
+    ],
+    level: Annotated[
+        int | None,
+        typer.Option("--level", min=0, help="The level to pack at; if omitted, the highest."),
+    ] = None,
+    now: Annotated[
+        int | None,
+        typer.Option("--now", help="Time of the pack in µs, for `older`; if omitted, the newest event's."),
+    ] = None,
+    worst_case: Annotated[bool, typer.Option("--worst-case", help="Show the worst case instead.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pack recorded events as one queue: what is kept, what is digested, which filter did it."""
+    policy = read_policy(file)
+    recorded = read_events(events)
+    if level is not None and level > policy.highest:
+        raise InputError(f"--level {level}: the policy has {policy.highest} levels", path=file)
+    queue = [one.event for one in recorded]
+    if worst_case:
+        packed = Packed(evaluate.collapse(policy, queue), ())
+    else:
+        now_us = max((event.ts_us for event in queue), default=0) if now is None else now
+        chosen = policy.highest if level is None else level
+        packed = evaluate.pack(policy, queue, level=chosen, now_us=now_us)
+    if as_json:
+        print_json(_tried(packed, recorded))
+    else:
+        _show_tried(policy, packed, recorded)
+
+
+def _tried(packed: Packed, recorded: Sequence[Recorded]) -> dict[str, Any]:
+    lines = {id(one.event): one.line for one in recorded}
+    digests = [item for item in packed.items if isinstance(item, Digest)]
+    return {
+        "items": [
+            {"digest": to_json(item)} if isinstance(item, Digest) else {"event": lines[id(item)]}
+            for item in packed.items
+        ],
+        "kept": len(packed.items) - len(digests),
+        "digested": sum(digest.count for digest in digests),
+        "filters": [
+            {
+                "level": effect.cause.level,
+                "position": effect.cause.position,
+                "filter": effect.cause.filter,
+                "seen": effect.seen,
+                "dropped": effect.dropped,
+            }
+            for effect in packed.effects
+        ],
+    }
+
+
+def _show_tried(policy: Policy, packed: Packed, recorded: Sequence[Recorded]) -> None:
+    found = _tried(packed, recorded)
+    rows = []
+    for item in packed.items:
+        if isinstance(item, Event):
+            shown = item.payload.decode("utf-8", "replace")
+            rows.append(("event", str(item.seq), shown if len(shown) <= 100 else shown[:99] + "…"))
+        elif isinstance(item, Digest):
+            rows.append(("digest", f"{item.seq_first}–{item.seq_last}", summary(item)))
+    print_table(f"The queue after packing{_named(policy)}", ("item", "seq", "content"), rows)
+    if packed.effects:
+        counts = [
+            (
+                str(effect.cause.level),
+                effect.cause.filter,
+                str(effect.seen),
+                str(effect.dropped),
+                _share(effect),
+            )
+            for effect in packed.effects
+        ]
+        print_table("Filters", ("level", "filter", "seen", "dropped", "share"), counts)
+    total = len(recorded)
+    balance = "=" if found["kept"] + found["digested"] == total else "≠"
+    out.print(f"kept {found['kept']} + digested {found['digested']} {balance} {total} events")
+
+
+def _named(policy: Policy) -> str:
+    return f" by '{policy.name}'" if policy.name else ""
+
+
+def _share(effect: evaluate.FilterEffect) -> str:
+    return f"{effect.dropped / effect.seen:.1%}" if effect.seen else "–"
+
+
+def summary(digest: Digest) -> str:
+    """A digest in one line."""
+    parts = [f"{digest.count} dropped"]
+    for name, facts in to_json(digest)["attributes"].items():
+        known = ", ".join(f"{what} {_short(value)}" for what, value in facts.items() if what != "n")
+        parts.append(f"{name}: {known}" if known else f"{name}: nothing readable")
+    causes = ", ".join(f"{cause} {count}" for cause, count in digest.causes)
+    return "; ".join([*parts, f"by {causes}"])
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return " ".join(f"{key}→{_short(found)}" for key, found in value.items())
+    return str(value)

@@ -1,0 +1,48 @@
+"""`penstock reproduce`: the papers' experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.choices import chosen
+from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
+from penstock.errors import GoalMissed
+from penstock.experiments.catalogue import EXPERIMENTS
+from penstock.experiments.report import Page
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ".")],
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
+    folder: Annotated[Path, typer.Option("--out", help="Where plots and the report go.")] = Path("out"),
+    as_json: JsonFlag = False,
+) -> None:
+    """Run an experiment of one of the papers: what they found beside what we find.
+
+    Exits 1 if a row is not reproduced.
+    """
+    _, run = chosen(EXPERIMENTS, name, "experiment")
+    with progress(name) as step:
+        outcome = run(seed=seed, quick=quick, out=folder, progress=step)
+    page = Page(outcome.title)
+    page.outcome(outcome)
+    report = page.write(folder / f"{name}.html")
+    if as_json:
+        print_json(outcome.as_json() | {"report": str(report)})
+    else:
+        out.print(f"[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}, seed {outcome.seed}\n")
+        rows = [
+            (escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok], escape(row.note))
+            for row in outcome.rows
+        ]
+        print_table("What the paper says", ("what", "paper", "ours", "holds", "note"), rows, markup=True)
+        for table in outcome.tables:
+            print_table(table.title, table.header, table.rows)
+        for path in (*outcome.plots, report):
+            out.print(f"written: {escape(str(path))}")
+    if not outcome.ok:
+        raise typer.Exit(GoalMissed.exit_code)
