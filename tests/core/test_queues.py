@@ -248,6 +248,15 @@ def test_bytes_make_a_queue_full_too() -> None:
     assert queue.statistics().bytes == sum(item.size for item in queue.items()) <= 700
 
 
+def test_a_pack_makes_room_for_the_bytes_of_what_arrives() -> None:
+    steps = policy((Verb.KEEP, filters.Latest(n=7)), (Verb.KEEP, filters.Latest(n=2)))
+    queue = PackingQueue(steps, QueueOptions(capacity_bytes=1000))
+    fill(queue, 9, size=99)
+    queue.offer(an_event(9, size=599), now_us=9)
+    assert shape(queue.items()) == [(7,), 7, 8, 9]  # level 1 would have left 700 bytes
+    assert queue.statistics().bytes <= 1000
+
+
 def test_the_newest_sample_survives_whatever_the_policy() -> None:
     for name, found in POLICIES.items():
         queue = PackingQueue(found, options(5))

@@ -75,9 +75,11 @@ def test_squares_once_unknown_stay_unknown() -> None:
 def test_first_and_last_go_by_time_then_number_then_value() -> None:
     early, late = Mark(1, 9, "early"), Mark(2, 0, "late")
     tie_a, tie_b = Mark(1, 9, "a"), Mark(1, 9, True)
-    for x, y in ((early, late), (late, early)):
-        merged = AttributeSummary(first=x, last=x).merge(AttributeSummary(first=y, last=y))
-        assert (merged.first, merged.last) == (early, late)
+    lower, higher = Mark(3, 1, "z"), Mark(3, 2, "a")
+    for x, y in ((early, late), (lower, higher)):
+        for one, other in ((x, y), (y, x)):
+            merged = AttributeSummary(first=one, last=one).merge(AttributeSummary(first=other, last=other))
+            assert (merged.first, merged.last) == (x, y)
     one = AttributeSummary(first=tie_a).merge(AttributeSummary(first=tie_b))
     assert one == AttributeSummary(first=tie_b).merge(AttributeSummary(first=tie_a))
 

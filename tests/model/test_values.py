@@ -39,6 +39,8 @@ def test_identity_is_exact_where_order_is_not() -> None:
     assert identity(2**53) != identity(2**53 + 1)
     assert order(2**53) == order(2**53 + 1)
     assert identity(True) != identity("true")
+    assert identity(True) != identity(1)
+    assert identity(False) != identity(0)
     assert identity(1) == identity(1.0)
     assert identities((1, 1.0, True, None, "a")) == {1, identity(True), "a"}
 

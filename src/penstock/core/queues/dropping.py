@@ -132,12 +132,6 @@ class DropOldestQueue(_TallyingQueue):
             self._settle()
         return super().take(most, most_bytes=most_bytes)
 
-    def offer(self, item: Item, *, now_us: Instant) -> None:
-        """Accept an item, dropping the oldest if it does not fit."""
-        if isinstance(item, Digest) and not self._items:
-            self._settle()  # nothing stands between the two digests: they are one
-        super().offer(item, now_us=now_us)
-
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         """Drop from the head until there is room."""
         options = self.options
