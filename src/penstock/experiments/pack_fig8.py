@@ -273,7 +273,7 @@ def _rows(found: dict[str, Measured]) -> tuple[Row, ...]:
             "–",
             f"{predictive.share(2):.0%} of {predictive.packs}",
             ok=None,
-            note=f"mean latency {predictive.mean_s:.2f} s: it drops less at a time, so the queue stays fuller",
+            note=f"mean latency {predictive.mean_s:.2f} s: it drops less at a time, the queue stays fuller",
         ),
         Row(
             "every event is accounted for",

@@ -1,7 +1,7 @@
 """A ward watched over a link that carries a third of its readings: what reaches the nurse's phone.
 
-The same readings go to five phones: two with a policy and one controller each, one whose queue drops the oldest, one whose queue
-drops the newest, and one on a link that carries everything.
+The same readings go to five phones: two with a policy, under different controllers, one whose queue drops the
+oldest, one whose queue drops the newest, and one on a link that carries everything.
 """
 
 from __future__ import annotations

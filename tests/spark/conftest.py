@@ -1,0 +1,38 @@
+"""One Spark session for all tests that need a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies in this folder; one worker runs all of it, since a session takes 8 s to start."""
+    for item in items:
+        if "tests/spark/" in str(item.path):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # only where it is needed
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("penstock tests")
+        .config("spark.ui.enabled", "false")  # no port, no threads for pages nobody sees
+        .config("spark.sql.shuffle.partitions", "2")  # as many as cores
+        .config("spark.sql.adaptive.enabled", "false")  # plans as written
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
