@@ -128,7 +128,8 @@ def a_queue(dice: Random, size: int) -> list[Item]:
         ts_us += dice.choice([0, 1, 1000, SECOND // 4, SECOND])
         item: Item = an_event(dice, seq, ts_us - dice.choice([0, 0, 0, 0, SECOND]), plain=plain)
         if mixed and dice.random() < 0.25:
-            item = dice.choice([a_digest(dice, seq, ts_us), Control(kind="mark", body=b"%d" % seq)])
+            digest, control = a_digest(dice, seq, ts_us), Control(kind="mark", body=b"%d" % seq)
+            item = digest if dice.random() < 0.5 else control
         items.append(item)
     return items
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from itertools import islice
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,7 +72,7 @@ def test_hash_seeds_do_not_matter(scenario: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"seconds": 0}, {"interval_us": 0}, {"bytes_per_s": 0}, {"event_bytes": 9}]
 )
-def test_a_setting_without_sense_is_refused(wrong: dict[str, int]) -> None:
+def test_a_setting_without_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SimulationError, match="a slow link needs"):
         SlowLink(**wrong)
 
