@@ -54,6 +54,8 @@ class BoundedQueue(ABC):
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self.options = options or QueueOptions()
+        self._most_items = self.options.capacity_events
+        self._most_bytes = self.options.capacity_bytes
         self.suspended = False
         self._items: deque[Item] = deque()
         self._held = 0
@@ -78,14 +80,26 @@ class BoundedQueue(ABC):
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
         """Accept an item; if the queue is full, make room as this kind of queue does."""
-        if isinstance(item, Control):
+        if isinstance(item, Event):  # nearly always, so nothing is called that can be written out
+            self._accepted += 1
+            size = len(item.payload) + len(item.topic)
+            if self._held < self._most_items and self._bytes + size <= self._most_bytes:
+                self._items.append(item)
+                self._held += 1
+                self._bytes += size
+                self._queued += 1
+            else:
+                self._full(item, size, now_us)
+        elif isinstance(item, Control):
             self._add_control(item)
-            return
-        self._accepted += 1 if isinstance(item, Event) else item.count
-        if isinstance(item, Digest) and self._merged_into_last(item):
-            return
+        else:
+            self._accepted += item.count
+            if not self._merged_into_last(item):
+                self._add_digest(item, now_us)
+
+    def _add_digest(self, item: Digest, now_us: Instant) -> None:
         size = item.size
-        if self._held >= self.options.capacity_events or self._bytes + size > self.options.capacity_bytes:
+        if self._held >= self._most_items or self._bytes + size > self._most_bytes:
             self._full(item, size, now_us)
         else:
             self._append(item, size)
@@ -212,7 +226,10 @@ class BoundedQueue(ABC):
     @property
     def dropped(self) -> int:
         """How many events this queue itself dropped into digests."""
-        return sum(count.dropped for count in self._filters.values())
+        return sum(count.dropped for count in self._filter_counts().values())
+
+    def _filter_counts(self) -> dict[Cause, FilterCount]:
+        return self._filters
 
     def events(self) -> list[PackRecord]:
         """Take the records of packs since the last call, at most the newest PACK_RECORDS."""
@@ -235,7 +252,7 @@ class BoundedQueue(ABC):
             suspended=self.suspended,
             packs=packs,
             packs_by_level=dict(sorted(self._packs.items())),
-            filters=dict(sorted(self._filters.items())),
+            filters=dict(sorted(self._filter_counts().items())),
             level=self.level,
             last_turnaround_us=self._last_turnaround_us,
             mean_turnaround_us=self._turnaround_sum_us / self._turnarounds if self._turnarounds else None,

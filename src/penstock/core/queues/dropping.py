@@ -1,8 +1,8 @@
 """The two queues without a policy: drop the oldest, or drop the newest; both count what they drop.
 
 Most brokers do one of these silently. Here they are the default for receivers that said nothing, and the
-baselines of the experiments. A running tally, not a merge of digests, keeps an overflow at a fraction of a
-microsecond.
+baselines of the experiments. A running tally, not a merge of digests, keeps an overflow to the price of a few
+more events queued.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
+from penstock.core.queues.statistics import FilterCount
 from penstock.model.digest import NEWEST, OLDEST, Cause, Digest
 from penstock.model.event import Control, Event
 
@@ -36,23 +37,25 @@ class Tally:
         self.merged: Digest | None = None
         """Digests from upstream that fell into the same gap."""
 
-    def add(self, item: Event | Digest) -> None:
-        """Take up a dropped event, or a digest that stood next to it."""
-        if isinstance(item, Digest):
-            self.merged = item if self.merged is None else self.merged.merge(item)
-            return
+    def add(self, event: Event) -> None:
+        """Take up a dropped event."""
+        ts_us, seq = event.ts_us, event.seq
         if not self.count:
-            self.from_us = self.to_us = item.ts_us
-            self.seq_first = self.seq_last = item.seq
+            self.from_us = self.to_us = ts_us
+            self.seq_first = self.seq_last = seq
         self.count += 1
-        if item.ts_us < self.from_us:
-            self.from_us = item.ts_us
-        elif item.ts_us > self.to_us:
-            self.to_us = item.ts_us
-        if item.seq < self.seq_first:
-            self.seq_first = item.seq
-        elif item.seq > self.seq_last:
-            self.seq_last = item.seq
+        if ts_us > self.to_us:
+            self.to_us = ts_us
+        elif ts_us < self.from_us:
+            self.from_us = ts_us
+        if seq > self.seq_last:
+            self.seq_last = seq
+        elif seq < self.seq_first:
+            self.seq_first = seq
+
+    def merge(self, digest: Digest) -> None:
+        """Take up a digest that stood next to dropped events."""
+        self.merged = digest if self.merged is None else self.merged.merge(digest)
 
     def settle(self) -> Digest | None:
         """The digest, and a fresh start."""
@@ -83,6 +86,7 @@ class _TallyingQueue(BoundedQueue):
         super().__init__(options)
         self._cause = cause
         self._tally = Tally(cause)
+        self._dropped = 0
 
     def items(self) -> tuple[Item, ...]:
         """What waits, in order."""
@@ -96,16 +100,23 @@ class _TallyingQueue(BoundedQueue):
     def _add(self, item: Event | Digest) -> None:
         """Take an item into the digest; its own place among those waiting must have been given up."""
         tally = self._tally
+        if isinstance(item, Event):
+            if not tally.count:
+                self._held += tally.merged is None
+                self._bytes += TALLY_BYTES
+            tally.add(item)
+            self._queued_digested += 1
+            self._dropped += 1
+            return
         if not tally.waiting:
             self._held += 1
         before = tally.size
-        tally.add(item)
+        tally.merge(item)
         self._bytes += tally.size - before
-        if isinstance(item, Event):
-            self._queued_digested += 1
-            self._count_filter(self._cause, seen=1, dropped=1)
-        else:
-            self._queued_digested += item.count
+        self._queued_digested += item.count
+
+    def _filter_counts(self) -> dict[Cause, FilterCount]:
+        return {self._cause: FilterCount(self._dropped, self._dropped)} if self._dropped else {}
 
     def _settled(self) -> Digest | None:
         """The digest, no longer counted."""
@@ -134,12 +145,14 @@ class DropOldestQueue(_TallyingQueue):
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         """Drop from the head until there is room."""
-        options = self.options
-        while self._items and (
-            self._held >= options.capacity_events or self._bytes + size > options.capacity_bytes
-        ):
+        while self._items and (self._held >= self._most_items or self._bytes + size > self._most_bytes):
             oldest = self._items.popleft()
-            if isinstance(oldest, Control):
+            if isinstance(oldest, Event):
+                self._held -= 1
+                self._bytes -= len(oldest.payload) + len(oldest.topic)
+                self._queued -= 1
+                self._add(oldest)
+            elif isinstance(oldest, Control):
                 self._settle_ahead()
                 self._ahead.append(oldest)
             else:
@@ -186,8 +199,7 @@ class DropNewestQueue(_TallyingQueue):
         return super().take(most, most_bytes=most_bytes)
 
     def _is_full(self, item: Event) -> bool:
-        options = self.options
-        return self._held >= options.capacity_events or self._bytes + item.size > options.capacity_bytes
+        return self._held >= self._most_items or self._bytes + item.size > self._most_bytes
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         if isinstance(item, Event) and not self._queued:

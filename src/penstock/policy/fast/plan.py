@@ -109,7 +109,7 @@ class Fates:
                 self.by_cause = np.zeros(len(self.dropped), dtype=np.int64)
             self.by_cause[places] = len(self.causes) - 1
         if not last:
-            self.alive = np.flatnonzero(~gone) if self.alive is None else self.alive[~gone]
+            self.alive = (~gone).nonzero()[0] if self.alive is None else self.alive[~gone]
 
 
 class _Queue:
@@ -188,7 +188,7 @@ class _Queue:
 
 def _stretches(mask: Mask) -> tuple[Ints, Ints]:
     """Begin and end of each stretch of true values."""
-    changes = np.flatnonzero(mask[1:] != mask[:-1]) + 1
+    changes = (mask[1:] != mask[:-1]).nonzero()[0] + 1
     edges = [changes]
     if len(mask) and mask[0]:
         edges.insert(0, np.zeros(1, dtype=np.int64))
