@@ -28,7 +28,7 @@ from tests.agreement.comparing import assert_same
 
 CASES = 10_000
 BATCH = 250
-SOON = 5
+SOON = 3
 """Batches of the fast run."""
 
 Engine: TypeAlias = Callable[[Policy, Sequence[Item], int, int, int], Packed]

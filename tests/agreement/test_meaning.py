@@ -397,6 +397,7 @@ def test_top_keeps_the_earlier_of_equals(engine: Engine) -> None:
     assert kept(engine, KEEP, filters.Top(n=1, by="$ts"), [1, 2, 3], times=[5, 9, 7]) == [1]
     assert kept(engine, DROP, filters.Top(n=1), [1, 3, 2]) == [0, 2]
     assert kept(engine, KEEP, filters.Top(n=50), [1, "x"], missing=Missing.DROP) == [0]
+    assert kept(engine, KEEP, filters.Top(n=3), [1, 2, 2, 2, 2, 0] * 50) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
