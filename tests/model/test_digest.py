@@ -80,8 +80,8 @@ def test_first_and_last_go_by_time_then_number_then_value() -> None:
         for one, other in ((x, y), (y, x)):
             merged = AttributeSummary(first=one, last=one).merge(AttributeSummary(first=other, last=other))
             assert (merged.first, merged.last) == (x, y)
-    one = AttributeSummary(first=tie_a).merge(AttributeSummary(first=tie_b))
-    assert one == AttributeSummary(first=tie_b).merge(AttributeSummary(first=tie_a))
+    tied = AttributeSummary(first=tie_a).merge(AttributeSummary(first=tie_b))
+    assert tied == AttributeSummary(first=tie_b).merge(AttributeSummary(first=tie_a))
 
 
 def test_a_mark_carries_the_beginning_of_a_long_text() -> None:
