@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from itertools import pairwise
-from math import isnan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -84,7 +84,12 @@ def _summary_json(summary: AttributeSummary, *, with_sketches: bool) -> dict[str
         shown["sketches"] = {
             name: b64encode(data).decode() for name, data in kept.items() if data is not None
         }
-    return {name: found for name, found in shown.items() if found is not None}
+    return {name: found for name, found in shown.items() if _sayable(found)}
+
+
+def _sayable(found: Any) -> bool:
+    """Whether JSON has a word for it: there is none for an overflown sum."""
+    return found is not None and not (isinstance(found, float) and not isfinite(found))
 
 
 def _check(digest: Digest) -> None:
