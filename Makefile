@@ -20,7 +20,7 @@ demo: setup ## the tour
 
 # loadgroup keeps the tests that share a Spark session in one worker.
 test: setup ## all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not e2e and not slow" $(ARGS)

@@ -222,6 +222,7 @@ print(seen.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_hash_seed_of_python_changes_nothing() -> None:
     def run(hash_seed: str) -> str:
         root = Path(__file__).parents[2]

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.slow
+
+
 def silent(done: int, total: int, what: str) -> None:
     assert done <= total
     assert what

@@ -48,6 +48,7 @@ def test_nothing_is_lost_unaccounted() -> None:
     assert seen.statistics.accepted == len(seen.published)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["run", "ward"])
 def test_hash_seeds_do_not_matter(scenario: str) -> None:
     code = {
