@@ -106,8 +106,9 @@ def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...])
             if "stddev" in asked:
                 squares = _squares(known, readable, runs, total, n)
         totals = total.tolist()
-    least = _extreme(np.fmin, numbers, runs, readable) if "min" in asked else nothing
-    most = _extreme(np.fmax, numbers, runs, readable) if "max" in asked else nothing
+    smaller, larger = (np.minimum, np.maximum) if readable is None else (np.fmin, np.fmax)
+    least = _extreme(smaller, numbers, runs, readable) if "min" in asked else nothing
+    most = _extreme(larger, numbers, runs, readable) if "max" in asked else nothing
     first = last = nothing
     if "first" in asked or "last" in asked:
         marks = _marks(frame, column, runs)
@@ -131,7 +132,7 @@ def _squares(known: Any, readable: Mask | None, runs: Runs, total: Any, n: list[
 
 
 def _extreme(choose: np.ufunc, numbers: Floats, runs: Runs, readable: Mask | None) -> list[float | None]:
-    """`fmin` or `fmax` of each run; they pass over NaN, and a run without numbers gives NaN."""
+    """The least or most of each run; `fmin` and `fmax` pass over NaN, a run without numbers gives NaN."""
     found: list[float] = runs.reduce(choose, numbers).tolist()
     return list(found) if readable is None else [None if one != one else one for one in found]  # noqa: PLR0124
 

@@ -189,7 +189,7 @@ class Layout:
     def numbers(self, rows: Ints, path: Path) -> Floats | None:
         """A path's column of numbers, if this layout has it."""
         place = self._places.get(path.text)
-        return None if place is None else rows.view(np.float64)[:, place]
+        return None if place is None else np.ascontiguousarray(rows.view(np.float64)[:, place])
 
     def read(self, events: list[Event], rows: list[bytes | None]) -> Ints:
         """The rows of these events: `rows` as they are remembered, and those to be read now."""
