@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -23,8 +24,17 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+WIDE = 110
+"""Columns where nobody says how wide the paper is: a file, a pipe."""
+
+
+def _width(stream: TextIO) -> int | None:
+    """None: rich asks the terminal, or the variable COLUMNS."""
+    return None if stream.isatty() or "COLUMNS" in os.environ else WIDE
+
+
+out = Console(highlight=False, soft_wrap=False, width=_width(sys.stdout))
+err = Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 __all__ = [
     "MARKS",
