@@ -110,3 +110,11 @@ def test_wrong_arguments(make: object, message: str) -> None:
     with pytest.raises(PolicyError) as caught:
         make()
     assert str(caught.value).startswith(message)
+
+
+def test_equality_tells_truth_from_one() -> None:
+    assert drop.eq(1) == drop.eq(1.0)
+    assert hash(drop.eq(1)) == hash(drop.eq(1.0))
+    assert drop.eq(1) != drop.eq(True)
+    assert drop.inset(1, 2) != drop.inset(True, 2)
+    assert drop.gt(1) != drop.ge(1)

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeVar, dataclass_transform
 
 from penstock.errors import PolicyError
+from penstock.model.values import identity
 from penstock.policy import params
 from penstock.policy.params import param
 
@@ -23,8 +24,8 @@ C = TypeVar("C")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param,))
 def node(cls: type[C]) -> type[C]:
-    """A frozen, slotted dataclass with keyword arguments only."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    """A frozen, slotted dataclass with keyword arguments only; equality is `Filter`'s."""
+    return dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
 
 
 class Verb(Enum):
@@ -70,6 +71,16 @@ class Filter:
             except PolicyError as error:
                 raise error.inside(found.name) from None
         self.check()
+
+    def _facts(self) -> tuple[object, ...]:
+        """What makes two filters the same: Python's own equality takes `eq: true` for `eq: 1`."""
+        return tuple(_exact(getattr(self, found.name)) for found in params.params_of(type(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and type(self) is type(other) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._facts()))
 
     def says(self, attribute: str) -> str:
         """Which events match, with this filter's parameters, in plain words."""
@@ -426,6 +437,12 @@ CATALOGUE: Final[dict[str, type[Filter]]] = {
     )
 }  # fmt: skip
 """Every filter by name, in the order of the documentation."""
+
+
+def _exact(found: object) -> object:
+    if isinstance(found, tuple):
+        return tuple(_exact(member) for member in found)
+    return identity(found) if isinstance(found, bool) else found
 
 
 def _listed(found: tuple[Scalar, ...]) -> str:
