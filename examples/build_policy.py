@@ -1,5 +1,4 @@
 """A policy built in Python: checked, explained, written as YAML, tried on a queue."""
-# ruff: noqa: T201
 
 from penstock.errors import PolicyError
 from penstock.model import Event

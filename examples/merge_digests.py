@@ -1,5 +1,4 @@
 """Digests from two places, sent as bytes and merged: the same as one digest of everything."""
-# ruff: noqa: T201
 
 import json
 from functools import reduce

@@ -1,5 +1,4 @@
 """A queue that packs by policy: fast in, slow out, and every event accounted for."""
-# ruff: noqa: T201
 
 from math import sin
 

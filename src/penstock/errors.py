@@ -79,7 +79,7 @@ class PolicyError(PenstockError):
         place = self.place()
         parts = [f"{place}: {self.problem}" if place else self.problem]
         if self.near:
-            parts.append(f"did you mean '{self.near}'?")
+            parts[0] += f" (did you mean '{self.near}'?)"
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
         # A stranger's text is quoted here: no escape sequence of it may reach a terminal or a log.

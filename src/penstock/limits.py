@@ -78,7 +78,8 @@ CONTROL_ITEMS: Final = 1_024
 """Control items are never dropped, so they are bounded by refusing the connection that makes more."""
 
 HEADROOM: Final = 0.02
-"""Share of the capacity a pack must free, else it climbs: an arriving event pays for 50 walks at most."""
+"""Share of the capacity a pack must free, else it climbs: so an arriving event pays for about 50 items looked
+at per filter, at most (99 where rounding leaves one place free)."""
 
 PACK_RECORDS: Final = 1_024
 """Packs a queue remembers until its owner takes the records; older ones are only counted."""

@@ -55,7 +55,7 @@ def test_chains_and_settings() -> None:
         ),
         "An event whose attribute a filter cannot read is dropped by that filter.",
         f"{DIGEST}.",
-        "If even the level frees too little, all waiting events are dropped into one digest.",
+        "If even level 1 frees too little, all waiting events are dropped into one digest.",
     ]
 
 

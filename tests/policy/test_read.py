@@ -123,7 +123,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ("- drop: uniq", "1:1: a policy is a mapping, found a list; allowed: name, description, attribute"),
         ("uniq", "1:1: a policy is a mapping, found 'uniq'"),
         ("name: a", "1:1: the policy has no 'levels', for example `- drop: {delta: 5}`"),
-        ("nmae: a\n" + LEVELS, "1:1: unknown key 'nmae'; did you mean 'name'?; allowed: name, descr"),
+        ("nmae: a\n" + LEVELS, "1:1: unknown key 'nmae' (did you mean 'name'?); allowed: name, descr"),
         (LEVELS + "levels: []", "3:1: 'levels' stands twice, first at line 1, column 1"),
         ("name: 5\n" + LEVELS, "1:7 name: expected a text, found 5: put it into quotes"),
         ("name:\n" + LEVELS, "1:6 name: expected a text, found nothing"),
@@ -131,19 +131,22 @@ LEVELS = "levels:\n- drop: uniq\n"
         ("attribute: a..b\n" + LEVELS, "1:12 attribute: attribute path 'a..b': a name is missing"),
         (
             "attribute: $tpoic\n" + LEVELS,
-            "1:12 attribute: unknown pseudo-attribute '$tpoic'; did you mean '$topic'?",
+            "1:12 attribute: unknown pseudo-attribute '$tpoic' (did you mean '$topic'?)",
         ),
         (
             "missing: kepe\n" + LEVELS,
-            "1:10 missing: unknown word 'kepe'; did you mean 'keep'?; allowed: keep, drop",
+            "1:10 missing: unknown word 'kepe' (did you mean 'keep'?); allowed: keep, drop",
         ),
         ("payload: [a]\n" + LEVELS, "1:10 payload: found a list; allowed: auto, json, msgpack, cbor, text"),
         ("digest: mean\n" + LEVELS, "1:9 digest: expected a list of digesters, found 'mean'"),
         (
             "digest: [mean, cuont]\n" + LEVELS,
-            "1:16 digest[1]: unknown digester 'cuont'; did you mean 'count'?",
+            "1:16 digest[1]: unknown digester 'cuont' (did you mean 'count'?)",
         ),
-        ("digest: {a: [mena]}\n" + LEVELS, "1:14 digest.a[0]: unknown digester 'mena'; did you mean 'mean'?"),
+        (
+            "digest: {a: [mena]}\n" + LEVELS,
+            "1:14 digest.a[0]: unknown digester 'mena' (did you mean 'mean'?)",
+        ),
         (
             "digest: {a: [max], a: [min]}\n" + LEVELS,
             "1:20 digest.a: 'a' stands twice, first at line 1, column 10",
@@ -160,7 +163,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ("levels:\n- delta: 5", "2:3 levels[0]: the verb of 'delta' is missing: write `drop: {delta: …}`"),
         (
             "levels:\n- dorp: uniq",
-            "2:3 levels[0]: unknown verb 'dorp'; did you mean 'drop'?; allowed: drop, keep",
+            "2:3 levels[0]: unknown verb 'dorp' (did you mean 'drop'?); allowed: drop, keep",
         ),
         ("levels:\n- {drop: uniq, keep: uniq}", "2:3 levels[0]: a step has one verb, found drop and keep"),
         ("levels:\n- {}", "2:3 levels[0]: a step has one verb, found none"),
@@ -171,7 +174,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ),
         (
             "levels:\n- drop:\n    within: {low: 1, hihg: 2}",
-            "3:22 levels[0].drop.within: unknown parameter 'hihg'; did you mean 'high'?; allowed: low, high",
+            "3:22 levels[0].drop.within: unknown parameter 'hihg' (did you mean 'high'?); allowed: low, high",
         ),
         (
             "levels:\n- keep: {latest: {n: 1, window: 2}}",
@@ -194,9 +197,9 @@ def test_complaints(text: str, says: str) -> None:
         ("[uniq]", "9 : expected a filter, for example"),
         ("{uniq: , guniq: }", "9 : a step has one filter, found uniq and guniq"),
         ("{missing: keep}", "9 : a step has one filter, found none"),
-        ("guinq", "9 : unknown filter 'guinq'; did you mean 'guniq'?"),
-        ("{detla: 5}", "10 : unknown filter 'detla'; did you mean 'delta'?"),
-        ("{DELTA: 5}", "10 : unknown filter 'DELTA'; did you mean 'delta'?"),
+        ("guinq", "9 : unknown filter 'guinq' (did you mean 'guniq'?)"),
+        ("{detla: 5}", "10 : unknown filter 'detla' (did you mean 'delta'?)"),
+        ("{DELTA: 5}", "10 : unknown filter 'DELTA' (did you mean 'delta'?)"),
         ("{uniq: , attribute: 5}", "29 .attribute: expected a text, found 5"),
         ("{uniq: , missing: no}", "27 .missing: unknown word 'no'"),
         ("within", "9 .within: 'within' needs 'low' and 'high'; allowed: low (number or text), high"),
@@ -228,7 +231,7 @@ def test_a_complaint_names_its_source() -> None:
     with pytest.raises(PolicyError) as caught:
         parse("levels:\n- drop: {detla: 5}", source="my.yaml")
     assert str(caught.value).startswith(
-        "my.yaml:2:10 levels[0].drop: unknown filter 'detla'; did you mean 'delta'?"
+        "my.yaml:2:10 levels[0].drop: unknown filter 'detla' (did you mean 'delta'?)"
     )
     assert caught.value.facts()["source"] == "my.yaml"
 

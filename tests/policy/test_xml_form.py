@@ -74,7 +74,7 @@ def test_digesters_with_and_without_an_end(digester: str) -> None:
 
 def test_places_behind_unclosed_digesters() -> None:
     text = '<policy><summary><digester name="é"><digester name="MAX"></summary><levle/></policy>'
-    assert refused(text).startswith("1:68 policy: unknown element 'levle'; did you mean 'level'?")
+    assert refused(text).startswith("1:68 policy: unknown element 'levle' (did you mean 'level'?)")
     assert refused(FIGURE_2.replace("</policy>", "</polciy>")).startswith("22:3: not XML: mismatched tag")
 
 
@@ -177,11 +177,11 @@ UNIQ = '<level><filter name="UNIQ"/></level>'
     [
         ("<policy>", "1:9: not XML: no element found"),
         ("<policy/>", "1:1 levels: a policy needs at least one level"),
-        ("<pollicy/>", "1:1: unknown element 'pollicy'; did you mean 'policy'?; allowed: policy"),
+        ("<pollicy/>", "1:1: unknown element 'pollicy' (did you mean 'policy'?); allowed: policy"),
         ("<policy><level/></policy>", "1:9 levels[0]: a level needs at least one filter"),
         (
             f"<policy nmae='a'>{UNIQ}</policy>",
-            "1:1: unknown attribute of <policy> 'nmae'; did you mean 'name'?",
+            "1:1: unknown attribute of <policy> 'nmae' (did you mean 'name'?)",
         ),
         (f"<policy>text{UNIQ}</policy>", "1:9: a text stands between the elements: 'text'"),
         (
@@ -219,7 +219,7 @@ def test_refused(text: str, says: str) -> None:
     ("inner", "says"),
     [
         ("<filter/>", "1:16: <filter> has no name"),
-        ("<filter name='DETLA'/>", "1:16 levels[0].drop: unknown filter 'detla'; did"),
+        ("<filter name='DETLA'/>", "1:16 levels[0].drop: unknown filter 'detla' (did"),
         ("<filter name='UNIQ' action='ignore'/>", "1:16 levels[0]: unknown verb 'ignore'"),
         (
             "<filter name='UNIQ'><item/></filter>",

@@ -1,10 +1,9 @@
-"""The benchmarks by name."""
+"""The benchmarks by name; a module is loaded when its benchmark is run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
-from penstock.bench import policy
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from penstock.bench.outcome import Outcome, Progress
@@ -18,7 +17,10 @@ class Benchmark(Protocol):
         ...
 
 
-BENCHMARKS: Final[dict[str, tuple[str, Benchmark]]] = {
-    policy.NAME: ("ns per event for packing a queue, against a hand-written loop", policy.measure),
-}
-"""Name → (what it measures, how to run it)."""
+BENCHMARKS: Final = {"policy": "penstock.bench.policy"}
+"""Name → module."""
+
+
+def load(module: str) -> Benchmark:
+    """The benchmark of a module."""
+    return cast("Benchmark", import_module(module).measure)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.bench.catalogue import BENCHMARKS
+from penstock.bench.catalogue import BENCHMARKS, load
 from penstock.bench.outcome import Outcome
 from penstock.cli.choices import chosen
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
@@ -20,10 +20,10 @@ def bench(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure against a named rival in the same run; a ratio above 1 means ours is better."""
-    names = list(BENCHMARKS) if name == "all" else [name]
+    wanted = BENCHMARKS if name == "all" else {name: chosen(BENCHMARKS, name, "benchmark", also="all")}
     outcomes: list[Outcome] = []
-    for one in names:
-        _, measure = chosen(BENCHMARKS, one, "benchmark")
+    for one, module in wanted.items():
+        measure = load(module)
         with progress(f"bench {one}") as step:
             outcomes.append(measure(quick=quick, progress=step))
     if as_json:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def chosen(catalogue: Mapping[str, T], name: str, what: str) -> T:
+def chosen(catalogue: Mapping[str, T], name: str, what: str, *, also: str = "") -> T:
     """The entry of that name; a wrong name is a wrong command line."""
     if name in catalogue:
         return catalogue[name]
-    near = get_close_matches(name, catalogue, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise typer.BadParameter(f"there is no {what} '{name}'{hint}; there are: {', '.join(catalogue)}")
+    names = [*catalogue, also] if also else list(catalogue)
+    near = get_close_matches(name, names, n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    raise typer.BadParameter(f"there is no {what} '{name}'{hint}; there are: {', '.join(names)}")

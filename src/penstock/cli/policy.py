@@ -76,9 +76,14 @@ def _show_checked(result: dict[str, Any]) -> None:
         complain(result["error"]["message"])
         return
     named = f" ({result['name']})" if result["name"] else ""
-    print_text(f"{result['file']}: fine{named}: {result['levels']} levels, {result['filters']} filters")
+    size = f"{_counted(result['levels'], 'level')}, {_counted(result['filters'], 'filter')}"
+    print_text(f"{result['file']}: fine{named}: {size}")
     for warning in result["warnings"]:
         warn(f"{result['file']}: {warning}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @app.command("explain")

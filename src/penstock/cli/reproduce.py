@@ -10,7 +10,7 @@ import typer
 from penstock.cli.choices import chosen
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
 from penstock.errors import GoalMissed
-from penstock.experiments.catalogue import EXPERIMENTS
+from penstock.experiments.catalogue import EXPERIMENTS, load
 from penstock.experiments.report import Page
 
 
@@ -25,7 +25,7 @@ def reproduce(
 
     Exits 1 if a row is not reproduced.
     """
-    _, run = chosen(EXPERIMENTS, name, "experiment")
+    run = load(chosen(EXPERIMENTS, name, "experiment"))
     with progress(name) as step:
         outcome = run(seed=seed, quick=quick, out=folder, progress=step)
     page = Page(outcome.title)

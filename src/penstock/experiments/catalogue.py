@@ -1,10 +1,9 @@
-"""The experiments by name."""
+"""The experiments by name; a module is loaded when its experiment is run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
-from penstock.experiments import pack_fig8, ward
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +19,13 @@ class Experiment(Protocol):
         ...
 
 
-EXPERIMENTS: Final[dict[str, tuple[str, Experiment]]] = {
-    pack_fig8.NAME: ("latency and loss of a packed queue before a slow link", pack_fig8.reproduce),
-    ward.NAME: ("alarms of a ward through a slow link, with a policy and without", ward.reproduce),
+EXPERIMENTS: Final = {
+    "pack-fig8": "penstock.experiments.pack_fig8",
+    "ward": "penstock.experiments.ward",
 }
-"""Name → (what it shows, how to run it)."""
+"""Name → module."""
+
+
+def load(module: str) -> Experiment:
+    """The experiment of a module."""
+    return cast("Experiment", import_module(module).reproduce)

@@ -22,7 +22,7 @@ from penstock.core.queues import (
     QueueOptions,
     Smoothing,
 )
-from penstock.errors import SimulationError
+from penstock.errors import MissingTool, SimulationError
 from penstock.experiments.outcome import Outcome, Row, Table
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
@@ -118,9 +118,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     progress(len(CONTESTANTS), len(CONTESTANTS), "plots")
     plots: tuple[Path, ...] = ()
     if out is not None:
-        from penstock.experiments.pack_fig8_plots import draw  # noqa: PLC0415  # matplotlib takes a second
-
-        plots = draw(found, out)
+        plots = _draw(found, out)
     shortened = " (shortened by --quick)" if quick else ""
     return Outcome(
         experiment=NAME,
@@ -132,6 +130,14 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
         plots=plots,
         seed=seed,
     )
+
+
+def _draw(found: list[Measured], out: Path) -> tuple[Path, ...]:
+    try:
+        from penstock.experiments.pack_fig8_plots import draw  # noqa: PLC0415  # matplotlib takes a second
+    except ModuleNotFoundError as error:
+        raise MissingTool(f"plots need {error.name}: pip install 'penstock[plots]'") from None
+    return draw(found, out)
 
 
 def _measure(contestant: Contestant, seed: int, seconds: int) -> Measured:

@@ -4,5 +4,5 @@
 their arguments may be. `read` and `write` are the doors to its texts: each form (YAML, JSON, XML) has a
 module `…_form` that finds a located `tree` in a text and a module `…_text` that writes one; `from_tree` makes
 a policy of any tree. `builder` writes policies in Python. `explain`, `lint` and `schema` are for people and
-editors. `payload` and `attributes` read events; `evaluate` is what a policy means, `fast` the same in a hurry.
+editors. `payload` and `attributes` read events; `evaluate` is what a policy means, `fast` the same sooner.
 """

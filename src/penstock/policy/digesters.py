@@ -33,7 +33,7 @@ class Digester:
 CATALOGUE: Final[dict[str, Digester]] = {
     digester.name: digester
     for digester in (
-        Digester("count", "how many events were dropped; always kept, asked for or not"),
+        Digester("count", "how many events were dropped; always kept, asked for or not", numeric=False),
         Digester("sum", "sum of the numbers"),
         Digester("mean", "mean of the numbers; travels as sum and count"),
         Digester("min", "smallest number"),
@@ -47,7 +47,7 @@ CATALOGUE: Final[dict[str, Digester]] = {
 }
 """Every digester by name, in the order of the documentation."""
 
-NUMERIC: Final = frozenset(name for name, digester in CATALOGUE.items() if digester.numeric) - {"count"}
+NUMERIC: Final = frozenset(name for name, digester in CATALOGUE.items() if digester.numeric)
 """Digesters that read numbers."""
 
 SUMMING: Final = frozenset({"sum", "mean", "stddev"})

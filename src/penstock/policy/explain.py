@@ -65,8 +65,7 @@ def _digests(policy: Policy) -> str:
 
 
 def _worst_case(policy: Policy) -> str:
-    last = "the level" if policy.highest == 1 else f"level {policy.highest}"
-    return f"If even {last} frees too little, all waiting events are dropped into one digest."
+    return f"If even level {policy.highest} frees too little, all waiting events are dropped into one digest."
 
 
 def _counted(number: int, what: str) -> str:

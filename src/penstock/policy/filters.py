@@ -380,7 +380,7 @@ class Random(Filter):
     )
 
     def says(self, attribute: str) -> str:  # noqa: ARG002
-        return f"its lot (seed {self.seed or 0}) is in the {self.fraction:.4g} part that matches"
+        return f"it is among the {100 * self.fraction:.4g} % drawn by lot (seed {self.seed or 0})"
 
 
 @node
