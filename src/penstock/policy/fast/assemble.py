@@ -14,14 +14,14 @@ from penstock.policy.digesters import SUMMING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.policy.fast.columns import Column, Floats, Frame, Ints, Mask, Stamps
+    from penstock.policy.fast.columns import Column, Floats, Frame, Ints, Mask
     from penstock.policy.paths import Path
 
 
 class Runs:
     """Stretches of events that were dropped together, nothing kept between them."""
 
-    __slots__ = ("_first", "_index", "_last", "begins", "ends", "lengths")
+    __slots__ = ("_index", "begins", "ends", "lengths")
 
     def __init__(self, begins: Ints, ends: Ints, size: int) -> None:
         self.begins: list[int] = begins.tolist()
@@ -32,7 +32,6 @@ class Runs:
         index[0::2] = begins
         index[1::2] = ends
         self._index = index[:-1] if self.ends[-1] == size else index
-        self._first, self._last = begins, ends - 1
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -52,12 +51,9 @@ class Runs:
         """The runs' own part of a column, without what lies between."""
         return np.concatenate([column[begin:end] for begin, end in self])
 
-    def extremes(self, stamps: Stamps) -> tuple[list[int], list[int]]:
-        """Smallest and largest stamp of each run: its ends, where stamps rise."""
-        column = stamps.array
-        if stamps.rising():
-            return column[self._first].tolist(), column[self._last].tolist()
-        return self.reduce(np.minimum, column).tolist(), self.reduce(np.maximum, column).tolist()
+    def extremes(self, stamps: Ints) -> tuple[list[int], list[int]]:
+        """Smallest and largest stamp of each run."""
+        return self.reduce(np.minimum, stamps).tolist(), self.reduce(np.maximum, stamps).tolist()
 
 
 def digests(
@@ -68,7 +64,7 @@ def digests(
     asked: list[tuple[Path, tuple[str, ...]]],
 ) -> list[Digest]:
     """One digest per run; `fates` numbers the cause of each dropped event, None: there is but one."""
-    from_us, to_us = runs.extremes(frame.ts)
+    from_us, to_us = runs.extremes(frame.ts.array)
     first, last = runs.extremes(frame.seq)
     named: list[Iterable[tuple[str, AttributeSummary]]] = [
         [(path.text, summary) for summary in _summaries(frame, runs, frame.column(path), digesters)]
@@ -139,7 +135,7 @@ def _extreme(choose: np.ufunc, numbers: Floats, runs: Runs, readable: Mask | Non
 
 def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] | None]:
     """Earliest and latest readable value of each run."""
-    ts, seq = frame.ts.array.tolist(), frame.seq.array.tolist()
+    ts, seq = frame.ts.array.tolist(), frame.seq.tolist()
     found: list[tuple[Mark, Mark] | None] = []
     for begin, end in runs:
         marks = [

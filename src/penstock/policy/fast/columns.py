@@ -131,7 +131,7 @@ def raw_of(events: list[Event], path: Path, given: PayloadFormat) -> list[Any]:
 
 
 class Stamps:
-    """Event times, or sequence numbers."""
+    """Event times, and whether they rise."""
 
     __slots__ = ("_rising", "array")
 
@@ -157,7 +157,8 @@ class Frame:
         self._rows = layout.read(events, rows)
         self._columns: dict[str, Column] = {}
         self.ts = Stamps(self._rows[:, 1])
-        self.seq = Stamps(self._rows[:, 2])
+        self.seq: Ints = self._rows[:, 2]
+        """Sequence numbers."""
 
     def column(self, path: Path) -> Column:
         """The column of one attribute."""

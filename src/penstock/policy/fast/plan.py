@@ -188,11 +188,7 @@ class _Queue:
 
 def _stretches(mask: Mask) -> tuple[Ints, Ints]:
     """Begin and end of each stretch of true values."""
-    changes = (mask[1:] != mask[:-1]).nonzero()[0] + 1
-    edges = [changes]
-    if len(mask) and mask[0]:
-        edges.insert(0, np.zeros(1, dtype=np.int64))
-    if len(mask) and mask[-1]:
-        edges.append(np.array([len(mask)], dtype=np.int64))
-    bounds = np.concatenate(edges) if len(edges) > 1 else changes
-    return bounds[0::2], bounds[1::2]
+    fenced = np.zeros(len(mask) + 2, dtype=np.bool_)
+    fenced[1:-1] = mask
+    edges = (fenced[1:] != fenced[:-1]).nonzero()[0]
+    return edges[0::2], edges[1::2]
