@@ -38,8 +38,8 @@ def test_spark_reads_our_distinct_count(spark: SparkSession) -> None:
 def test_spark_reads_our_quantiles(spark: SparkSession) -> None:
     ours = sketches.quantiles_of(NUMBERS)
     assert one_row(spark, "kll_sketch_get_n_double(s)", s=ours) == len(NUMBERS)
-    median = one_row(spark, "kll_sketch_get_quantile_double(s, 0.5D)", s=ours)
-    assert median == sketches.quantile_estimates(ours)[0.5]
+    for rank, value in sketches.quantile_estimates(ours).items():
+        assert one_row(spark, f"kll_sketch_get_quantile_double(s, {rank}D)", s=ours) == value
 
 
 def test_we_read_and_merge_spark_s_distinct_count(spark: SparkSession) -> None:

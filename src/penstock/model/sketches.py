@@ -93,9 +93,9 @@ def distinct_estimate(sketch: bytes) -> float:
 
 
 def quantile_estimates(sketch: bytes, ranks: tuple[float, ...] = QUANTILES) -> dict[float, float]:
-    """The value at each rank, about; empty if nothing was counted."""
+    """The value at each rank, about, by Spark's rule (own rank included); empty if nothing was counted."""
     read = _read_quantiles(sketch)
-    return {} if read.is_empty() else {rank: float(read.get_quantile(rank)) for rank in ranks}
+    return {} if read.is_empty() else {rank: float(read.get_quantile(rank, True)) for rank in ranks}
 
 
 def check_distinct(sketch: bytes) -> None:
