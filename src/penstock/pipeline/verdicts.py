@@ -1,0 +1,101 @@
+"""What a compiled filter stands on, and the table of filters each module adds its own to.
+
+A verdict is a boolean column: true where the filter matches, false where it differs, null where it cannot
+read the attribute. Events out of a filter's scope get whichever of true and false lets them stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from penstock.policy.filters import Filter, Verb
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from penstock.pipeline.readings import Reading
+    from penstock.policy.nodes import Policy, Step
+
+PLACE: Final = "__place"
+"""Position in the queue, from 1."""
+FATE: Final = "__fate"
+"""Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
+LEVEL: Final = "__level"
+TS: Final = "__ts"
+SEQ: Final = "__seq"
+SENDER: Final = "__sender"
+DIGEST_ROW: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """All a filter's column may be made of."""
+
+    policy: Policy
+    step: Step
+    key: tuple[str, ...]
+    readings: Mapping[str, Reading]
+    now_us: Column
+
+    def reading(self, by: str | None = None) -> Reading:
+        """The step's attribute, or `by`."""
+        return self.readings[by or self.policy.path_of(self.step).text]
+
+    @property
+    def stays(self) -> Column:
+        """The verdict under which an event stays."""
+        return sf.lit(self.step.verb is Verb.KEEP)
+
+    def partition(self, *more: Column) -> WindowSpec:
+        """The whole queue, or the part of it that agrees in some columns."""
+        return Window.partitionBy(*(column(name) for name in self.key), *more)
+
+    def up_to_here(self) -> WindowSpec:
+        """The queue from its beginning to this event."""
+        return self.partition().orderBy(PLACE).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def before(self) -> WindowSpec:
+        """The queue before this event."""
+        return self.partition().orderBy(PLACE).rowsBetween(Window.unboundedPreceding, -1)
+
+    def from_newest(self, *more: Column) -> WindowSpec:
+        """From the newest event, by event time and then by place, back to this one."""
+        newest = self.partition(*more).orderBy(sf.desc(TS), sf.desc(PLACE))
+        return newest.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name, dots and all."""
+    return sf.col(f"`{name.replace('`', '``')}`")
+
+
+def alive() -> Column:
+    """Whether no step has taken the event yet."""
+    return sf.col(FATE).isNull()
+
+
+Compile: TypeAlias = Callable[[Any, Ground, "DataFrame"], "tuple[DataFrame, Column]"]
+COMPILERS: Final[dict[type[Filter], Compile]] = {}
+"""How to compile each filter: the frame, perhaps with more columns, and the verdict."""
+
+X = TypeVar("X", bound=Filter)
+
+
+def by_columns(
+    *kinds: type[Filter],
+) -> Callable[[Callable[[X, Ground], Column]], Callable[[X, Ground], Column]]:
+    """Register the verdict of filters that need no more than columns."""
+
+    def register(verdict: Callable[[X, Ground], Column]) -> Callable[[X, Ground], Column]:
+        def compiled(node: Any, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
+            return frame, verdict(node, ground)
+
+        COMPILERS.update(dict.fromkeys(kinds, compiled))
+        return verdict
+
+    return register
