@@ -1,0 +1,1 @@
+"""Penstock: publish/subscribe for streams that outrun their readers."""

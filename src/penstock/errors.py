@@ -19,6 +19,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def printable(text: str) -> str:
+    """A stranger's text, fit for a terminal or a log: no escape sequence or reversal of it gets through."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
 class PenstockError(Exception):
     """Something outside the program is wrong; the message is fit to be shown to a person."""
 
@@ -82,8 +87,7 @@ class PolicyError(PenstockError):
             parts[0] += f" (did you mean '{self.near}'?)"
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
-        # A stranger's text is quoted here: no escape sequence of it may reach a terminal or a log.
-        return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in "; ".join(parts))
+        return printable("; ".join(parts))
 
     def facts(self) -> dict[str, object]:
         """The error for `--json`."""
@@ -107,7 +111,7 @@ class InputError(PenstockError):
 
     def __init__(self, problem: str, *, path: object = "", line: int | None = None) -> None:
         place = ":".join(str(part) for part in (path, line) if part not in ("", None))
-        super().__init__(f"{place}: {problem}" if place else problem)
+        super().__init__(printable(f"{place}: {problem}" if place else problem))
 
 
 class QueueError(PenstockError):

@@ -41,7 +41,7 @@ DIGESTERS: Final = 64
 
 # -- payloads: decoded only when a queue packs ---------------------------------------------------------------
 
-DECODE_BYTES: Final = 262_144
+DECODE_BYTES: Final = 65_536
 """Payloads above this are not decoded (their attributes are missing): bounds the work of one pack."""
 
 LIST_VALUES: Final = 4_096
@@ -71,8 +71,8 @@ QUEUE_EVENTS: Final = 1_000
 QUEUE_BYTES: Final = 8 << 20
 """Default capacity of a queue in bytes."""
 
-QUEUE_EVENTS_LEAST: Final = 2
-"""One digest and one event: below this a digest would block the queue."""
+QUEUE_EVENTS_LEAST: Final = 3
+"""The newest event with a digest before and behind it: below this a digest would block the queue."""
 
 CONTROL_ITEMS: Final = 1_024
 """Control items are never dropped, so they are bounded by refusing the connection that makes more."""

@@ -193,10 +193,43 @@ def test_a_json_error_is_json_too() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m penstock filters --markdown | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "# Filters and digesters\n"
-    assert done.stderr == ""
+    for arguments, first in (("filters --markdown", "# Filters and digesters"), ("filters", "Filters")):
+        done = shell(f"set -o pipefail; {sys.executable} -m penstock {arguments} | head -n 1")
+        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, first, "")
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_closed_streams_and_poor_terminals_are_no_bugs() -> None:
+    me = f"{sys.executable} -m penstock"
+    assert shell(f"{me} filters >&-").returncode == 0
+    closed = shell(f"{me} policy check - <&-")
+    assert (closed.returncode, closed.stderr.strip()) == (3, "error: -: standard input is closed")
+    assert shell(f"PYTHONIOENCODING=ascii {me} filters").returncode == 0
+
+
+def test_no_escape_sequence_of_a_stranger_reaches_the_terminal(tmp_path: Path) -> None:
+    policy, events = tmp_path / "odd.yaml", tmp_path / "events.jsonl"
+    policy.write_text(
+        'name: "[/foo]\\e[31m\\u202e"\ndigest: {"\\e[2J": [last]}\nlevels: [{keep: {every: 9}}]\n'
+    )
+    events.write_text('{"payload": "\\u001b[31mred", "topic": "t"}\n')
+    shown = [
+        penstock("policy", "check", str(policy)),
+        penstock("policy", "explain", str(policy)),
+        penstock("policy", "try", str(policy), "--events", str(events)),
+        penstock("policy", "try", str(policy), "--events", str(events), "--level", "0"),
+        penstock("policy", "check", "\x1b[31m.yaml", ok=3),
+        penstock("bench", "\x1b[31m", ok=2),
+    ]
+    for done in shown:
+        assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
+
+
+def test_a_wrong_command_line_is_json_too() -> None:
+    assert "nope" in answer("bench", "nope", ok=2)["error"]["message"]
 
 
 def test_version_and_help() -> None:

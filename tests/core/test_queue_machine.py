@@ -44,7 +44,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def options(self, data: st.DataObject) -> QueueOptions:
         return QueueOptions(
-            capacity_events=data.draw(st.integers(2, 6)),
+            capacity_events=data.draw(st.integers(3, 6)),
             capacity_bytes=data.draw(st.sampled_from([1, 60, 200, 10_000])),
             headroom=data.draw(st.sampled_from([0, 0.02, 0.5])),
         )
@@ -128,7 +128,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         found = self.queue.statistics()
         options = self.queue.options
-        assert 0 <= found.items <= max(options.capacity_events, found.controls + 2) + self.extra
+        assert 0 <= found.items <= max(options.capacity_events, found.controls + 3) + self.extra
         assert len(self.queue) == found.items + found.controls
         held = [item for item in self.queue._items if not isinstance(item, Control)]
         events = [item for item in held if isinstance(item, Event)]

@@ -17,7 +17,7 @@ from penstock.core.queues import (
 from penstock.errors import ControlOverflow, QueueError
 from penstock.model import Control, Digest, Event, Item
 from penstock.model.digest import NEWEST, OLDEST, WORST_CASE
-from penstock.policy import filters
+from penstock.policy import evaluate, filters
 from penstock.policy.filters import Verb
 from tests.core.account import POLICIES, a_digest, an_event, policy
 
@@ -117,7 +117,7 @@ def test_a_suspended_queue_accepts_and_gives_nothing(queue: BoundedQueue) -> Non
 
 def test_digests_alone_never_fill_a_queue() -> None:
     for make in (PackingQueue, None):
-        small = options(2)
+        small = options(3)
         queue: BoundedQueue = make(None, small) if make else DropOldestQueue(small)
         for seq in range(100):
             queue.offer(a_digest(seq), now_us=seq)
@@ -270,14 +270,14 @@ def test_the_newest_sample_survives_whatever_the_policy() -> None:
 
 
 def test_a_reader_that_keeps_up_is_never_packed() -> None:
-    queue = PackingQueue(POLICIES["drops all"], options(2))
+    queue = PackingQueue(POLICIES["drops all"], options(3))
     for seq in range(50):
         fill(queue, 1, first=seq)
         assert shape(queue.take()) == [seq]
     assert queue.statistics().packs == 0
 
 
-@pytest.mark.parametrize("capacity", [2, 10, 50, 100, 300])
+@pytest.mark.parametrize("capacity", [3, 10, 50, 75, 100, 300])
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_work_per_arrival_is_bounded(name: str, capacity: int) -> None:
     """A pack must free its headroom, so an event pays for 1/headroom walked items at most."""
@@ -354,7 +354,18 @@ def test_statistics_of_packs() -> None:
 
 
 def test_records_are_bounded() -> None:
-    queue = PackingQueue(None, options(2))
+    queue = PackingQueue(None, options(3))
     fill(queue, 3000)
     assert queue.statistics().packs > limits.PACK_RECORDS
     assert len(queue.events()) == limits.PACK_RECORDS
+
+
+@pytest.mark.parametrize("chosen", sorted(POLICIES))
+def test_a_digest_that_meets_a_full_queue_leaves_the_newest_event(chosen: str) -> None:
+    queue = PackingQueue(POLICIES[chosen], options(4))
+    fill(queue, 4)
+    (digest,) = evaluate.collapse(None, [an_event(99)])
+    queue.offer(digest, now_us=10)
+    events = [item for item in queue.take() if isinstance(item, Event)]
+    assert events[-1].seq == 3
+    assert queue.statistics().conserved

@@ -82,9 +82,9 @@ def test_read(path: str, expected: Any) -> None:
         (10**400, None),
         (float("nan"), None),
         (float("inf"), float("inf")),
-        (Decimal("1.5"), 1.5),
+        (Decimal("1.5"), (-1, 15)),  # CBOR tags are not obeyed: exponent and mantissa
         (Decimal("sNaN"), None),
-        (Decimal("1e400"), float("inf")),
+        (Decimal("1e400"), (400, 1)),
         (b"bytes", None),
         (frozenset([1]), (1,)),
         ([1] * limits.LIST_VALUES, (1,) * limits.LIST_VALUES),

@@ -158,11 +158,6 @@ def test_the_memo_is_no_part_of_the_event() -> None:
 
 
 MALICIOUS = {
-    "fraction with denominator 0": bytes.fromhex("d81e820100"),
-    "decimal with a huge exponent": bytes.fromhex("c4821b7fffffffffffffff01"),
-    "bigfloat with a huge exponent": bytes.fromhex("c5821b7fffffffffffffff01"),
-    "time beyond all years": bytes.fromhex("c1fb7fe0000000000000"),
-    "time NaN": bytes.fromhex("c1fb7ff8000000000000"),
     "list of 2^48": bytes.fromhex("9b0000ffffffffffff"),
     "map of 2^48": bytes.fromhex("bb0000ffffffffffff"),
     "bytes of 2^63": bytes.fromhex("5b7fffffffffffffff"),
@@ -171,14 +166,6 @@ MALICIOUS = {
     "deep maps": b"\xa1\x61a" * 80_000 + b"\x01",
     "deep tags": b"\xc1" * 200_000 + b"\x01",
     "indefinite deep": b"\x9f" * 200_000,
-    "bad pattern": cbor2.dumps(cbor2.CBORTag(35, "(((")),
-    "bad date": cbor2.dumps(cbor2.CBORTag(0, "yesterday")),
-    "bad mime": cbor2.dumps(cbor2.CBORTag(36, 5)),
-    "bad address": cbor2.dumps(cbor2.CBORTag(260, b"123")),
-    "bad uuid": cbor2.dumps(cbor2.CBORTag(37, b"1")),
-    "bad bignum": cbor2.dumps(cbor2.CBORTag(2, "x")),
-    "reference to nothing": bytes.fromhex("d81d05"),
-    "string reference to nothing": bytes.fromhex("d90100d81905"),
     "break at top": b"\xff",
     "reserved": b"\x1c",
 }
@@ -189,9 +176,46 @@ def test_malicious_cbor_is_undecodable(data: bytes) -> None:
     assert decode(data, CBOR) == UNDECODABLE
 
 
-def test_a_list_that_holds_itself_can_be_read_at() -> None:
+def test_a_list_that_holds_itself_has_nothing_there() -> None:
     event = Event("t", bytes.fromhex("d81c81d81d00"), 0, content_type="application/cbor")
-    assert read(event, parse("0.0.0"), AUTO) == (None,)
+    assert read(event, parse("0"), AUTO) is None
+    assert read(event, parse("0.0.0"), AUTO) is None
+
+
+LONG = b"\xff" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("tag", "content", "expected"),
+    [
+        (0, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        (0, "yesterday", "yesterday"),
+        (1, 1_700_000_000, 1_700_000_000),
+        (2, b"\x01\x00", 256),
+        (2, LONG, LONG),
+        (2, "x", "x"),
+        (3, b"\x01\x00", -257),
+        (4, [2**63 - 1, 1], [2**63 - 1, 1]),
+        (4, [1, cbor2.CBORTag(2, LONG)], [1, LONG]),
+        (5, [1, cbor2.CBORTag(2, LONG)], [1, LONG]),
+        (30, [1, 0], [1, 0]),
+        (35, "(a{1,100}){1,100}" * 1000, "(a{1,100}){1,100}" * 1000),
+        (36, "Content-Type: multipart/mixed; boundary=a\n\n" + "--a\n\n" * 9000, None),
+        (37, b"1", b"1"),
+        (258, ["a"], ["a"]),
+        (260, b"123", b"123"),
+        (29, 5, None),
+        (25, 5, None),
+    ],
+)
+def test_cbor_tags_are_not_obeyed(tag: int, content: object, expected: object) -> None:
+    """What they ask for would take a stranger's choice of time."""
+    root = decode(cbor2.dumps({"x": cbor2.CBORTag(tag, content)}), CBOR)
+    assert root["x"] == (content if tag == 36 else expected)
+
+
+def test_cbor_maps_have_texts_for_keys() -> None:
+    assert decode(cbor2.dumps({1: 2}), CBOR) == UNDECODABLE
 
 
 @pytest.mark.parametrize("kind", [JSON, AUTO, MSGPACK])

@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from penstock.cli import bench, demo, filters, policy, reproduce
 from penstock.cli.output import complain, print_json, print_text
@@ -55,33 +57,49 @@ def _root(
 
 def main() -> None:
     """Run a command; whatever goes wrong is one message and an exit code."""
+    _open_streams()
     try:
-        app()
-    except PenstockError as error:
-        _report(error)
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        message = error.format_message()
+        if message:  # there is none when the help was shown instead
+            _report(message, {})
         sys.exit(error.exit_code)
+    except PenstockError as error:
+        _report(str(error), error.facts() if isinstance(error, PolicyError) else {})
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its exit
         sys.exit(0)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}")
+        _report(f"{where}{error.strerror or error}", {})
         sys.exit(PenstockError.exit_code)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        sys.exit(130)
     except Exception as error:  # the last resort of a command line
         if os.environ.get("PENSTOCK_DEBUG"):
             raise
-        complain(
+        _report(
             f"a bug in Penstock: {type(error).__name__}: {error}; "
-            "set PENSTOCK_DEBUG=1 to see where, and please report it"
+            "set PENSTOCK_DEBUG=1 to see where, and please report it",
+            {},
         )
         sys.exit(70)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report(error: PenstockError) -> None:
+def _open_streams() -> None:
+    """A closed stream swallows what it is given; a stream that lacks a letter shows its number."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # open to the end of the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _report(message: str, facts: dict[str, object]) -> None:
     if "--json" in sys.argv:
-        facts = error.facts() if isinstance(error, PolicyError) else {}
-        print_json({"error": {"message": str(error), **facts}})
-    complain(str(error))
+        print_json({"error": {"message": message, **facts}})
+    complain(message)

@@ -40,7 +40,7 @@ def demo(
             page.text(line)
         page.outcome(outcome)
         if not as_json:
-            _show(outcome, opening, compared="without" if name == "ward" else "paper")
+            _show(outcome, opening)
     report = page.write(folder / "report.html")
     good = all(outcome.ok for outcome in outcomes)
     if as_json:
@@ -52,10 +52,10 @@ def demo(
         raise typer.Exit(GoalMissed.exit_code)
 
 
-def _show(outcome: Outcome, opening: str, *, compared: str) -> None:
+def _show(outcome: Outcome, opening: str) -> None:
     out.print(f"\n[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}\n")
     out.print(escape(opening))
     rows = [(escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok]) for row in outcome.rows]
-    print_table("", ("what", compared, "ours", "holds"), rows, markup=True)
+    print_table("", ("what", outcome.rival, "ours", "holds"), rows, markup=True)
     for table in outcome.tables:
         print_table(table.title, table.header, table.rows)

@@ -33,6 +33,8 @@ def read_bytes(path: Path, *, most: int) -> bytes:
     """A file's content, `-` for standard input; at most `most` bytes."""
     try:
         if str(path) == "-":
+            if sys.stdin is None:
+                raise InputError("standard input is closed", path=path)
             data = sys.stdin.buffer.read(most + 1)
         else:
             with path.open("rb") as file:

@@ -21,6 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from penstock.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -28,13 +30,20 @@ WIDE = 110
 """Columns where nobody says how wide the paper is: a file, a pipe."""
 
 
-def _width(stream: TextIO) -> int | None:
+def _width(stream: TextIO | None) -> int | None:
     """None: rich asks the terminal, or the variable COLUMNS."""
-    return None if stream.isatty() or "COLUMNS" in os.environ else WIDE
+    asks = stream is not None and stream.isatty()
+    return None if asks or os.environ.get("COLUMNS", "").isdecimal() else WIDE
 
 
-out = Console(highlight=False, soft_wrap=False, width=_width(sys.stdout))
-err = Console(stderr=True, highlight=False, width=_width(sys.stderr))
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Nobody reads on: for `penstock filters | head` that is no failure, as it would be to rich."""
+        raise BrokenPipeError
+
+
+out = _Console(highlight=False, soft_wrap=False, width=_width(sys.stdout))
+err = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 __all__ = [
     "MARKS",
@@ -79,22 +88,24 @@ def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, markup: bool = False
 ) -> None:
     """A table; cells are taken literally unless they carry our own markup."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
+    table = Table(
+        title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold cyan"
+    )
     for name in header:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(row if markup else [escape(cell) for cell in row]))
+        table.add_row(*(row if markup else [escape(printable(cell)) for cell in row]))
     out.print(table)
 
 
 def complain(message: str) -> None:
     """An error, in one message."""
-    err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    err.print(f"[bold red]error:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Something to know."""
-    err.print(f"[yellow]warning:[/] {escape(message)}", soft_wrap=True)
+    err.print(f"[yellow]warning:[/] {escape(printable(message))}", soft_wrap=True)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.files import Recorded, read_events, read_policy, write_text
 from penstock.cli.output import JsonFlag, complain, out, print_json, print_table, print_text, warn
-from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError
+from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
@@ -77,7 +77,7 @@ def _show_checked(result: dict[str, Any]) -> None:
         return
     named = f" ({result['name']})" if result["name"] else ""
     size = f"{_counted(result['levels'], 'level')}, {_counted(result['filters'], 'filter')}"
-    print_text(f"{result['file']}: fine{named}: {size}")
+    print_text(printable(f"{result['file']}: fine{named}: {size}"))
     for warning in result["warnings"]:
         warn(f"{result['file']}: {warning}")
 
@@ -95,7 +95,7 @@ def explain_(file: PolicyFile, as_json: JsonFlag = False) -> None:
         print_json({"policy": policy.name, "lines": lines, "warnings": lint(policy)})
         return
     for line in lines:
-        print_text("".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line))
+        print_text(printable(line))
     for warning in lint(policy):
         warn(warning)
 

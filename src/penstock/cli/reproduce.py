@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.cli.choices import chosen
-from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
+from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.errors import GoalMissed
 from penstock.experiments.catalogue import EXPERIMENTS, load
 from penstock.experiments.report import Page
@@ -39,10 +40,12 @@ def reproduce(
             (escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok], escape(row.note))
             for row in outcome.rows
         ]
-        print_table("What the paper says", ("what", "paper", "ours", "holds", "note"), rows, markup=True)
+        print_table("", ("what", outcome.rival, "ours", "holds", "note"), rows, markup=True)
         for table in outcome.tables:
             print_table(table.title, table.header, table.rows)
         for path in (*outcome.plots, report):
             out.print(f"written: {escape(str(path))}")
+    if find_spec("matplotlib") is None:
+        warn("no pictures: matplotlib is not installed; pip install 'penstock[plots]'")
     if not outcome.ok:
         raise typer.Exit(GoalMissed.exit_code)

@@ -43,6 +43,8 @@ class Outcome:
     tables: tuple[Table, ...]
     plots: tuple[Path, ...]
     seed: int
+    rival: str = "paper"
+    """Whose figures stand in `Row.paper`."""
 
     @property
     def ok(self) -> bool:

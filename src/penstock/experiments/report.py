@@ -65,7 +65,7 @@ class Page:
             ]
             for row in outcome.rows
         ]
-        self._table(["what", "paper", "ours", "holds", "note"], rows)
+        self._table(["what", escape(outcome.rival), "ours", "holds", "note"], rows)
         for table in outcome.tables:
             self.heading(table.title)
             self.table(table.header, table.rows)

@@ -11,9 +11,6 @@ from penstock.model.digest import Digest
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
-# What an event costs beside its payload and topic: the object, its slots and its place in a deque.
-EVENT_OVERHEAD = 128
-
 
 class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One published message; shared by reference among all queues that hold it.
@@ -42,7 +39,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, headers aside: what `$size` and byte capacities count."""
+        """Bytes on the wire, about: what `$size` and byte capacities count."""
         return len(self.payload) + len(self.topic)
 
     def _identity(self) -> tuple[object, ...]:

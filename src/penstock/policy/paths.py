@@ -28,7 +28,7 @@ PSEUDO: Final = {
     "$value": "the whole payload, when it is one number, text or list",
     "$topic": "the topic",
     "$ts": "event time in microseconds",
-    "$size": "bytes of payload and topic",
+    "$size": "bytes of the payload plus characters of the topic",
     "$sender": "client id of the publisher",
     "$prop.<name>": "an MQTT user property (the first of that name)",
 }

@@ -35,6 +35,8 @@ class Seen:
     """(delivered at, event)."""
     digests: list[tuple[int, Digest]] = field(default_factory=list)
     """(delivered at, digest)."""
+    digested_on_the_way: int = 0
+    """Events counted in digests that were sent and have not arrived yet."""
     packs: list[PackRecord] = field(default_factory=list)
     published: list[Event] = field(default_factory=list)
     first_overflow_us: int | None = None
@@ -59,6 +61,7 @@ def play(
             seen.arrivals.append((now_us, item))
         elif isinstance(item, Digest):
             seen.digests.append((now_us, item))
+            seen.digested_on_the_way -= item.count
 
     def pump(now_us: int) -> None:  # noqa: ARG001  # the link says when, the queue needs no telling
         while link.ready:
@@ -66,8 +69,10 @@ def play(
             if not items:
                 return
             item = items[0]
-            if digests_on_wire or not isinstance(item, Digest):
-                link.send(item, _wire_bytes(item))
+            if isinstance(item, Digest) and not digests_on_wire:
+                continue
+            seen.digested_on_the_way += item.count if isinstance(item, Digest) else 0
+            link.send(item, _wire_bytes(item))
 
     def publish(event: Event) -> None:
         seen.published.append(event)

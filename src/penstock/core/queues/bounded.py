@@ -41,7 +41,7 @@ class QueueOptions:
         if self.capacity_events < limits.QUEUE_EVENTS_LEAST:
             raise QueueError(
                 f"capacity_events is {self.capacity_events}; at least {limits.QUEUE_EVENTS_LEAST}: "
-                "one digest and one event"
+                "an event with a digest before and behind it"
             )
         if self.capacity_bytes < 1:
             raise QueueError(f"capacity_bytes is {self.capacity_bytes}; at least 1")

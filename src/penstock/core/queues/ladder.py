@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from penstock.errors import QueueError
+
 if TYPE_CHECKING:
     from penstock.core.queues.controller import Outcome, Request
     from penstock.model.instant import Instant
@@ -30,6 +32,8 @@ class Ladder:
     def __init__(
         self, *, smoothing: Smoothing = Smoothing.LOW_PASS, alpha: float = 0.1, threshold: float = 0.1
     ) -> None:
+        if not 0 < alpha < 1 or not threshold >= 0:
+            raise QueueError(f"a ladder needs 0 < alpha < 1 and threshold ≥ 0, found {alpha} and {threshold}")
         self._weight = alpha if smoothing is Smoothing.LOW_PASS else 1 - alpha
         self._threshold = threshold
         self._level = 1

@@ -62,26 +62,30 @@ class PackingQueue(BoundedQueue):
         self._pack_but_newest(now_us)
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
-        self._pack(size, now_us)
-        if not (isinstance(item, Digest) and self._merged_into_last(item)):
+        if isinstance(item, Event):
+            self._pack(size, now_us)
             self._append(item, size)
+        else:  # what waits at the end is the newest event, not this
+            self._pack_but_newest(now_us, size=size)
+            if not self._merged_into_last(item):
+                self._append(item, size)
 
-    def _pack_but_newest(self, now_us: Instant) -> None:
-        """Pack all but an event at the very end: it may be the last sample of a burst."""
+    def _pack_but_newest(self, now_us: Instant, *, size: int = 0) -> None:
+        """Pack all but the last event and what stands behind it: it may be the last sample of a burst."""
         behind: list[Item] = []
-        while self._items and isinstance(self._items[-1], Control):
+        while self._items and not isinstance(self._items[-1], Event):
             behind.append(self._items.pop())
-        newest = self._items.pop() if self._items and isinstance(self._items[-1], Event) else None
-        behind += [] if newest is None else [newest]
+        behind += [self._items.pop()] if self._items else []
         for item in behind:
             self._account(item, -1)
-        self._pack(0 if newest is None else newest.size, now_us)
+        counted = [item.size for item in behind if not isinstance(item, Control)]
+        self._pack(size + sum(counted), now_us, behind=len(counted))
         for item in reversed(behind):
             self._items.append(item)
             self._account(item, +1)
 
-    def _pack(self, size: int, now_us: Instant) -> None:
-        """Free the headroom, and `size` bytes; the worst case always ends it."""
+    def _pack(self, size: int, now_us: Instant, *, behind: int = 0) -> None:
+        """Free the headroom, `size` bytes and `behind` places; the worst case always ends it."""
         before = (self._held, self._bytes)
         events = self._queued
         chosen = level = self._choose(now_us)
@@ -92,7 +96,7 @@ class PackingQueue(BoundedQueue):
             packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
             items = packed.items
             effects += packed.effects
-            if self._enough(items, size):
+            if self._enough(items, size, behind):
                 break
             done, level = level, level + 1
         else:
@@ -133,11 +137,11 @@ class PackingQueue(BoundedQueue):
         )
         return self._controller.choose(request)
 
-    def _enough(self, items: Sequence[Item], size: int) -> bool:
-        """Whether the headroom is free: room for one more item, and for `size` more bytes."""
+    def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
+        """Whether the headroom is free: room for one item more than `behind`, and for `size` more bytes."""
         options = self.options
         room = max(1, int(options.headroom * options.capacity_events))
-        count = len(items) - self._controls
+        count = len(items) - self._controls + behind
         if count > options.capacity_events - room:
             return False
         room_bytes = max(size, int(options.headroom * options.capacity_bytes))
