@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # only where it is needed
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers are of the first python3 on the PATH
     session = (
         SparkSession.builder.master("local[2]")
         .appName("penstock tests")
@@ -31,6 +34,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")  # as many as cores
         .config("spark.sql.adaptive.enabled", "false")  # plans as written
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # a stack trace for each column
+        .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from penstock.policy.nodes import Policy
 
-QUEUES = 100
-JSON_POLICIES = 16
-TYPED = {"double": 12, "bigint": 6, "string": 6, "boolean": 2, "array<double>": 2, "array<array<string>>": 1}
+QUEUES = 120
+JSON_POLICIES = 12
+TYPED = {"double": 8, "bigint": 5, "string": 5, "boolean": 2, "array<double>": 1, "array<array<string>>": 1}
 """Policies by the type of the column that most of them look at."""
 
 

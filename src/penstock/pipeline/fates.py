@@ -16,16 +16,18 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline import predicates, sequential, windows
-from penstock.pipeline.sources import Attributes, Sources, attach
+from penstock.pipeline.sources import Attributes, Sources, attach, sortable
 from penstock.pipeline.verdicts import (
     COMPILERS,
     DIGEST_ROW,
     FATE,
+    INTERNAL,
     LEVEL,
     PLACE,
     SENDER,
     SEQ,
     TS,
+    VERDICT,
     Ground,
     column,
 )
@@ -114,13 +116,14 @@ def decided(frame: DataFrame, question: Question) -> Fated:
     """The frame with place, fate and readings."""
     policy = question.policy
     sources = Sources(frame.schema, question.attributes, policy.payload)
-    _check(frame, question, sources)
+    _check(question, sources)
+    frame_columns = sources.schema.names
     frame = _in_queues(frame, question, sources)
     wanted = list(dict.fromkeys(question.read()))
-    frame, readings = attach(frame, sources, wanted)
-    now_us = question.now_us()
+    frame, readings, columns = attach(frame, sources, [*frame_columns, *INTERNAL], wanted)
+    now_us, comparable = question.now_us(), sortable(sources.schema)
     for number, placed in enumerate(question.steps()):
-        ground = Ground(policy, placed.step, question.key, readings, now_us)
+        ground = Ground(policy, placed.step, question.key, readings, now_us, columns, comparable)
         frame, verdict = COMPILERS[type(placed.step.filter)](placed.step.filter, ground, frame)
         drop = _unwanted(ground, verdict)
         if not isinstance(question.level, int):
@@ -129,12 +132,13 @@ def decided(frame: DataFrame, question: Question) -> Fated:
     return Fated(frame, sources, readings, question.steps())
 
 
-def _check(frame: DataFrame, question: Question, sources: Sources) -> None:
+def _check(question: Question, sources: Sources) -> None:
+    names = sources.schema.names
     for name in (*question.key, *question.order):
         if sources.find(name) is None:
-            there = ", ".join(frame.columns)
+            there = ", ".join(names)
             raise InputError(f"there is no column '{name}' to make queues by; the columns are: {there}")
-    reserved = [name for name in frame.columns if name.startswith("__") or name in ("place", "kind")]
+    reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
     if reserved:
         raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
     draws = any(isinstance(placed.step.filter, filters.Random) for placed in question.steps())
@@ -157,10 +161,10 @@ def _in_queues(frame: DataFrame, question: Question, sources: Sources) -> DataFr
     """
     digest = sources.digest()
     is_digest = sf.lit(False) if digest is None else digest.isNotNull()
-    others = [name for name in frame.columns if name not in (*question.key, *question.order)]
-    ties = [_comparable(column(name), frame.schema[name].dataType) for name in others]
+    others = [name for name in sources.schema.names if name not in (*question.key, *question.order)]
+    ties = [_comparable(column(name), sources.schema[name].dataType) for name in others]
     window = Window.partitionBy(*map(column, question.key)).orderBy(*map(column, question.order), *ties)
-    said = sf.raise_error(sf.lit("an event has no time: its `ts` is null")).cast("bigint")
+    said = sf.raise_error(sf.lit("an event has no time: its column `ts` is null")).cast("bigint")
     ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said))
     return frame.select(
         "*",
@@ -175,7 +179,7 @@ def _in_queues(frame: DataFrame, question: Question, sources: Sources) -> DataFr
 
 def _comparable(found: Column, kind: st.DataType) -> Column:
     """A column that can be sorted by; maps and variants by their text."""
-    if isinstance(kind, st.AtomicType | st.NullType) and not isinstance(kind, st.VariantType):
+    if sortable(kind):
         return found
     return sf.to_json(sf.struct(found.alias("it")))
 
@@ -188,6 +192,5 @@ def _unwanted(ground: Ground, verdict: Column) -> Column:
 
 def _taken(frame: DataFrame, drop: Column, number: int) -> DataFrame:
     """The frame after a step; what the step needed for itself is left behind."""
-    fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number))).alias(FATE)
-    kept = [column(name) for name in frame.columns if name not in (FATE, "__verdict")]
-    return frame.select(*kept, fate)
+    fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number)))
+    return frame.withColumn(FATE, fate).drop(VERDICT)

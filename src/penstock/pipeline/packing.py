@@ -9,7 +9,6 @@ from pyspark.sql import functions as sf
 
 from penstock.pipeline import digests
 from penstock.pipeline.fates import Question, decided
-from penstock.pipeline.readings import nothing
 from penstock.pipeline.schemas import DIGEST
 from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, column
 
@@ -48,7 +47,7 @@ def pack(
 def _packed(frame: DataFrame, question: Question) -> DataFrame:
     fated = decided(frame, question)
     name = question.attributes.get("$digest", "digest")
-    events = [found for found in frame.columns if found not in (*question.key, name)]
+    events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
     asked = question.policy.asked()
     alone = sf.col(FATE).isNull() | (sf.col(LEVEL) <= 0)
     runs = _in_runs(fated.frame, question, alone)
@@ -66,7 +65,7 @@ def _packed(frame: DataFrame, question: Question) -> DataFrame:
     key = [column(found) for found in question.key]
     grouped = runs.groupBy(*key, sf.col("__run")).agg(*parts)
     summed = _with_digests(grouped, fated, len(asked), merges=given is not None)
-    gap = _gap(frame, events)
+    gap = _gap(fated, events)
     items = sf.filter(sf.array(sf.col("__own"), gap), lambda item: item.isNotNull())
     return _output(summed.select(*key, sf.inline(items)), question, events)
 
@@ -82,7 +81,7 @@ def _in_runs(frame: DataFrame, question: Question, alone: Column) -> DataFrame:
 def _item(events: list[str], fated: Fated) -> Column:
     """A row that stays, as one item of the output."""
     given = fated.sources.digest()
-    digest = nothing("string").cast(DIGEST) if given is None else given.cast(DIGEST)
+    digest = sf.lit(None).cast(DIGEST) if given is None else given.cast(DIGEST)
     kind = sf.when(sf.col(FATE).eqNullSafe(DIGEST_ROW), sf.lit("digest")).otherwise(sf.lit("event"))
     return sf.struct(
         sf.col(PLACE).alias("place"),
@@ -102,12 +101,12 @@ def _with_digests(grouped: DataFrame, fated: Fated, attributes: int, *, merges: 
     return staged.select("*", digests.merged(sf.col("__parts")).alias("__digest"))
 
 
-def _gap(frame: DataFrame, events: list[str]) -> Column:
+def _gap(fated: Fated, events: list[str]) -> Column:
     """The digest of a run, as one item of the output; null where there is none."""
     item = sf.struct(
         sf.col("__begin").alias("place"),
         sf.lit("digest").alias("kind"),
-        *(sf.lit(None).cast(frame.schema[found].dataType).alias(found) for found in events),
+        *(sf.lit(None).cast(fated.sources.schema[found].dataType).alias(found) for found in events),
         sf.col("__digest").alias("digest"),
     )
     return sf.when(sf.col("__digest").isNotNull(), item)

@@ -3,6 +3,7 @@
 `match` asks only whether the pattern occurs. So groups need no names, and greedy or lazy is all one. What is
 left are letters, classes, anchors and repetition; every class, and every letter in a part that ignores case,
 is written as the ranges of code points that RE2 itself finds for it, so no table of Java's takes part.
+One thing is left out: RE2 also finds `\\B` between the bytes of one character, which is no place to Java.
 """
 
 from __future__ import annotations

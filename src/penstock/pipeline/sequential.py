@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from penstock.model.instant import to_us
 from penstock.pipeline.readings import nothing
-from penstock.pipeline.verdicts import COMPILERS, PLACE, TS, alive, column
+from penstock.pipeline.verdicts import COMPILERS, PLACE, TS, VERDICT, alive, column
 from penstock.pipeline.windows import delta_since_event
 from penstock.policy import filters
 
@@ -29,47 +28,35 @@ CHUNK: Final = 256
 """Verdicts in one chunk: a queue of 65,536 events appends as often to the list of chunks as to a chunk."""
 
 _VERDICTS: Final = "array<boolean>"
-_UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
+_VALUE: Final = "__value"
 
 
-def _folded(
-    frame: DataFrame, ground: Ground, member: Column, fold: Callable[[Column], Column], name: str
-) -> DataFrame:
-    """The frame with a column of verdicts about its members, null about the others."""
-    rest = [column(found) for found in frame.columns if found not in (*ground.key, PLACE)]
-    row = sf.struct(PLACE, *rest)
-    gathered = sf.collect_list(row)
-    key = [column(found) for found in ground.key]
-    queues = frame.groupBy(*key, member.alias("__member")).agg(
-        _in_order(gathered, frame.schema).alias("__rows")
-    )
+def _folded(frame: DataFrame, ground: Ground, fold: Callable[[Column], Column]) -> tuple[DataFrame, Column]:
+    """The frame with a column of verdicts about the events the step can read, null about the others."""
+    rest = [name for name in ground.columns if name not in (*ground.key, PLACE)]
+    value = ground.reading().number()
+    member = alive() & value.isNotNull()
+    row = sf.struct(PLACE, *map(column, rest), value.alias(_VALUE))
+    key = [column(name) for name in ground.key]
+    queues = frame.groupBy(*key, member.alias("__member")).agg(_in_order(row, ground).alias("__rows"))
     others = sf.array_repeat(nothing("boolean"), sf.size("__rows"))
     verdicts = sf.when(sf.col("__member"), fold(sf.col("__rows"))).otherwise(others)
-    pairs = sf.arrays_zip(sf.col("__rows"), verdicts.alias("__verdict"))
+    pairs = sf.arrays_zip(sf.col("__rows"), verdicts.alias(VERDICT))
     spread = queues.select(*key, sf.explode(pairs).alias("__pair"))
+    back = sf.col("__pair").getField("__rows")
     return spread.select(
         *key,
-        sf.col(f"__pair.__rows.{PLACE}").alias(PLACE),
-        *(
-            sf.col("__pair.__rows").getField(found).alias(found)
-            for found in frame.columns
-            if found not in (*ground.key, PLACE)
-        ),
-        sf.col("__pair").getField("__verdict").alias(name),
-    )
+        *(back.getField(name).alias(name) for name in (PLACE, *rest)),
+        sf.col("__pair").getField(VERDICT).alias(VERDICT),
+    ), sf.col(VERDICT)
 
 
-def _in_order(rows: Column, schema: st.StructType) -> Column:
-    """The rows by place, which stands first in them."""
-    if not any(_holds(field.dataType, _UNORDERED) for field in schema):
+def _in_order(row: Column, ground: Ground) -> Column:
+    """The rows of a group by place, which stands first in them."""
+    rows = sf.collect_list(row)
+    if ground.sortable:
         return sf.sort_array(rows)
     return sf.array_sort(rows, lambda a, b: (a.getField(PLACE) - b.getField(PLACE)).cast("int"))
-
-
-def _holds(kind: st.DataType, kinds: tuple[type[st.DataType], ...]) -> bool:
-    if isinstance(kind, st.StructType):
-        return any(_holds(field.dataType, kinds) for field in kind)
-    return isinstance(kind, kinds) or (isinstance(kind, st.ArrayType) and _holds(kind.elementType, kinds))
 
 
 def _nothing_yet() -> list[Column]:
@@ -100,26 +87,22 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
 def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
     if node.since == "event":
         return frame, delta_since_event(node, ground)
-    value, name = "__value", "__verdict"
-    frame = frame.select("*", ground.reading().number().alias(value))
-    member = alive() & sf.col(value).isNotNull()
-    found = _folded(frame, ground, member, lambda rows: dead_band(rows, node, value), name)
-    return found.drop(value), sf.col(name)
+    return _folded(frame, ground, lambda rows: dead_band(rows, node))
 
 
-def dead_band(rows: Column, node: filters.Delta, value: str) -> Column:
+def dead_band(rows: Column, node: filters.Delta) -> Column:
     """For each row whether its value changed by less than `change` since the last one that did not."""
     zero = sf.struct(nothing("double").alias("value"), nothing("bigint").alias("ts"), *_nothing_yet())
 
     def walk(state: Column, row: Column) -> Column:
-        quiet = sf.abs(row.getField(value) - state.getField("value")) < float(node.change)
+        quiet = sf.abs(row.getField(_VALUE) - state.getField("value")) < float(node.change)
         if node.max_silence is not None:
             quiet &= row.getField(TS) - state.getField("ts") < to_us(node.max_silence)
         return _let(sf.coalesce(quiet, sf.lit(False)), lambda still: _after(state, row, still))
 
     def _after(state: Column, row: Column, still: Column) -> Column:
         return sf.struct(
-            sf.when(still, state.getField("value")).otherwise(row.getField(value)).alias("value"),
+            sf.when(still, state.getField("value")).otherwise(row.getField(_VALUE)).alias("value"),
             sf.when(still, state.getField("ts")).otherwise(row.getField(TS)).alias("ts"),
             *_append(state, still),
         )
@@ -128,14 +111,10 @@ def dead_band(rows: Column, node: filters.Delta, value: str) -> Column:
 
 
 def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
-    value, name = "__value", "__verdict"
-    frame = frame.select("*", ground.reading().number().alias(value))
-    member = alive() & sf.col(value).isNotNull()
-    found = _folded(frame, ground, member, lambda rows: swinging_door(rows, node, value), name)
-    return found.drop(value), sf.col(name)
+    return _folded(frame, ground, lambda rows: swinging_door(rows, node))
 
 
-def swinging_door(rows: Column, node: filters.Swing, value: str) -> Column:
+def swinging_door(rows: Column, node: filters.Swing) -> Column:
     """For each row whether it lies on a line that the door lets through; `policy.evaluate` has the rule.
 
     A point's verdict is known when the next point comes. So the fold's verdicts begin with one about nobody,
@@ -147,7 +126,7 @@ def swinging_door(rows: Column, node: filters.Swing, value: str) -> Column:
     deviation = float(node.deviation)
 
     def walk(state: Column, row: Column) -> Column:
-        here = sf.struct(row.getField(TS).alias("ts"), row.getField(value).alias("value"))
+        here = sf.struct(row.getField(TS).alias("ts"), row.getField(_VALUE).alias("value"))
         pivot, held = state.getField("pivot"), state.getField("held")
         below, above = _slope(pivot, held, -deviation), _slope(pivot, held, deviation)
         low, high = state.getField("low"), state.getField("high")

@@ -26,6 +26,7 @@ from penstock.errors import InputError
 from penstock.pipeline import payloads, variants
 from penstock.pipeline.readings import Reading
 from penstock.pipeline.schemas import DIGEST
+from penstock.pipeline.verdicts import column
 from penstock.policy import paths
 from penstock.policy.paths import Path, Source
 
@@ -40,6 +41,7 @@ Attributes: TypeAlias = Mapping[str, str]
 ENVELOPE: Final = ("topic", "ts", "seq", "sender", "properties", "payload", "content_type", "digest")
 """Columns about an event rather than of its payload."""
 
+_UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
 _INDEX = re.compile("[0-9]{1,9}")
 
 
@@ -65,7 +67,7 @@ class Sources:
         """A column by its exact name."""
         for field in self.schema:
             if field.name == name:
-                return Found(sf.col(f"`{name.replace('`', '``')}`"), field.dataType, name)
+                return Found(column(name), field.dataType, name)
         return None
 
     def envelope(self, pseudo: str) -> Found | None:
@@ -210,6 +212,13 @@ def _scalars(found: Found) -> Reading | None:
     return Reading() if isinstance(kind, st.NullType) else None
 
 
+def sortable(kind: st.DataType) -> bool:
+    """Whether Spark can compare two values of a type."""
+    if isinstance(kind, st.StructType):
+        return all(sortable(field.dataType) for field in kind)
+    return sortable(kind.elementType) if isinstance(kind, st.ArrayType) else not isinstance(kind, _UNORDERED)
+
+
 def _is_text(kind: st.DataType) -> bool:
     return isinstance(kind, st.StringType | st.BinaryType)
 
@@ -222,13 +231,14 @@ def _shape(kind: st.DataType) -> str:
 # -- attaching -----------------------------------------------------------------------------------------------
 
 
-def attach(frame: DataFrame, sources: Sources, wanted: list[str]) -> tuple[DataFrame, dict[str, Reading]]:
-    """The frame with the columns of these attributes, and the readings that stand on them.
+def attach(
+    frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str]
+) -> tuple[DataFrame, dict[str, Reading], tuple[str, ...]]:
+    """The frame with the columns of these attributes, the readings that stand on them, and all its columns.
 
     Each stage is a projection of its own, so that a payload is parsed once however many attributes are read.
     """
     parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
-    kept = [sf.col(f"`{name.replace('`', '``')}`") for name in frame.columns]
     frame = _with_payload(frame, sources) if parsed else frame
     leaves: dict[str, Column] = {}
     for place, text in enumerate(wanted):
@@ -238,14 +248,15 @@ def attach(frame: DataFrame, sources: Sources, wanted: list[str]) -> tuple[DataF
     if leaves:
         frame = frame.select("*", *(leaf.alias(name) for name, leaf in leaves.items()))
         frame = frame.select("*", *(variants.kind_of(sf.col(name)).alias(f"{name}_kind") for name in leaves))
-    columns: list[Column] = []
+    columns: dict[str, Column] = {}
     readings: dict[str, Reading] = {}
     for place, text in enumerate(wanted):
         found = _reading(sources, paths.parse(text), f"__leaf{place}")
         names = {kind: f"__r{place}_{kind}" for kind in found.parts()}
-        columns += [column.alias(names[kind]) for kind, column in found.parts().items()]
+        columns |= {names[kind]: column for kind, column in found.parts().items()}
         readings[text] = found.at(names)
-    return frame.select(*kept, *columns), readings
+    read = frame.select(*map(column, kept), *(found.alias(name) for name, found in columns.items()))
+    return read, readings, (*kept, *columns)
 
 
 def _in_payload(sources: Sources, path: Path) -> bool:

@@ -73,22 +73,23 @@ def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
 
 def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
     """The transform that reads a binary column of digests, as nodes write them, into DIGEST structs."""
-    parse = sf.udf(_parsed, DIGEST)
-    return lambda frame: frame.withColumn(name, parse(column(name)))
+
+    def parsed(data: bytes | None) -> tuple[Any, ...] | None:
+        try:
+            return None if data is None else row_of_digest(digest_wire.from_bytes(bytes(data)))
+        except DigestError as error:
+            raise DigestError(f"column '{name}': {error}") from None
+
+    return lambda frame: frame.withColumn(name, sf.udf(parsed, DIGEST, useArrow=False)(column(name)))
 
 
 def with_wire(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
     """The transform that writes a column of DIGEST structs as the bytes that nodes read."""
-    write = sf.udf(_written, BinaryType())
-    return lambda frame: frame.withColumn(name, write(column(name)))
 
+    def written(row: Row | None) -> bytes | None:
+        return None if row is None else digest_wire.to_bytes(digest_of_row(row))
 
-def _parsed(data: bytes | None) -> tuple[Any, ...] | None:
-    return None if data is None else row_of_digest(digest_wire.from_bytes(bytes(data)))
-
-
-def _written(row: Row | None) -> bytes | None:
-    return None if row is None else digest_wire.to_bytes(digest_of_row(row))
+    return lambda frame: frame.withColumn(name, sf.udf(written, BinaryType(), useArrow=False)(column(name)))
 
 
 def _summary_of_row(row: Any) -> AttributeSummary:

@@ -30,6 +30,9 @@ TS: Final = "__ts"
 SEQ: Final = "__seq"
 SENDER: Final = "__sender"
 DIGEST_ROW: Final = -1
+INTERNAL: Final = (PLACE, FATE, LEVEL, TS, SEQ, SENDER)
+VERDICT: Final = "__verdict"
+"""Where a fold leaves its verdicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ class Ground:
     key: tuple[str, ...]
     readings: Mapping[str, Reading]
     now_us: Column
+    columns: tuple[str, ...]
+    """All columns of the frame: asking the frame itself would ask a server."""
+    sortable: bool
+    """Whether rows of the frame can be compared."""
 
     def reading(self, by: str | None = None) -> Reading:
         """The step's attribute, or `by`."""

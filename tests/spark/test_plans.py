@@ -1,0 +1,143 @@
+"""The plans: no Python worker, one sort for all windows in queue order, and the text of a few to look at.
+
+After a change that is meant to change plans, set PENSTOCK_SNAPSHOTS=update and run this module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.pipeline import effect, pack
+from penstock.pipeline.schemas import DIGEST, EFFECT
+from penstock.policy.filters import CATALOGUE
+from penstock.policy.read import parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+PYTHON = ("PythonUDF", "EvalPython", "InPandas", "InArrow", "PythonRDD", "PythonUDTF")
+SCHEMA = (
+    "queue string, ts bigint, seq bigint, sender string, topic string, v double, name string, "
+    "tags array<string>, vitals struct<pulse:double>"
+)
+JSON_SCHEMA = "queue string, ts bigint, seq bigint, payload binary"
+SUMMARIES = "digest: [count, mean, stddev, min, max, first, last, distinct, quantiles]"
+
+POLICIES = {
+    "predicates": """
+attribute: v
+levels:
+  - - drop: {within: [50, 100]}
+    - keep: {ge: 10}
+    - drop: {inset: [1, 2.5, x], attribute: name}
+  - - drop: {match: '^a$', attribute: name}
+    - drop: {eq: 5}
+    - keep: {ne: 7}
+    - keep: {gt: 0}
+    - keep: {lt: 99}
+    - keep: {le: 98}
+  - - drop: {contain: a, attribute: tags}
+    - drop: {subset: [a, b], attribute: tags}
+    - drop: {supset: [a, b], attribute: tags}
+  - - drop: {random: {fraction: 0.5}}
+    - drop: {older: 60}
+""",
+    "windows": """
+attribute: v
+levels:
+  - [drop: uniq, drop: guniq, keep: {first: [1, 2]}, keep: {last: [3]}]
+  - [keep: {latest: 10}, keep: {every: 2}, keep: {latest_by: {by: $topic}}]
+  - [drop: {throttle: {seconds: 5, by: name}}, keep: {top: {n: 3}}, drop: {delta: {change: 5, since: event}}]
+""",
+    "sequential": """
+attribute: vitals.pulse
+levels:
+  - drop: {delta: {change: 5, max_silence: 60}}
+  - drop: {swing: 2}
+""",
+    "digesters": f"""
+attribute: v
+{SUMMARIES}
+levels:
+  - keep: {{latest: 1}}
+""",
+    "payload": """
+attribute: vitals.pulse
+digest: [count, mean]
+levels:
+  - drop: {within: [50, 100]}
+  - drop: uniq
+""",
+}
+
+
+def empty(spark: SparkSession, name: str, *, digests: bool = False) -> DataFrame:
+    """A frame to plan on."""
+    schema = JSON_SCHEMA if name == "payload" else SCHEMA
+    return spark.createDataFrame([], f"{schema}, digest {DIGEST.simpleString()}" if digests else schema)
+
+
+def physical(frame: DataFrame) -> str:
+    """The physical plan as `explain` prints it, without numbers that differ from run to run."""
+    out = StringIO()
+    with redirect_stdout(out):
+        frame.explain()
+    text = re.sub(r"#\d+L?|\[plan_id=\d+\]|_gen_alias_\d+|(?<=_common_expr)_\d+", "", out.getvalue())
+    text = re.sub(r"\b(x|y|z)_\d+\b", r"\1", text)
+    return re.sub(r"Scan ExistingRDD.*|LocalTableScan.*", "Scan", text).strip() + "\n"
+
+
+def plan(spark: SparkSession, name: str, *, digests: bool = False) -> str:
+    packed = pack(
+        parse(POLICIES[name]), key=["queue"], order=["ts"], level=len(parse(POLICIES[name]).levels), now=0
+    )
+    return physical(empty(spark, name, digests=digests).transform(packed))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_python_worker_takes_part(spark: SparkSession, name: str) -> None:
+    text = plan(spark, name, digests=True)
+    assert [word for word in PYTHON if word in text] == []
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_plan_is_the_one_on_file(spark: SparkSession, name: str) -> None:
+    text, file = plan(spark, name), SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("PENSTOCK_SNAPSHOTS") == "update":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_every_filter_is_in_a_plan_here() -> None:
+    found = [parse(text) for text in POLICIES.values()]
+    used = {placed.cause.filter for policy in found for placed in policy.steps(policy.highest)}
+    assert set(CATALOGUE) - used == set()
+
+
+def test_queues_are_shuffled_once_and_windows_in_queue_order_share_a_sort(spark: SparkSession) -> None:
+    policy = parse("attribute: v\nlevels: [drop: uniq, keep: {every: 2}, keep: {first: [1]}, drop: {gt: 5}]")
+    packed = pack(policy, key=["queue"], order=["ts", "seq", "sender", "topic"], level=4)
+    text = physical(empty(spark, "").transform(packed))
+    assert text.count("Exchange") == 1
+    before_grouping = text[text.index("Window") :]
+    assert before_grouping.count("Sort [") == 2  # into places, then by place
+
+
+def test_the_contracts(spark: SparkSession) -> None:
+    policy = parse(POLICIES["digesters"])
+    frame = empty(spark, "digesters", digests=True)
+    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1))
+    own = [name for name in frame.columns if name not in ("queue", "digest")]
+    assert packed.columns == ["queue", "place", "kind", *own, "digest"]
+    assert packed.schema["digest"].dataType.simpleString() == DIGEST.simpleString()
+    effects = frame.transform(effect(policy, key=["queue"], order=["ts"]))
+    assert effects.schema.simpleString() == EFFECT.simpleString()
