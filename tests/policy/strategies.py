@@ -95,7 +95,6 @@ def arguments(
     ordered = scalar.filter(lambda found: not isinstance(found, bool))
     positive = st.integers(1, 20) | st.floats(0, 1e6, exclude_min=True) | st.sampled_from((5e-324, 1e308))
     return {
-        params.NUMBER.name: numbers(),
         params.POSITIVE.name: positive,
         params.COUNT.name: st.integers(1, 12) | st.just(INT64_MOST),
         params.FRACTION.name: st.floats(0, 1) | st.sampled_from((0, 1, 0.1, 0.25, 0.5)),

@@ -17,7 +17,7 @@ from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
 from penstock.policy import evaluate, write
 from penstock.policy.evaluate import Packed
-from penstock.policy.explain import explain
+from penstock.policy.explain import counted, explain
 from penstock.policy.lint import lint
 from penstock.policy.nodes import Policy
 from penstock.policy.schema import json_schema
@@ -76,14 +76,10 @@ def _show_checked(result: dict[str, Any]) -> None:
         complain(result["error"]["message"])
         return
     named = f" ({result['name']})" if result["name"] else ""
-    size = f"{_counted(result['levels'], 'level')}, {_counted(result['filters'], 'filter')}"
+    size = f"{counted(result['levels'], 'level')}, {counted(result['filters'], 'filter')}"
     print_text(printable(f"{result['file']}: fine{named}: {size}"))
     for warning in result["warnings"]:
         warn(f"{result['file']}: {warning}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @app.command("explain")

@@ -86,13 +86,6 @@ def collapse(policy: Policy | None, items: Sequence[Item], *, cause: Cause = WOR
     return _walk(policy, items, [True] * events, cause)
 
 
-def accepts(policy: Policy, event: Event, *, now_us: Instant) -> bool:
-    """Whether a policy used as a content filter lets one event through all its levels."""
-    return all(
-        not _dropped(policy, placed.step, [event], now_us)[0] for placed in policy.steps(policy.highest)
-    )
-
-
 def digest_of(policy: Policy | None, event: Event, cause: Cause) -> Digest:
     """The digest of one dropped event."""
     asked = policy.asked() if policy else {}

@@ -28,7 +28,7 @@ def looks(step: Step) -> bool:
 
 def _opening(policy: Policy) -> Iterator[str]:
     name = f"Policy {policy.name!r}" if policy.name else "This policy"
-    yield f"{name} has {_counted(policy.highest, 'level')}; a level applies all levels below it first."
+    yield f"{name} has {counted(policy.highest, 'level')}; a level applies all levels below it first."
     if policy.description:
         yield policy.description
     if policy.payload is not PayloadFormat.AUTO:
@@ -68,7 +68,8 @@ def _worst_case(policy: Policy) -> str:
     return f"If even level {policy.highest} frees too little, all waiting events are dropped into one digest."
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 level`, `3 levels`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

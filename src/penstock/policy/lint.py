@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.model.values import identity
 from penstock.policy import digesters, filters, paths
 from penstock.policy.explain import looks
 from penstock.policy.filters import Shape, Verb
-from penstock.policy.params import params_of
 from penstock.policy.paths import Source
 
 if TYPE_CHECKING:
@@ -167,27 +165,13 @@ def _covers(policy: Policy, before: Step, step: Step) -> bool:
     lasting = step.filter.shape is Shape.PREDICATE or use in _LASTING
     widened = _WIDENING.get(use)
     if widened is None:
-        return lasting and _same(before.filter, step.filter)
+        return lasting and before.filter == step.filter
     ours, theirs = getattr(step.filter, widened), getattr(before.filter, widened)
     levelled: dict[str, Any] = {widened: theirs}
-    return bool(ours >= theirs) and _same(before.filter, replace(step.filter, **levelled))
+    return bool(ours >= theirs) and before.filter == replace(step.filter, **levelled)
 
 
 def _alike(policy: Policy, before: Step, step: Step) -> bool:
     """Whether both read the same attribute and do the same with what they cannot read."""
     same_attribute = not step.filter.reads or policy.path_of(before) == policy.path_of(step)
     return same_attribute and policy.missing_of(before) is policy.missing_of(step)
-
-
-def _same(one: filters.Filter, other: filters.Filter) -> bool:
-    return one == other and _parameters(one) == _parameters(other)
-
-
-def _parameters(found: filters.Filter) -> list[Any]:
-    """The parameters with `true` and 1 told apart, which Python holds equal."""
-    values = (getattr(found, param.name) for param in params_of(type(found)))
-    return [
-        tuple(map(identity, value)) if isinstance(value, tuple) else identity(value)
-        for value in values
-        if value is not None
-    ]

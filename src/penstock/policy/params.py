@@ -220,7 +220,6 @@ def shown(raw: object) -> str:
 
 _SCALAR_SCHEMA: Final = {"type": ["number", "string", "boolean"]}
 
-NUMBER: Final = Kind("number", _number, {"type": "number"})
 POSITIVE: Final = Kind("number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
 COUNT: Final = Kind("whole number ≥ 1", _count, {"type": "integer", "minimum": 1})
 FRACTION: Final = Kind(
