@@ -7,7 +7,6 @@
     ├── QueueError                a queue was asked for what it cannot do
     │   └── ControlOverflow       more control items wait than a queue may hold
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
-    ├── MissingTool               exit code 4: something this machine lacks
     └── GoalMissed                exit code 1: it ran, and the answer is no
 
 Input from outside raises these; our own mistakes fail asserts. A message says what was wrong, where, and
@@ -124,12 +123,6 @@ class ControlOverflow(QueueError):
 
 class SimulationError(PenstockError):
     """A simulation was set up wrongly, or it does not come to an end."""
-
-
-class MissingTool(PenstockError):
-    """This machine lacks something the command needs."""
-
-    exit_code = 4
 
 
 class GoalMissed(PenstockError):

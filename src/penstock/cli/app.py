@@ -4,7 +4,6 @@
 1   done, and the answer is no: a goal missed, a row not reproduced, warnings under --strict
 2   the command line is wrong
 3   the input is wrong: a policy, a file, a line of it
-4   this machine lacks something
 70  a bug in Penstock
 130 interrupted
 """
@@ -31,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Publish/subscribe for streams that outrun their readers.",
     epilog="Exit codes: 0 yes, 1 no (a goal missed, a row not reproduced), 2 wrong command line, "
-    "3 wrong input, 4 something missing on this machine.",
+    "3 wrong input.",
 )
 app.add_typer(policy.app, name="policy")
 app.command("filters")(filters.show)
