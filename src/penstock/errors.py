@@ -6,7 +6,13 @@
     ├── InputError                a file or a line of it cannot be read
     ├── QueueError                a queue was asked for what it cannot do
     │   └── ControlOverflow       more control items wait than a queue may hold
+    ├── MqttError                 an MQTT peer broke a rule; carries the reason code to answer with
+    │   ├── MalformedPacket       0x81: bytes that are no packet
+    │   ├── ProtocolError         0x82: a packet in the wrong place, or saying what it must not
+    │   └── PacketTooLarge        0x95: a packet beyond the size that was agreed
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
+    ├── MissingTool               exit code 4: Java, Spark or another program is not installed
+    ├── SparkFailed               a Spark session or job failed
     └── GoalMissed                exit code 1: it ran, and the answer is no
 
 Input from outside raises these; our own mistakes fail asserts. A message says what was wrong, where, and
@@ -121,8 +127,49 @@ class ControlOverflow(QueueError):
     """Too many control items wait; the owner should close the connection rather than drop one."""
 
 
+class MqttError(PenstockError):
+    """An MQTT peer broke a rule; `reason` is the MQTT 5 reason code that says so on the wire."""
+
+    def __init__(self, problem: str, *, where: str = "", reason: int = 0x80) -> None:
+        self.problem = problem
+        self.where = where
+        self.reason = reason
+        super().__init__(printable(f"{where}: {problem}" if where else problem))
+
+
+class MalformedPacket(MqttError):
+    """Bytes that cannot be read as the packet they claim to be."""
+
+    def __init__(self, problem: str, *, where: str = "", reason: int = 0x81) -> None:
+        super().__init__(problem, where=where, reason=reason)
+
+
+class ProtocolError(MqttError):
+    """A well-formed packet that must not come now, or must not say this."""
+
+    def __init__(self, problem: str, *, where: str = "", reason: int = 0x82) -> None:
+        super().__init__(problem, where=where, reason=reason)
+
+
+class PacketTooLarge(MqttError):
+    """A packet beyond the maximum packet size of its receiver."""
+
+    def __init__(self, problem: str, *, where: str = "", reason: int = 0x95) -> None:
+        super().__init__(problem, where=where, reason=reason)
+
+
 class SimulationError(PenstockError):
     """A simulation was set up wrongly, or it does not come to an end."""
+
+
+class MissingTool(PenstockError):
+    """A program or library that this needs is not installed; the message says how to get it."""
+
+    exit_code = 4
+
+
+class SparkFailed(PenstockError):
+    """Spark could not be reached, or a job of it failed for a reason that is not in the input."""
 
 
 class GoalMissed(PenstockError):

@@ -1,0 +1,113 @@
+"""Reason codes by name, which packet may carry which, and how MQTT 3.1.1 says the same."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from penstock.mqtt.kinds import Kind
+
+
+class Reason(IntEnum):
+    """MQTT 5 reason codes (section 2.4); 0x80 and above are failures."""
+
+    SUCCESS = 0x00
+    GRANTED_QOS_1 = 0x01
+    GRANTED_QOS_2 = 0x02
+    DISCONNECT_WITH_WILL = 0x04
+    NO_MATCHING_SUBSCRIBERS = 0x10
+    NO_SUBSCRIPTION_EXISTED = 0x11
+    CONTINUE_AUTHENTICATION = 0x18
+    REAUTHENTICATE = 0x19
+    UNSPECIFIED = 0x80
+    MALFORMED_PACKET = 0x81
+    PROTOCOL_ERROR = 0x82
+    IMPLEMENTATION_SPECIFIC = 0x83
+    UNSUPPORTED_VERSION = 0x84
+    CLIENT_ID_NOT_VALID = 0x85
+    BAD_USER_NAME_OR_PASSWORD = 0x86
+    NOT_AUTHORIZED = 0x87
+    SERVER_UNAVAILABLE = 0x88
+    SERVER_BUSY = 0x89
+    BANNED = 0x8A
+    SERVER_SHUTTING_DOWN = 0x8B
+    BAD_AUTHENTICATION_METHOD = 0x8C
+    KEEP_ALIVE_TIMEOUT = 0x8D
+    SESSION_TAKEN_OVER = 0x8E
+    TOPIC_FILTER_INVALID = 0x8F
+    TOPIC_NAME_INVALID = 0x90
+    PACKET_ID_IN_USE = 0x91
+    PACKET_ID_NOT_FOUND = 0x92
+    RECEIVE_MAXIMUM_EXCEEDED = 0x93
+    TOPIC_ALIAS_INVALID = 0x94
+    PACKET_TOO_LARGE = 0x95
+    MESSAGE_RATE_TOO_HIGH = 0x96
+    QUOTA_EXCEEDED = 0x97
+    ADMINISTRATIVE_ACTION = 0x98
+    PAYLOAD_FORMAT_INVALID = 0x99
+    RETAIN_NOT_SUPPORTED = 0x9A
+    QOS_NOT_SUPPORTED = 0x9B
+    USE_ANOTHER_SERVER = 0x9C
+    SERVER_MOVED = 0x9D
+    SHARED_SUBSCRIPTIONS_NOT_SUPPORTED = 0x9E
+    CONNECTION_RATE_EXCEEDED = 0x9F
+    MAXIMUM_CONNECT_TIME = 0xA0
+    SUBSCRIPTION_IDS_NOT_SUPPORTED = 0xA1
+    WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
+
+
+def _codes(*codes: int) -> frozenset[int]:
+    return frozenset(codes)
+
+
+_PUBLISHED: Final = _codes(0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99)
+_RELEASED: Final = _codes(0x00, 0x92)
+
+DISCONNECT_FROM_CLIENT: Final = _codes(
+    0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99
+)  # fmt: skip
+"""What a client may give as its reason to leave (table 3-10)."""
+
+_DISCONNECT_FROM_SERVER: Final = _codes(
+    0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98,
+    0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2,
+)  # fmt: skip
+
+ALLOWED: Final[dict[Kind, frozenset[int]]] = {
+    Kind.CONNACK: _codes(
+        0x00, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8A, 0x8C, 0x90, 0x95, 0x97, 0x99,
+        0x9A, 0x9B, 0x9C, 0x9D, 0x9F,
+    ),
+    Kind.PUBACK: _PUBLISHED,
+    Kind.PUBREC: _PUBLISHED,
+    Kind.PUBREL: _RELEASED,
+    Kind.PUBCOMP: _RELEASED,
+    Kind.SUBACK: _codes(0x00, 0x01, 0x02, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2),
+    Kind.UNSUBACK: _codes(0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91),
+    Kind.DISCONNECT: DISCONNECT_FROM_CLIENT | _DISCONNECT_FROM_SERVER,
+    Kind.AUTH: _codes(0x00, 0x18, 0x19),
+}  # fmt: skip
+"""Which reason codes a packet may carry in MQTT 5."""
+
+CONNACK_V4: Final = {
+    Reason.SUCCESS: 0,
+    Reason.UNSUPPORTED_VERSION: 1,
+    Reason.CLIENT_ID_NOT_VALID: 2,
+    Reason.SERVER_UNAVAILABLE: 3,
+    Reason.BAD_USER_NAME_OR_PASSWORD: 4,
+    Reason.NOT_AUTHORIZED: 5,
+}
+"""MQTT 3.1.1's return code for a reason; for any other the connection is closed without a word
+[MQTT-3.2.2-6]."""
+
+FROM_CONNACK_V4: Final = {code: reason for reason, code in CONNACK_V4.items()}
+"""The reason behind a return code of MQTT 3.1.1."""
+
+
+def explained(reason: int) -> str:
+    """A reason code as people read it: `0x8D keep alive timeout`."""
+    try:
+        name = Reason(reason).name.lower().replace("_", " ")
+    except ValueError:
+        name = "unknown reason"
+    return f"0x{reason:02X} {name}"
