@@ -3,7 +3,8 @@
 0   done, and the answer is yes
 1   done, and the answer is no: a goal missed, a row not reproduced, warnings under --strict
 2   the command line is wrong
-3   the input is wrong: a policy, a file, a line of it
+3   the input is wrong: a policy, a file, a line of it; or Spark failed
+4   a program or library is not installed
 70  a bug in Penstock
 130 interrupted
 """
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Publish/subscribe for streams that outrun their readers.",
     epilog="Exit codes: 0 yes, 1 no (a goal missed, a row not reproduced), 2 wrong command line, "
-    "3 wrong input.",
+    "3 wrong input, 4 a program is missing.",
 )
 app.add_typer(policy.app, name="policy")
 app.command("filters")(filters.show)

@@ -1,0 +1,221 @@
+"""A Spark session for a command: local by default, a cluster if told; Spark's errors as ours.
+
+    with open_session(master="spark://host:7077", app="backtest") as spark:
+        ...
+
+One process holds one session, classic or Connect. Errors that leave the block as Spark's own are translated:
+what a user can mend (a file, a column, an address) becomes one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.errors import InputError, MissingTool, SparkFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",  # a timestamp without a zone means the same on every machine
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for each column
+}
+_LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",  # no port, no threads for pages nobody sees
+    "spark.ui.showConsoleProgress": "false",  # the command draws its own
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+@contextmanager
+def open_session(
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    app: str = "penstock",
+    memory: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session that is stopped at the end of the block.
+
+    `master` is a Spark master (`local[2]`, `spark://host:7077`), `remote` a Spark Connect server
+    (`sc://host:15002`); neither: all cores of this machine. `memory` is the driver's, as `8g`, where this
+    process starts it.
+    """
+    if master and remote:
+        raise InputError(f"a session has a master ({master}) or a remote server ({remote}), not both")
+    session = _start(master, remote, app, {**_memory(memory), **(config or {})})
+    try:
+        with translated():
+            yield session
+    finally:
+        session.stop()
+
+
+def cores(spark: SparkSession) -> int:
+    """Cores that work for a session; 1 where a Connect server does not tell."""
+    found = spark.conf.get("spark.master", "")
+    local = re.fullmatch(r"local\[(\d+|\*)\]", found or "")
+    if local is not None:
+        return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
+    return max(1, int(spark.conf.get("spark.cores.max", "1") or 1))
+
+
+def _memory(memory: str | None) -> dict[str, str]:
+    return {} if memory is None else {"spark.driver.memory": memory}
+
+
+def _start(master: str | None, remote: str | None, app: str, config: Mapping[str, str]) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra; said so where it is missing
+    except ImportError:
+        raise MissingTool("Spark is not installed: pip install 'penstock[spark]'") from None
+    if remote is None:
+        _need_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are of the first python3 on PATH
+    builder = SparkSession.builder.appName(app)
+    settings = dict(_SETTINGS)
+    if remote is not None:
+        builder = builder.remote(remote)
+    else:
+        builder = builder.master(master or LOCAL)
+        if (master or LOCAL).startswith("local"):
+            settings |= _LOCAL_SETTINGS
+    for name, value in {**settings, **config}.items():
+        builder = builder.config(name, value)
+    where = remote or master or LOCAL
+    _knock(where)
+    with translated(where=where), _quiet_jvm(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Connect warns of settings that only a new server takes
+        session = builder.getOrCreate()
+        session.range(1).count()  # an address where nobody answers is found out here
+    return session
+
+
+def _knock(where: str) -> None:
+    """An address where nobody answers is said so at once; Spark would try for more than a minute."""
+    for host, port in re.findall(r"([\w.-]+|\[[0-9a-f:]+\]):(\d+)", where, re.IGNORECASE):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=limits.CONNECT_S).close()
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SparkFailed(
+                f"nobody answers at {where}: {reason}; is the Spark server running there?"
+            ) from None
+
+
+def _need_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java" if home else "java")
+    if java is None:
+        where = f"JAVA_HOME is {home}, where there is none" if home else "there is none on PATH"
+        raise MissingTool(f"Spark needs Java {limits.JAVA_LEAST} or newer, and {where}: {_JAVA_ADVICE}")
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    version = re.search(r'version "(\d+)', done.stderr)
+    if version is None or int(version[1]) < limits.JAVA_LEAST:
+        found = version[1] if version else "something unknown"
+        raise MissingTool(f"Spark needs Java {limits.JAVA_LEAST} or newer, {java} is {found}: {_JAVA_ADVICE}")
+
+
+_JAVA_ADVICE: Final = "install openjdk-17-jre-headless (Debian, Ubuntu), or name another by JAVA_HOME"
+
+
+@contextmanager
+def _quiet_jvm() -> Iterator[None]:
+    """A JVM started in this block talks to nobody: what matters of its log comes back as an exception.
+
+    A child takes the file descriptors it finds; PENSTOCK_DEBUG=1 leaves the log on standard error.
+    """
+    if os.environ.get("PENSTOCK_DEBUG"):
+        yield
+        return
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nobody:  # noqa: PTH123
+            os.dup2(nobody.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+_CONDITION = re.compile(r"\s*\[([A-Z_]+)[\w.]*\]")
+_OWN = re.compile(r"penstock\.errors\.(\w+): (.+)")
+
+
+@contextmanager
+def translated(*, where: str = "") -> Iterator[None]:
+    """Spark's errors as ours."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _ours(error, where) from error
+    except Exception as error:
+        if _is_foreign(error):
+            raise _ours(error, where) from error
+        raise
+
+
+def _is_foreign(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in ("py4j", "grpc", "pyspark")
+
+
+def _ours(error: Exception, where: str) -> InputError | SparkFailed:
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage())
+    own = _OWN.search(text)
+    if own is not None:  # one of ours, raised in a Python worker
+        return InputError(own[2].strip())
+    raised = re.search(r"\[USER_RAISED_EXCEPTION\] (.+)", text)
+    if raised is not None:
+        return InputError(re.sub(r" SQLSTATE: \w+.*", "", raised[1]).strip())
+    condition = _CONDITION.match(text)
+    if where:
+        return SparkFailed(f"no Spark session at {where}: {_sentence(text)}")
+    if condition is not None and condition[1].startswith(_INPUT):
+        return InputError(_sentence(text))
+    return SparkFailed(f"Spark failed: {_sentence(text)}; set PENSTOCK_DEBUG=1 to see where")
+
+
+_INPUT: Final = (
+    "PATH_NOT_FOUND",
+    "UNABLE_TO_INFER_SCHEMA",
+    "FAILED_READ_FILE",
+    "CANNOT_READ_FILE",
+    "MALFORMED",
+    "UNRESOLVED_COLUMN",
+    "DATATYPE_MISMATCH",
+    "CAST_INVALID_INPUT",
+    "PATH_ALREADY_EXISTS",
+    "DUPLICATED",
+    "DATA_SOURCE_NOT_FOUND",
+    "COLUMN_ALREADY_EXISTS",
+    "NO_SUCH",
+    "TABLE_OR_VIEW_NOT_FOUND",
+)
+
+
+def _sentence(text: str) -> str:
+    """The first thing said, without Spark's name for it and without what follows for the developer."""
+    first = next((line for line in text.splitlines() if line.strip()), text or "no reason given").strip()
+    first = re.sub(r"^\[[\w.]+\]\s*", "", first)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).rstrip(".;")
