@@ -9,6 +9,7 @@
     ├── MqttError                 an MQTT peer broke a rule; carries the reason code to answer with
     │   ├── MalformedPacket       0x81: bytes that are no packet
     │   ├── ProtocolError         0x82: a packet in the wrong place, or saying what it must not
+    │   ├── UnsupportedVersion    0x84: a CONNECT of another protocol
     │   └── PacketTooLarge        0x95: a packet beyond the size that was agreed
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
@@ -149,6 +150,14 @@ class ProtocolError(MqttError):
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x82) -> None:
         super().__init__(problem, where=where, reason=reason)
+
+
+class UnsupportedVersion(MqttError):
+    """A CONNECT of a protocol that is not spoken; `answer` is the CONNACK it can understand, if any."""
+
+    def __init__(self, problem: str, *, answer: bytes) -> None:
+        super().__init__(problem, where="CONNECT protocol", reason=0x84)
+        self.answer = answer
 
 
 class PacketTooLarge(MqttError):

@@ -28,15 +28,18 @@ class Reader:
         """A value's place in the packet, for messages."""
         return f"{self.packet} {name}"
 
+    def _pass(self, count: int, name: str) -> int:
+        """Go on by so many bytes; the place they begin at."""
+        start = self._at
+        if start + count > self._end:
+            raise MalformedPacket(f"{count} bytes wanted, {self.left} are left", where=self.where(name))
+        self._at = start + count
+        return start
+
     def take(self, count: int, name: str) -> bytes:
         """So many bytes."""
-        start, stop = self._at, self._at + count
-        if stop > self._end:
-            raise MalformedPacket(
-                f"{count} bytes wanted, {self._end - start} are left", where=self.where(name)
-            )
-        self._at = stop
-        return self._data[start:stop]
+        start = self._pass(count, name)
+        return self._data[start : self._at]
 
     def u8(self, name: str) -> int:
         """One byte."""
@@ -82,8 +85,7 @@ class Reader:
 
     def inside(self, count: int, name: str) -> Reader:
         """A cursor over the next so many bytes, which this one skips."""
-        start = self._at
-        self.take(count, name)
+        start = self._pass(count, name)
         return Reader(self._data, packet=self.packet, at=start, end=self._at)
 
     def finish(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from penstock.errors import ProtocolError
 from penstock.mqtt.kinds import Kind
 
 
@@ -69,8 +70,8 @@ DISCONNECT_FROM_CLIENT: Final = _codes(
 """What a client may give as its reason to leave (table 3-10)."""
 
 _DISCONNECT_FROM_SERVER: Final = _codes(
-    0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98,
-    0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2,
+    0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97,
+    0x98, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2,
 )  # fmt: skip
 
 ALLOWED: Final[dict[Kind, frozenset[int]]] = {
@@ -102,6 +103,15 @@ CONNACK_V4: Final = {
 
 FROM_CONNACK_V4: Final = {code: reason for reason, code in CONNACK_V4.items()}
 """The reason behind a return code of MQTT 3.1.1."""
+
+
+def check_reason(reason: int, kind: Kind) -> int:
+    """The same code, if that packet may carry it."""
+    if reason not in ALLOWED[kind]:
+        raise ProtocolError(
+            f"{explained(reason)} has no place in this packet", where=f"{kind.name} reason code"
+        )
+    return reason
 
 
 def explained(reason: int) -> str:

@@ -16,7 +16,7 @@ TEXT_BYTES: Final = 65_535
 """Longest text or binary value: its length field has 16 bits."""
 
 _NONCHARACTERS: Final = "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
-_UNFIT_IN_NAMES: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef{_NONCHARACTERS}]")
+_UNFIT_IN_NAMES: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NONCHARACTERS}]")
 
 
 def decode_text(raw: bytes, *, where: str, reason: int = 0x81) -> str:

@@ -1,0 +1,33 @@
+"""MQTT 5 and 3.1.1 without I/O: bytes to packets and back, and the rules of a session, for both ends.
+
+Bytes and packets:
+
+    framing.py      Framer.feed(chunk) → whole frames; .fault says why there will be no more
+    packet.py       decode(frame, version) → Packet, encode(packet, version) → frame
+    connect.py      Connect, Will, Connack
+    publish.py      Publish
+    acks.py         Puback, Pubrec, Pubrel, Pubcomp; ack_frame for the four bytes of a success
+    subscribe.py    Subscribe, Subscription, Suback, Unsubscribe, Unsuback
+    ping.py         Pingreq, Pingresp, and their bytes
+    disconnect.py   Disconnect
+    auth.py         Auth
+    properties.py   Properties, and the table of what may stand where
+    reasons.py      Reason, and which packet may carry which
+    kinds.py        Kind, V4, V5
+    text.py, varint.py, reader.py   the values packets are made of
+
+The fast way for PUBLISH:
+
+    fanout.py       spans(frame, version) → first byte, topic, packet id, where properties and payload begin;
+                    frame_qos0 once for all receivers; head and tail_for shared, assemble for each receiver
+
+Topics:
+
+    topics.py       check_topic, check_filter, matches, shared_of
+    tree.py         TopicTree: add, remove, match(topic) → values of all matching filters
+    retained.py     RetainedTree: set, discard, match(filter) → topics and values
+
+Everything a peer does wrong raises an error below `penstock.errors.MqttError`, whose `reason` is the code to
+answer with. Decoding checks all a packet says by itself; what depends on the packets before it is checked by
+the rules of the session.
+"""
