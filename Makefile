@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench docs clean clean-all python java
+.PHONY: help setup demo test test-fast check format bench docs clean clean-all python java rivals
 
 BIN := .venv/bin
 WORKERS ?= 2
@@ -19,7 +19,7 @@ demo: setup ## the tour
 	$(BIN)/penstock demo $(ARGS)
 
 # loadgroup keeps the tests that share a Spark session in one worker.
-test: setup ## all tests
+test: setup rivals ## all tests
 	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes
@@ -35,7 +35,7 @@ format: python ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: setup ## every benchmark, as ratios against its rival
+bench: setup rivals ## every benchmark, as ratios against its rival
 	$(BIN)/penstock bench all $(ARGS)
 
 # -E reads every page again: Sphinx does not repeat the warnings of pages it has cached.
@@ -50,5 +50,5 @@ clean: ## remove what building and testing left behind (.venv stays)
 clean-all: clean ## clean, and remove .venv and .uv
 	rm -rf .venv .uv
 
-python java:
+python java rivals:
 	@tools/setup.sh $@

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Prepares a checkout: a .venv that holds exactly what uv.lock says, and a Java for Spark.
+# Prepares a checkout: a .venv that holds exactly what uv.lock says, a Java for Spark, and the programs the
+# tests compare with.
 #
-#   tools/setup.sh [python] [java]        both when neither is named
+#   tools/setup.sh [python] [java] [rivals]   python and java when none is named
 #   PYTHON=/path/to/python tools/setup.sh to choose the interpreter
 #
 # Every make target calls this first, so the usual case (nothing to do) costs one checksum and one
@@ -96,6 +97,38 @@ setup_java() {
         fail "Java was installed, but the java on PATH is older than $JAVA_MIN: choose another with update-alternatives --config java."
 }
 
+# --- what the tests and benchmarks run beside ours ------------------------------------------------
+
+# Program and Debian package. The tests start them on loopback and stop them again; where one is missing
+# they say so and leave out what needs it.
+readonly RIVALS=(mosquitto:mosquitto mosquitto_pub:mosquitto-clients chromium:chromium)
+
+missing_rivals() {
+    local rival
+    for rival in "${RIVALS[@]}"; do
+        PATH=$PATH:/usr/sbin command -v "${rival%%:*}" >/dev/null || echo "${rival##*:}"
+    done
+}
+
+setup_rivals() {
+    local packages package
+    mapfile -t packages < <(missing_rivals)
+    [ ${#packages[@]} -gt 0 ] || return 0
+    if ! can_apt; then
+        say "not installed, and tests that need them are left out: ${packages[*]}"
+        return 0
+    fi
+    take_lock
+    say "installing ${packages[*]} for the tests (once) …"
+    for package in "${packages[@]}"; do
+        apt_install_one_of "$package" || say "could not install $package: $(cause); tests that need it are left out"
+        # Debian starts a server as it installs it; ours are started by the tests, on ports of their own.
+        if [ "$package" = mosquitto ] && command -v systemctl >/dev/null; then
+            logged sudo -n systemctl disable --now mosquitto || logged systemctl disable --now mosquitto || true
+        fi
+    done
+}
+
 # --- Python ------------------------------------------------------------------------------------
 
 find_python() {
@@ -181,7 +214,7 @@ setup_python() {
 [ $# -gt 0 ] || set -- python java
 for part in "$@"; do
     case $part in
-    python | java) "setup_$part" ;;
-    *) fail "unknown part '$part': python and java are what can be set up." ;;
+    python | java | rivals) "setup_$part" ;;
+    *) fail "unknown part '$part': python, java and rivals are what can be set up." ;;
     esac
 done
