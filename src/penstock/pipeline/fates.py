@@ -36,7 +36,7 @@ from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -102,14 +102,19 @@ class Question:
 
     def read(self) -> Iterator[str]:
         """The attributes that steps and digesters look at."""
-        for placed in self.steps():
-            step = placed.step
-            by = getattr(step.filter, "by", None)
-            if by is not None:
-                yield by
-            elif step.filter.reads:
-                yield self.policy.path_of(step).text
-        yield from self.policy.asked()
+        return read_by(self.policy, self.steps())
+
+
+def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
+    """The attributes that some steps of a policy, or all, and its digesters look at."""
+    for placed in policy.steps(policy.highest) if steps is None else steps:
+        step = placed.step
+        by = getattr(step.filter, "by", None)
+        if by is not None:
+            yield by
+        elif step.filter.reads:
+            yield policy.path_of(step).text
+    yield from policy.asked()
 
 
 def decided(frame: DataFrame, question: Question) -> Fated:

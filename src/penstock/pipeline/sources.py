@@ -1,6 +1,7 @@
 """Where a policy's attributes stand in a frame: typed columns first, else inside the payload column.
 
-    vitals.pulse    a column of that very name, else the field `pulse` of a column `vitals`, else the payload
+    vitals.pulse    a column of that very name, else the field `pulse` of a column `vitals`, else the column
+                    `payload`: inside it if that is a struct, a map or a variant, parsed if it is text
     $value          the column `payload` itself
     $topic, $sender the columns `topic`, `sender`
     $ts             the column `ts`: whole microseconds, or a timestamp
@@ -135,10 +136,24 @@ class Sources:
             return whole
         top = self.find(path.segments[0]) if path.segments else self.envelope("$payload")
         if top is None:
-            return None
+            return self._in_payload(path)
         if path.segments and top.name in ENVELOPE and self.envelope("$payload") is not None:
             return None
-        return None if not path.segments and _is_text(top.kind) else inside(path.text, top, path.segments[1:])
+        return None if not path.segments and is_text(top.kind) else inside(path.text, top, path.segments[1:])
+
+    def _in_payload(self, path: Path) -> Found | None:
+        """A path into a payload column that is itself a struct, a map or a variant."""
+        found = self.envelope("$payload")
+        if found is None or not isinstance(found.kind, st.StructType | st.MapType | st.VariantType):
+            return None
+        return inside(path.text, found, path.segments)
+
+    def payload_text(self) -> Found:
+        """The payload column, to be parsed."""
+        found = self.needed("$payload")
+        if not is_text(found.kind):
+            raise wrong("$payload", found, "a string, binary, or a typed column for each attribute")
+        return found
 
 
 def inside(attribute: str, top: Found, segments: tuple[str, ...]) -> Found:
@@ -219,7 +234,8 @@ def sortable(kind: st.DataType) -> bool:
     return sortable(kind.elementType) if isinstance(kind, st.ArrayType) else not isinstance(kind, _UNORDERED)
 
 
-def _is_text(kind: st.DataType) -> bool:
+def is_text(kind: st.DataType) -> bool:
+    """Whether a payload of this type is bytes to be parsed."""
     return isinstance(kind, st.StringType | st.BinaryType)
 
 
@@ -239,7 +255,7 @@ def attach(
     Each stage is a projection of its own, so that a payload is parsed once however many attributes are read.
     """
     parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
-    frame = _with_payload(frame, sources) if parsed else frame
+    frame = with_payload(frame, sources) if parsed else frame
     leaves: dict[str, Column] = {}
     for place, text in enumerate(wanted):
         leaf = _variant(sources, paths.parse(text))
@@ -264,10 +280,9 @@ def _in_payload(sources: Sources, path: Path) -> bool:
     return path.source is Source.PAYLOAD and sources.typed(path) is None
 
 
-def _with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
-    payload, content_type = sources.needed("$payload"), sources.envelope("$content_type")
-    if not _is_text(payload.kind):
-        raise wrong("$payload", payload, "a string, binary, or a typed column for each attribute")
+def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
+    """The frame with its payload parsed: columns `__text`, `__format` and `__json`, a variant."""
+    payload, content_type = sources.payload_text(), sources.envelope("$content_type")
     given = None if content_type is None else texts("$content_type", content_type)
     frame = frame.select(
         "*",
@@ -296,7 +311,7 @@ def _reading(sources: Sources, path: Path, leaf: str) -> Reading:
         case Source.SIZE:
             return Reading(whole=_size(sources))
         case Source.PROPERTY:
-            return Reading(text=_property(sources, path))
+            return Reading(text=property_of(sources, path))
         case Source.PAYLOAD:
             return _payload_reading(sources, path, leaf)
 
@@ -318,12 +333,13 @@ def _size(sources: Sources) -> Column:
     if given is not None:
         return sources.needed("$size").column.cast("bigint")
     payload, topic = sources.needed("$payload"), sources.needed("$topic")
-    if not _is_text(payload.kind):
+    if not is_text(payload.kind):
         raise wrong("$size", payload, "a string or binary")
     return (sf.octet_length(payload.column) + sf.char_length(texts("$size", topic))).cast("bigint")
 
 
-def _property(sources: Sources, path: Path) -> Column:
+def property_of(sources: Sources, path: Path) -> Column:
+    """The text of a user property: the first of its name, or the column given for it."""
     given = sources.attributes.get(path.text)
     if given is not None:
         found = sources.find(given)
