@@ -1,9 +1,12 @@
 """Every error Penstock raises, in one tree.
 
     PenstockError                 exit code 3 unless a line says otherwise
-    ├── PolicyError               a policy's text or a builder's arguments are wrong
+    ├── PlacedError               a text is wrong at a place of it
+    │   ├── PolicyError           a policy's text or a builder's arguments are wrong
+    │   └── ConfigError           a node's configuration is wrong
     ├── DigestError               bytes that should be a digest are not
     ├── InputError                a file or a line of it cannot be read
+    ├── NodeError                 a node cannot start: a port or a folder is in use, a file does not load
     ├── QueueError                a queue was asked for what it cannot do
     │   └── ControlOverflow       more control items wait than a queue may hold
     ├── MqttError                 an MQTT peer broke a rule; carries the reason code to answer with
@@ -22,7 +25,7 @@ what to do about it.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 def printable(text: str) -> str:
@@ -36,8 +39,8 @@ class PenstockError(Exception):
     exit_code: ClassVar[int] = 3
 
 
-class PolicyError(PenstockError):
-    """A policy cannot be understood; the facts are attributes, the sentence is made from them."""
+class PlacedError(PenstockError):
+    """A text cannot be understood; the facts are attributes, the sentence is made from them."""
 
     def __init__(
         self,
@@ -59,21 +62,21 @@ class PolicyError(PenstockError):
         self.near = near
         super().__init__(str(self))
 
-    def inside(self, name: str) -> PolicyError:
+    def inside(self, name: str) -> Self:
         """The same problem, seen from one level further out: `name` goes in front of the path."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{name}{joint}{self.path}"
         self.args = (str(self),)
         return self
 
-    def at(self, *, line: int | None, column: int | None) -> PolicyError:
+    def at(self, *, line: int | None, column: int | None) -> Self:
         """The same problem with its position, unless a more exact one is known already."""
         if self.line is None:
             self.line, self.column = line, column
             self.args = (str(self),)
         return self
 
-    def of(self, source: str) -> PolicyError:
+    def of(self, source: str) -> Self:
         """The same problem with the name of the text it was found in."""
         self.source = source
         self.args = (str(self),)
@@ -106,6 +109,24 @@ class PolicyError(PenstockError):
             "allowed": self.allowed,
             "near": self.near,
         }
+
+
+class PolicyError(PlacedError):
+    """A policy cannot be understood."""
+
+
+class ConfigError(PlacedError):
+    """A node's configuration cannot be used; `also` are the other problems found in it."""
+
+    also: tuple[ConfigError, ...] = ()
+
+    def __str__(self) -> str:
+        more = f"; and {len(self.also)} more: see `penstock config check`" if self.also else ""
+        return super().__str__() + more
+
+
+class NodeError(PenstockError):
+    """A node cannot start or go on; what stands in its way is outside of it."""
 
 
 class DigestError(PenstockError):

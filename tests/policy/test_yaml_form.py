@@ -87,7 +87,7 @@ def test_keys_are_texts() -> None:
         ("a: !!str 5", "1:4: the tag 'tag:yaml.org,2002:str' is not supported; put a text into quotes"),
         ("! a", "1:1: the tag '!' is not supported"),
         ("<<: {a: 1}", "1:1: the merge key << is not supported"),
-        ("a: 1\n---\nb: 2", "2:1: a second document begins; a text holds one policy"),
+        ("a: 1\n---\nb: 2", "2:1: a second document begins; a text holds one"),
         ("? " * 9999, "1:3: a key is a text, found a collection"),
         ("? [a]\n: b", "1:3: a key is a text, found a collection"),
         ("a:\n\t- b", "2:1: not YAML: "),

@@ -22,7 +22,7 @@ from typer.exceptions import TyperException
 
 from penstock.cli import bench, demo, filters, policy, reproduce
 from penstock.cli.output import complain, print_json, print_text
-from penstock.errors import PenstockError, PolicyError
+from penstock.errors import PenstockError, PlacedError
 
 app = typer.Typer(
     name="penstock",
@@ -66,7 +66,7 @@ def main() -> None:
             _report(message, {})
         sys.exit(error.exit_code)
     except PenstockError as error:
-        _report(str(error), error.facts() if isinstance(error, PolicyError) else {})
+        _report(str(error), error.facts() if isinstance(error, PlacedError) else {})
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")

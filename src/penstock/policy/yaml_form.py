@@ -92,7 +92,7 @@ class _Growth:
         place = _place(event.start_mark)
         match event:
             case yaml.DocumentStartEvent() if self.root is not None:
-                raise complaints.wrong("a second document begins; a text holds one policy", place)
+                raise complaints.wrong("a second document begins; a text holds one", place)
             case yaml.AliasEvent():
                 raise complaints.wrong(
                     f"the alias {shown(event.anchor)} is not supported; write the value out", place
