@@ -27,6 +27,15 @@ Topics:
     tree.py         TopicTree: add, remove, match(topic) → values of all matching filters
     retained.py     RetainedTree: set, discard, match(filter) → topics and values
 
+A session's rules, for either end:
+
+    exchange.py     Exchange: QoS 1 and 2 both ways, made of outgoing.py (the window) and incoming.py
+    aliases.py      AliasesIn, AliasesOut: topic aliases of one connection
+    session.py      Session: what a server keeps for a client; will and expiry
+    subscriptions.py  Subscriptions, and `delivery`: what their options mean for a message
+    server.py       ServerConnection: what may come when, what was agreed, keep alive, the last words
+    client.py       ClientSession and ClientConnection: the same from the other end
+
 Everything a peer does wrong raises an error below `penstock.errors.MqttError`, whose `reason` is the code to
 answer with. Decoding checks all a packet says by itself; what depends on the packets before it is checked by
 the rules of the session.

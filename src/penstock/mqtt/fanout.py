@@ -130,7 +130,7 @@ def head(topic: bytes, tail_bytes: int, *, qos: int, retain: bool = False, dup: 
 
 def assemble(head: bytes, packet_id: int, tail: bytes) -> bytes:
     """A whole QoS 1 or 2 PUBLISH."""
-    return b"%b%c%c%b" % (head, packet_id >> 8, packet_id & 255, tail)
+    return head + packet_id.to_bytes(2, "big") + tail
 
 
 def again(frame: bytes) -> bytes:

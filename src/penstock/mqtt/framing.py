@@ -33,15 +33,15 @@ class Framer:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The packets that are complete now; look at `fault` when they are dealt with."""
-        kept = self._kept
-        if kept:
-            if len(kept) + len(chunk) < self._wanted:
-                kept += chunk
+        if self._kept:
+            if len(self._kept) + len(chunk) < self._wanted:
+                self._kept += chunk
                 return []
-            chunk = bytes(kept) + chunk
-            kept.clear()
-        if self.fault is not None:
-            return []
+            chunk = bytes(self._kept) + chunk
+            self._kept.clear()
+        return [] if self.fault is not None else self._cut(chunk)
+
+    def _cut(self, chunk: bytes) -> list[bytes]:
         frames: list[bytes] = []
         append = frames.append
         at = 0
@@ -53,9 +53,7 @@ class Framer:
                 length = chunk[at + 1]
                 if length < 128:
                     stop = at + 2 + length
-                elif (second := chunk[at + 2]) < 128:
-                    if not second:
-                        raise _overlong()
+                elif 0 < (second := chunk[at + 2]) < 128:
                     stop = at + 3 + (length & 127 | second << 7)
                 else:
                     stop = _long(chunk, at)
@@ -72,13 +70,15 @@ class Framer:
             self.fault = fault
             return frames
         if at < end:
-            kept += chunk[at:]
+            self._kept += chunk[at:]
         return frames
 
 
 def _long(chunk: bytes, at: int) -> int:
-    """Where a packet with a remaining length of three or four bytes ends."""
+    """Where a packet ends whose remaining length is longer, or wrong."""
     low = chunk[at + 1] & 127 | (chunk[at + 2] & 127) << 7
+    if not chunk[at + 2]:
+        raise _overlong()
     third = chunk[at + 3]
     if third < 128:
         if not third:

@@ -1,0 +1,145 @@
+"""A server's side of one session: what outlives the connection, and when it ends.
+
+Time is passed in. `timer` says when to call `on_timer`, which says what became due: the will, the end of the
+session. Messages beyond the window wait with the owner.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from penstock.errors import ProtocolError
+from penstock.mqtt.exchange import Exchange
+from penstock.mqtt.kinds import V5
+from penstock.mqtt.packet_ids import MOST
+from penstock.mqtt.reasons import Reason
+from penstock.mqtt.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.mqtt.acks import Pubrel
+    from penstock.mqtt.connect import Connect, Will
+    from penstock.mqtt.disconnect import Disconnect
+
+M = TypeVar("M")
+
+NEVER_S: Final = 0xFFFF_FFFF
+"""A session expiry that does not come."""
+
+
+class Due(Enum):
+    """What a session's timer can bring."""
+
+    WILL = "publish the will"
+    END = "forget the session"
+
+
+class Happening(NamedTuple):
+    """Something became due."""
+
+    what: Due
+    will: Will | None = None
+
+
+class SessionStatistics(NamedTuple):
+    """A session at one moment."""
+
+    attached: bool
+    subscriptions: int
+    outgoing: int
+    """QoS 1 and 2 messages on their way to the client."""
+    incoming: int
+    """QoS 1 and 2 messages from the client that are not settled."""
+
+
+class Session(Generic[M]):
+    """The state a server keeps for a client identifier; M is what the owner calls a message."""
+
+    def __init__(self, client_id: str, *, exchange: Exchange[M] | None = None) -> None:
+        self.client_id = client_id
+        self.subscriptions = Subscriptions()
+        self.exchange: Exchange[M] = exchange or Exchange()
+        self.will: Will | None = None
+        self.expiry_s = 0
+        """Seconds it lives without a connection; 0: it ends with the connection; NEVER_S: always."""
+        self.attached = False
+        self._most_expiry_s = NEVER_S
+        self._detached_us: Instant | None = None
+
+    def attach(
+        self, connect: Connect, *, window: int, maximum: int, most_expiry_s: int = NEVER_S
+    ) -> list[Pubrel]:
+        """A connection carries the session from now on; what to send first. A waiting will is void.
+
+        `window` is the client's receive maximum (or less), `maximum` ours.
+        """
+        if connect.version == V5:
+            asked_s = connect.properties.session_expiry_s or 0
+        else:
+            asked_s = 0 if connect.clean_start else NEVER_S
+        self._most_expiry_s = most_expiry_s
+        self.expiry_s = min(asked_s, most_expiry_s)
+        self.will = connect.will
+        self.attached = True
+        self._detached_us = None
+        # MQTT 3.1.1 has no receive maximum, so a client cannot be held to ours.
+        return self.exchange.resume(window=window, maximum=maximum if connect.version == V5 else MOST)
+
+    def leave(self, disconnect: Disconnect) -> None:
+        """The client says goodbye; `detach` follows."""
+        expiry_s = disconnect.properties.session_expiry_s
+        if expiry_s is not None:
+            if expiry_s and not self.expiry_s:
+                raise ProtocolError(
+                    f"{expiry_s} s for a session that was to end with the connection",
+                    where="DISCONNECT session expiry",
+                )  # [MQTT-3.14.2-2]
+            self.expiry_s = min(expiry_s, self._most_expiry_s)
+        if disconnect.reason == Reason.SUCCESS:
+            self.will = None
+
+    def detach(self, *, now_us: Instant) -> list[Happening]:
+        """The connection is gone, however that came; what is due at once."""
+        assert self.attached, "it was not attached"
+        self.attached = False
+        self._detached_us = now_us
+        return self.on_timer(now_us=now_us)
+
+    def end(self) -> list[Happening]:
+        """The session ends now: a clean start, or somebody's decision; its will, if one waits."""
+        will, self.will = self.will, None
+        self.attached = False
+        self._detached_us = None
+        ending = [Happening(Due.END)]
+        return [Happening(Due.WILL, will), *ending] if will is not None else ending
+
+    def timer(self) -> Instant | None:
+        """When `on_timer` has something to say."""
+        if self._detached_us is None:
+            return None
+        waits_s = [] if self.expiry_s == NEVER_S else [self.expiry_s]
+        if self.will is not None:
+            waits_s.append(self.will.properties.will_delay_s or 0)
+        return self._detached_us + min(waits_s) * 1_000_000 if waits_s else None
+
+    def on_timer(self, *, now_us: Instant) -> list[Happening]:
+        """What is due; a session's end brings its will with it, whatever the delay [MQTT-3.1.2-8]."""
+        happened: list[Happening] = []
+        due_us = self.timer()
+        while due_us is not None and due_us <= now_us and self._detached_us is not None:
+            if self.expiry_s != NEVER_S and self._detached_us + self.expiry_s * 1_000_000 <= due_us:
+                return [*happened, *self.end()]
+            happened.append(Happening(Due.WILL, self.will))
+            self.will = None
+            due_us = self.timer()
+        return happened
+
+    def statistics(self) -> SessionStatistics:
+        """The session at this moment."""
+        return SessionStatistics(
+            attached=self.attached,
+            subscriptions=len(self.subscriptions),
+            outgoing=self.exchange.outgoing.in_flight,
+            incoming=self.exchange.incoming.in_flight,
+        )
