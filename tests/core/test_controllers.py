@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from penstock.core.queues import Ladder, Predictive, Smoothing
+from penstock.core.queues import Ladder, LadderState, Predictive, Smoothing
 from penstock.core.queues.controller import Controller, Outcome, Request
 from penstock.model import Cause
 from penstock.policy.evaluate import FilterEffect
@@ -67,6 +69,24 @@ def test_no_time_at_all_between_packs() -> None:
     choose(ladder, 0)
     choose(ladder, 100)
     assert choose(ladder, 100) == 2
+
+
+@pytest.mark.parametrize("smoothing", Smoothing)
+def test_a_restored_ladder_goes_on_exactly_as_the_first_would(smoothing: Smoothing) -> None:
+    dice = Random(5)
+    first = Ladder(smoothing=smoothing)
+    assert first.state() == LadderState()
+    now_us, levels = 0, set()
+    for _ in range(300):
+        second = Ladder(smoothing=smoothing)
+        second.restore(first.state())
+        assert second.level == first.level
+        now_us += dice.choice([80, 100, 120, 1_000])
+        level = dice.choice([None, None, None, 0, 3])
+        assert choose(second, now_us, level=level) == choose(first, now_us, level=level)
+        assert second.state() == first.state()
+        levels.add(first.level)
+    assert levels == {1, 2, 3}
 
 
 def test_a_climb_within_a_request_is_where_the_ladder_stands_then() -> None:

@@ -8,7 +8,7 @@ puts shared and private queues behind one link.
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
 from penstock.core.queues.controller import Controller
 from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
-from penstock.core.queues.ladder import Ladder, Smoothing
+from penstock.core.queues.ladder import Ladder, LadderState, Smoothing
 from penstock.core.queues.packing import PackingQueue
 from penstock.core.queues.predictive import Predictive
 from penstock.core.queues.statistics import PackRecord, QueueStatistics
@@ -19,6 +19,7 @@ __all__ = [
     "DropNewestQueue",
     "DropOldestQueue",
     "Ladder",
+    "LadderState",
     "PackRecord",
     "PackingQueue",
     "Predictive",

@@ -7,6 +7,7 @@ opposite.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,19 @@ class Smoothing(Enum):
     """t ← (1 − α)·observed + α·t, as printed: nine tenths of the newest observation."""
     LOW_PASS = "low-pass"  # noqa: S105  # a filter, no password
     """t ← α·observed + (1 − α)·t, the usual low-pass filter: one tenth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderState:
+    """All a ladder knows, for one that goes on elsewhere or later; its settings are no part of it."""
+
+    level: int = 1
+    last_us: Instant | None = None
+    """Time of the last pack; None before the first."""
+    usual_us: float | None = None
+    """What is expected of a level used for the first time."""
+    turnaround_us: tuple[tuple[int, float], ...] = ()
+    """Smoothed turnaround by level, in order of the levels."""
 
 
 class Ladder:
@@ -45,6 +59,18 @@ class Ladder:
     def level(self) -> int:
         """The level it would use now."""
         return self._level
+
+    def state(self) -> LadderState:
+        """What it knows now."""
+        turnarounds = tuple(sorted(self._turnaround_us.items()))
+        return LadderState(self._level, self._last_us, self._usual_us, turnarounds)
+
+    def restore(self, state: LadderState) -> None:
+        """Go on from what another ladder of the same settings knew."""
+        self._level = state.level
+        self._last_us = state.last_us
+        self._usual_us = state.usual_us
+        self._turnaround_us = dict(state.turnaround_us)
 
     def choose(self, request: Request) -> int:
         """The level for this request."""
