@@ -92,6 +92,24 @@ RECEIVERS_PER_LINK: Final = 65_536
 JAVA_LEAST: Final = 17
 """The oldest Java that Spark 4 starts on."""
 
+GENERATED_EVENTS: Final = 10**11
+"""Events of a generated stream: a few terabytes; one more digit is a slip of the finger."""
+
+GENERATED_SOURCES: Final = 10**7
+"""Patients, vehicles, access points of a generated stream."""
+
+GENERATED_RATE: Final = 10**9
+"""Events per second of a generated stream: beyond it, times of one microsecond would hold thousands."""
+
+GENERATED_END_US: Final = 9_214_646_400 * 10**6
+"""Generated streams end before 2262, where times in nanoseconds, which many readers use, leave 64 bits."""
+
+GENERATED_PARTS_LEAST: Final = 2
+"""Files of a generated stream: two cores have something to do."""
+
+CAMPUS_SECONDS: Final = 14 * 86_400
+"""Length of a campus trace: a table with a row per second is made on the driver, 30 MB for a fortnight."""
+
 # -- MQTT: what a stranger's packet may ask for --------------------------------------------------------------
 
 MQTT_PACKET_BYTES: Final = 1 << 20
@@ -111,7 +129,7 @@ MQTT_SUBSCRIPTIONS: Final = 10_000
 """Default number of subscriptions one session may hold."""
 
 MQTT_RECEIVE_MAXIMUM: Final = 1_024
-"""Default number of unanswered QoS 1 and 2 messages a peer may send: with 100 bytes each, 100 KB in flight."""
+"""Default number of unanswered QoS 1 and 2 messages a peer may send: of 100 bytes each, 100 KB in flight."""
 
 MQTT_TOPIC_ALIASES: Final = 32
 """Default number of topic aliases in each direction: 32 topics of 64 KB at worst, per connection."""
@@ -121,3 +139,93 @@ MQTT_CONNECT_S: Final = 10
 
 CONNECT_S: Final = 5
 """How long a server may take to accept a connection, in seconds."""
+
+# -- the window into the node: HTTP requests, dashboards, metrics --------------------------------------------
+
+HTTP_BODY_BYTES: Final = 1 << 18
+"""Body of a request: four times the largest policy, since JSON may write a character as six."""
+
+HTTP_CONNECTIONS: Final = 256
+"""Open HTTP connections: a browser opens six, so forty people look at once."""
+
+HTTP_LIVE_STREAMS: Final = 32
+"""Dashboards and `penstock top` that follow at once; all get the same bytes."""
+
+HTTP_STALL_S: Final = 30
+"""A viewer whose connection takes nothing for so long is let go."""
+
+HTTP_ROWS: Final = 1_000
+"""Rows in one answer; the next ones are asked for with `offset`."""
+
+HTTP_FRESH_S: Final = 0.1
+"""Answers within this time share one look at the node: asking a thousand times a second costs ten looks."""
+
+HTTP_TRIES: Final = 4
+"""Policies tried on live traffic at once: each holds up to HTTP_TRY_BYTES."""
+
+HTTP_TRY_EVENTS: Final = 10_000
+"""Events a policy is tried on: ten queues of the default size."""
+
+HTTP_TRY_BYTES: Final = 32 << 20
+"""Bytes of the events a policy is tried on."""
+
+HTTP_TRY_S: Final = 60
+"""Longest time to wait for events to try a policy on."""
+
+HTTP_TRY_ITEMS: Final = 200
+"""Items of the packed queue that are shown: more is not read by people."""
+
+LIVE_CLIENTS: Final = 100
+"""Clients in the live view, those furthest behind first; the others are asked for by name."""
+
+LIVE_SUBSCRIPTIONS: Final = 8
+"""Subscriptions per client in the live view, those furthest behind first."""
+
+HISTORY_SAMPLES: Final = 600
+"""Ten minutes, one sample a second."""
+
+HISTORY_SUBSCRIPTIONS: Final = 500
+"""Subscriptions with a history, those that were behind last: with HISTORY_SAMPLES of 64 bytes, 20 MB."""
+
+METRICS_SLOWEST: Final = 20
+"""Subscriptions with metrics of their own: Prometheus keeps every label it ever saw."""
+
+# -- the gate: strangers who try passwords and topics --------------------------------------------------------
+
+GATE_THREADS: Final = 2
+"""Passwords checked at the same time: each takes 64 MB for some 50 ms."""
+
+GATE_WAITING: Final = 1_000
+"""Passwords waiting to be checked; at 40 a second a client beyond would wait longer than it tries."""
+
+GATE_REMEMBERED: Final = 10_000
+"""Users whose right password is remembered by its keyed hash, of 64 bytes."""
+
+GATE_FAILURES: Final = 10
+"""Wrong passwords an address may give in GATE_FAILURES_S: a person's typing errors, not a search."""
+
+GATE_FAILURES_S: Final = 60
+"""See GATE_FAILURES."""
+
+GATE_ADDRESSES: Final = 65_536
+"""Addresses whose rate is known: some 10 MB."""
+
+ARGON2_KIB: Final = 1 << 20
+"""Memory of one password check that a hash may ask for, in KiB: 1 GiB; argon2's default is 64 MiB."""
+
+ARGON2_ROUNDS: Final = 64
+"""Rounds of one password check that a hash may ask for; argon2's default is 3."""
+
+ACL_CLIENTS: Final = 10_000
+"""Clients whose view of the access list is kept; then all are made anew."""
+
+ACL_DECISIONS: Final = 1_000
+"""Decisions remembered for one client; then they are made anew."""
+
+# -- the node's configuration --------------------------------------------------------------------------------
+
+CONFIG_BYTES: Final = 4 << 20
+"""A configuration file: 60 policies of the largest size written out, or 20,000 users."""
+
+CONFIG_PROBLEMS: Final = 20
+"""Problems of one configuration that are told; more would not be read."""

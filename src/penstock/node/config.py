@@ -1,15 +1,27 @@
-"""What a node can be told: every setting with its default and its unit.
+"""What a node can be told: every setting with its default, its unit and what it may be.
 
 These are values only; `read_config` makes them of a file and says what is wrong with it.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from penstock import limits
+
+SECONDS: Final = "s"
+BYTES: Final = "bytes"
+"""Units a setting may have; `quantity` reads texts with them, as 10min and 1MiB."""
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 48)]
+Bytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 48, extra={"unit": BYTES})]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9, extra={"unit": SECONDS})]
+WholeSeconds = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF, extra={"unit": SECONDS})]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,25 +30,40 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["tcp", "tls", "websocket", "websockets"] = "tcp"
     """`websockets` is WebSocket over TLS."""
     host: str = "127.0.0.1"
-    port: int = 1883
+    """Address to listen on; 0.0.0.0 or :: for all."""
+    port: Port = 1883
     """0: a free port, which is logged."""
     certificate: str = ""
     """PEM file with the certificate chain, for TLS."""
     key: str = ""
-    """PEM file with the private key, for TLS."""
+    """PEM file with the private key, for TLS; if empty, it is in the file of the certificate."""
     client_ca: str = ""
     """PEM file of authorities; if given, clients must show a certificate signed by one of them."""
     path: str = "/mqtt"
     """Of a WebSocket."""
+    origins: tuple[str, ...] = ()
+    """Web pages that may open a WebSocket, as https://example.org; those of this machine always may."""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.kind in ("tls", "websockets")
+
+    @property
+    def web(self) -> bool:
+        """Whether it speaks WebSocket."""
+        return self.kind in ("websocket", "websockets")
 
 
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dashboard, API and metrics."""
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    """Address to listen on."""
+    port: Port = 8080
     """0: a free port, which is logged."""
     enabled: bool = True
+    """Whether there is one."""
     token: str = ""
     """Bearer token that requests must carry; required unless the host is a loopback address."""
 
@@ -45,19 +72,22 @@ class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Somebody who may connect."""
 
     name: str
+    """As clients give it."""
     password: str
     """The argon2 hash that `penstock passwd` prints."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the access list; the first that fits decides."""
+    """One line of the access list; the first that fits decides, and if none fits it is refused."""
 
     allow: bool = True
+    """false: it is refused."""
     user: str = "*"
     """A user's name, `*` for any, `anonymous` for clients without one."""
     client: str = "*"
     """Client id; `*` and `?` stand for any letters, any letter."""
     action: Literal["publish", "subscribe", "both"] = "both"
+    """What the line is about."""
     topic: str = "#"
     """Topic filter; %u and %c stand for the user's name and the client id."""
 
@@ -68,6 +98,7 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str
     """Name of a registered policy."""
     client: str = "*"
+    """Client id; `*` and `?` stand for any letters, any letter."""
     filter: str = "#"
     """Subscriptions whose filter is matched by this one, as a topic would be."""
 
@@ -75,9 +106,9 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The queues of receivers."""
 
-    events: int = limits.QUEUE_EVENTS
+    events: Annotated[int, msgspec.Meta(ge=limits.QUEUE_EVENTS_LEAST, le=1 << 48)] = limits.QUEUE_EVENTS
     """Items one queue may hold."""
-    bytes: int = limits.QUEUE_BYTES
+    bytes: Bytes = limits.QUEUE_BYTES
     """Bytes one queue may hold."""
     controller: Literal["ladder", "predictive"] = "ladder"
     """Who chooses the level of a pack."""
@@ -86,30 +117,40 @@ class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much one client, and all together, may ask for."""
 
-    connections: int = 10_000
-    connections_per_address: int = 1_000
-    packet_bytes: int = 1 << 20
+    connections: Positive = 10_000
+    """Open at the same time."""
+    connections_per_address: Positive = 1_000
+    """Open at the same time from one address; of IPv6, from one network of 64 bits."""
+    packet_bytes: Annotated[int, msgspec.Meta(ge=64, le=268_435_455, extra={"unit": BYTES})] = (
+        limits.MQTT_PACKET_BYTES
+    )
     """Larger packets are refused; at most 268,435,455, what MQTT can say."""
-    receive_maximum: int = 1_024
+    receive_maximum: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = limits.MQTT_RECEIVE_MAXIMUM
     """QoS 1 and 2 messages a client may have unacknowledged at the node."""
-    topic_aliases: int = 64
+    topic_aliases: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = limits.MQTT_TOPIC_ALIASES
     """Aliases a client may set, and the node sets at most."""
-    subscriptions_per_client: int = 1_000
-    sessions: int = 100_000
+    subscriptions_per_client: Positive = limits.MQTT_SUBSCRIPTIONS
+    """Of one session."""
+    sessions: Positive = 100_000
     """Detached ones included."""
-    session_expiry_s: int = 7 * 86_400
+    session_expiry_s: WholeSeconds = 7 * 86_400
     """Longest time a detached session is kept."""
-    keep_alive_s: int = 3_600
+    keep_alive_s: Annotated[int, msgspec.Meta(ge=1, le=65_535, extra={"unit": SECONDS})] = 3_600
     """Longest keep-alive; a client that asks for none or more gets this one (MQTT 5)."""
-    connect_s: float = 10.0
+    connect_s: Annotated[float, msgspec.Meta(gt=0, le=3_600, extra={"unit": SECONDS})] = float(
+        limits.MQTT_CONNECT_S
+    )
     """A connection that has not said CONNECT by then is closed."""
-    retained: int = 100_000
-    retained_bytes: int = 256 << 20
-    messages_per_s: float = 0.0
+    retained: Count = 100_000
+    """Retained messages."""
+    retained_bytes: Bytes = 256 << 20
+    """Payloads of retained messages together."""
+    messages_per_s: Rate = 0.0
     """Of one client; 0: no bound. A client above it is read more slowly, not closed."""
-    bytes_per_s: float = 0.0
-    connects_per_s: float = 0.0
-    """Of one address; 0: no bound."""
+    bytes_per_s: Rate = 0.0
+    """Of one client; 0: no bound. A client above it is read more slowly, not closed."""
+    connects_per_s: Rate = 0.0
+    """New connections of one address; 0: no bound."""
 
 
 class Recorder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,11 +160,13 @@ class Recorder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topic filters; none: the recorder is off."""
     folder: str = "recorded"
     """Below the data folder unless absolute."""
-    rotate_events: int = 500_000
-    rotate_s: int = 300
-    keep_bytes: int = 10 << 30
+    rotate_events: Positive = 500_000
+    """Events in one file."""
+    rotate_s: Annotated[int, msgspec.Meta(ge=1, le=86_400, extra={"unit": SECONDS})] = 300
+    """Longest time one file is written to."""
+    keep_bytes: Bytes = 10 << 30
     """Oldest files are deleted beyond this."""
-    buffer_events: int = 100_000
+    buffer_events: Positive = 100_000
     """Events that may wait for the disk; beyond it they are dropped and counted."""
 
 
@@ -131,20 +174,33 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node's configuration."""
 
     listeners: tuple[Listener, ...] = (Listener(),)
+    """Doors for MQTT clients."""
     http: Http = Http()
+    """Dashboard, API and metrics."""
     data: str = "penstock-data"
     """Folder of the store (sessions, retained messages, queues); empty: nothing survives a restart."""
     anonymous: Literal["loopback", "always", "never"] = "loopback"
     """Clients without a user name: from loopback addresses, from anywhere, not at all."""
     users: tuple[User, ...] = ()
+    """Who may connect with a name; empty: names are not asked for, whoever gives one is anonymous."""
     acl: tuple[Rule, ...] = ()
     """Empty: everything is allowed to whoever may connect."""
     policies: dict[str, str] = {}
-    """Registered policies: name → the policy's text, or the path of a file with it."""
+    """Registered policies: name → the policy, its text, or the path of a file with it."""
     install: tuple[Installed, ...] = ()
+    """Policies given to subscriptions that do not bring their own."""
     queues: Queues = Queues()
+    """The queues of receivers."""
     bounds: Bounds = Bounds()
+    """How much one client, and all together, may ask for."""
     recorder: Recorder = Recorder()
-    sys_interval_s: float = 10.0
+    """Chosen topics written to Parquet."""
+    sys_interval_s: Seconds = 10.0
     """Between publications of the $SYS topics; 0: none."""
+    watch_s: Seconds = 0.0
+    """Between looks at the files of the configuration, which is read again when one changed; 0: only on
+    SIGHUP."""
+    shutdown_s: Annotated[float, msgspec.Meta(gt=0, le=3_600, extra={"unit": SECONDS})] = 10.0
+    """What is not written or closed so long after SIGTERM is given up."""
     log: Literal["debug", "info", "warning", "error"] = "info"
+    """Least important lines that are logged."""
