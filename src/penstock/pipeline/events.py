@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 EVENT: Final = "__event"
 """The column that `as_events` adds; null in the rows of digests."""
 
+_PAIRS: Final = "array<struct<name:string,value:string>>"
+_KIND: Final = (
+    "struct<ts_us:bigint,seq:bigint,sender:string,topic:string,payload:binary,"
+    f"properties:{_PAIRS},content_type:string,root:string>"
+)
 _VALUE: Final = "\u2063value"
 """The key under which JSON holds a payload that is no object."""
 _INFINITE: Final = "\u2063infinite"
@@ -87,7 +92,8 @@ def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFra
         _content_type(sources, leaves).alias("content_type"),
         _root(leaves).alias("root"),
     )
-    given = event if digest is None else sf.when(digest.isNull(), event)
+    given = event.cast(_KIND)  # all fields may be null: Arrow refuses a null row of others
+    given = given if digest is None else sf.when(digest.isNull(), given)
     return frame.select(*map(column_of, columns), given.alias(EVENT))
 
 
@@ -128,7 +134,6 @@ def _properties(sources: Sources, wanted: list[Path]) -> Column:
         for path in wanted
         if path.source is Source.PROPERTY and path.text in sources.attributes
     ]
-    pairs = "array<struct<name:string,value:string>>"
     parts = [sf.filter(sf.array(*own), lambda pair: pair.getField("value").isNotNull())] if own else []
     found = sources.envelope("$properties")
     if found is not None and isinstance(found.kind, st.MapType):
@@ -136,8 +141,8 @@ def _properties(sources: Sources, wanted: list[Path]) -> Column:
     elif found is not None and isinstance(found.kind, st.ArrayType):
         parts.append(found.column)
     if not parts:
-        return sf.lit(None).cast(pairs)
-    whole = sf.concat(*(sf.coalesce(part.cast(pairs), sf.array().cast(pairs)) for part in parts))
+        return sf.lit(None).cast(_PAIRS)
+    whole = sf.concat(*(sf.coalesce(part.cast(_PAIRS), sf.array().cast(_PAIRS)) for part in parts))
     return sf.when(sf.size(whole) > 0, whole)
 
 

@@ -19,7 +19,7 @@ from penstock.model import digest_wire
 from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
 from penstock.model.event import Event
 from penstock.model.values import identity
-from penstock.pipeline.schemas import DIGEST
+from penstock.pipeline.schemas import DIGEST, SCALAR
 from penstock.pipeline.verdicts import column
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _row_of_summary(name: str, found: AttributeSummary) -> tuple[Any, ...]:
 def _mark_of_row(row: Any) -> Mark | None:
     if row is None:
         return None
-    value = next((found for found in row["value"] if found is not None), None)
+    value = next((row["value"][kind] for kind in SCALAR.names if row["value"][kind] is not None), None)
     if value is None:
         raise DigestError("a damaged digest: a first or last value without a value")
     return Mark(row["ts_us"], row["seq"], value)
