@@ -34,7 +34,8 @@ A session's rules, for either end:
     session.py      Session: what a server keeps for a client; will and expiry
     subscriptions.py  Subscriptions, and `delivery`: what their options mean for a message
     server.py       ServerConnection: what may come when, what was agreed, keep alive, the last words
-    client.py       ClientSession and ClientConnection: the same from the other end
+    client.py       ClientConnection: the same from the other end
+    client_session.py  ClientSession: what a client keeps
 
 Everything a peer does wrong raises an error below `penstock.errors.MqttError`, whose `reason` is the code to
 answer with. Decoding checks all a packet says by itself; what depends on the packets before it is checked by

@@ -1,7 +1,7 @@
 """A client's side of one connection: which packet may come when, what the server granted, keep alive.
 
-The counterpart of `server.py`; what outlives the connection is in `client_session.py`. The owner sends what is
-returned, in order.
+The counterpart of `server.py`; what outlives the connection is in `client_session.py`. The owner sends what
+is returned, in order.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
        └──farewell, close───┴───farewell, close─────────────────────────────────▲
 
 The owner decides about a CONNECT (users, sessions) and calls `accept` or `farewell`; frames that came behind
-the CONNECT wait with the owner until then. PUBLISH need not come through `receive`: in the state CONNECTED it is
-always legal, and `fanout.spans` reads it sooner.
+the CONNECT wait with the owner until then. PUBLISH need not come through `receive`: in the state CONNECTED
+it is always legal, and `fanout.spans` reads it sooner.
 """
 
 from __future__ import annotations
