@@ -148,6 +148,13 @@ HTTP_BODY_BYTES: Final = 1 << 18
 HTTP_CONNECTIONS: Final = 256
 """Open HTTP connections: a browser opens six, so forty people look at once."""
 
+HTTP_HEAD_S: Final = 10
+"""The head of a connection's first request must arrive within ten slow round trips."""
+
+HTTP_HEAD_BYTES: Final = 1 << 15
+"""Head of a request: browsers send 1 KB, the names of a client and a filter may have 65,535 bytes in theory
+and a hundred in practice."""
+
 HTTP_LIVE_STREAMS: Final = 32
 """Dashboards and `penstock top` that follow at once; all get the same bytes."""
 

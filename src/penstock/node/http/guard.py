@@ -1,0 +1,159 @@
+"""Who may look through the window, and what a browser may do with what it sees.
+
+With a token, every request but those for the dashboard's own files carries it in a header, which no page of
+another site can make a browser do. Without one the window opens on loopback only, where the threat is a page
+in the operator's own browser: its requests show another Host (DNS rebinding), another Origin, or no JSON
+content type, and are refused by that.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import web
+
+from penstock.node.http.problems import Refused, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from penstock.node.config import Http
+
+_log = logging.getLogger(__name__)
+
+OPEN: Final = frozenset({"/", "/page.css", "/page.js", "/chart.js", "/icon.svg"})
+"""The dashboard's files: they hold no secret, and are what asks for the token."""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""`trusted-types 'none'`: the browser refuses to make markup of text, whoever wrote it."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this names the machine itself."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Decides about each request before its handler sees it."""
+
+    def __init__(self, http: Http) -> None:
+        self._host = http.host.lower()
+        self.token = http.token
+
+    @web.middleware
+    async def middleware(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Check, handle, and answer whatever goes wrong as a problem object."""
+        try:
+            self._check(request)
+            response = await handler(request)
+        except Refused as refused:
+            response = answer(refused)
+        except web.HTTPException as error:  # aiohttp's own: no such path, wrong method, body too large
+            response = answer(_translated(error, request))
+        except ConnectionResetError:
+            raise  # whoever asked is gone
+        except Exception:
+            _log.exception("a bug in answering %s %s", request.method, request.rel_url.raw_path)
+            response = answer(
+                Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; the node's log says where")
+            )
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+            if self.token and not self._known(request):
+                response.force_close()  # who shows no token keeps no connection
+        return response
+
+    def _check(self, request: web.Request) -> None:
+        if not self.token:
+            self._check_host(request)
+        elif request.path not in OPEN:
+            self._check_token(request)
+        if request.method not in ("GET", "HEAD"):
+            _check_origin(request)
+            if request.content_type != "application/json":
+                raise Refused(
+                    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                    f"the body should be application/json, found {request.content_type}",
+                    where="Content-Type",
+                )
+
+    def _check_host(self, request: web.Request) -> None:
+        """A page of another site whose name was made to point here shows that name."""
+        name = _site(f"//{request.host}").hostname or ""
+        if not is_loopback(name) and name != self._host:
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                f"this window is open on loopback only, not as '{name}'; to be seen from elsewhere it needs "
+                "http.token in the configuration",
+                where="Host",
+            )
+
+    def _check_token(self, request: web.Request) -> None:
+        if self._known(request):
+            return
+        found = "a wrong token" if "Authorization" in request.headers else "no token"
+        raise Refused(
+            HTTPStatus.UNAUTHORIZED,
+            f"{found}; send `Authorization: Bearer …` with http.token of the node's configuration",
+            where="Authorization",
+            headers={"WWW-Authenticate": 'Bearer realm="penstock"'},
+        )
+
+    def _known(self, request: web.Request) -> bool:
+        kind, _, given = request.headers.get("Authorization", "").partition(" ")
+        shown = given.strip().encode("utf-8", "surrogateescape")  # as aiohttp decoded it
+        return kind.lower() == "bearer" and hmac.compare_digest(shown, self.token.encode())
+
+
+def stream_headers() -> dict[str, str]:
+    """For answers that are sent before they are finished."""
+    return dict(_HEADERS)
+
+
+def _site(text: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError:  # brackets that do not match
+        return urlsplit("")
+
+
+def _check_origin(request: web.Request) -> None:
+    """Browsers say which page a request comes from; programs need not."""
+    origin = request.headers.get("Origin")
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        origin = origin or "another site"
+    elif origin is None or _site(origin).netloc == request.host:
+        return
+    raise Refused(HTTPStatus.FORBIDDEN, f"asked by a page of {origin}, not by the dashboard", where="Origin")
+
+
+def _translated(error: web.HTTPException, request: web.Request) -> Refused:
+    if isinstance(error, web.HTTPNotFound):
+        detail = "there is nothing here; /api/v1/openapi.json lists what there is"
+    elif isinstance(error, web.HTTPMethodNotAllowed):
+        detail = f"{request.method} is not for this; allowed: {', '.join(sorted(error.allowed_methods))}"
+    else:
+        detail = error.text or error.reason
+    headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+    return Refused(HTTPStatus(error.status), detail, where=request.rel_url.raw_path, headers=headers)

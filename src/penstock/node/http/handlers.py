@@ -1,0 +1,296 @@
+"""The API's answers; `routes` says which is asked where."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from penstock import limits
+from penstock.errors import MqttError, PenstockError, PolicyError
+from penstock.mqtt.reasons import Reason
+from penstock.mqtt.topics import check_filter, check_topic
+from penstock.node.http import answers, guard, views
+from penstock.node.http.problems import Refused, bad_policy
+from penstock.node.http.trial import try_policy
+from penstock.policy import read
+from penstock.policy.explain import explain
+from penstock.policy.lint import lint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.http.metrics import Metrics
+    from penstock.node.http.needs import Watched
+    from penstock.node.http.watch import Watch
+    from penstock.policy.nodes import Policy
+
+_Asked = TypeVar("_Asked", bound=msgspec.Struct)
+
+
+def _json(found: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+class Handlers:
+    """One method per question."""
+
+    def __init__(self, broker: Watched, watch: Watch, metrics: Metrics) -> None:
+        self._broker = broker
+        self._watch = watch
+        self._metrics = metrics
+        self._tries = 0
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    async def status(self, _: web.Request) -> web.Response:
+        """The node in figures."""
+        return _json(self._watch.overview())
+
+    async def clients(self, request: web.Request) -> web.Response:
+        """Clients, those furthest behind first."""
+        query = request.query
+        found = views.clients(
+            self._watch.status(), search=query.get("search", ""), state=_state(query.get("state", ""))
+        )
+        offset, limit = _page(request)
+        rows = tuple(map(views.client_row, found[offset : offset + limit]))
+        return _json(answers.Clients(total=len(found), offset=offset, clients=rows))
+
+    async def client(self, request: web.Request) -> web.Response:
+        """Everything about one client."""
+        client_id = request.match_info["client_id"]
+        for found in self._watch.status().clients:
+            if found.client_id == client_id:
+                return _json(found)
+        raise _no_client(client_id, where="client_id")
+
+    async def subscriptions(self, request: web.Request) -> web.Response:
+        """Subscriptions with their queues, those furthest behind first."""
+        found = views.subscriptions(
+            self._watch.status(), client_id=request.query.get("client"), filter_=request.query.get("filter")
+        )
+        offset, limit = _page(request)
+        rows = tuple(found[offset : offset + limit])
+        return _json(answers.Subscriptions(total=len(found), offset=offset, subscriptions=rows))
+
+    async def slow(self, request: web.Request) -> web.Response:
+        """Subscriptions in which something waits: longest wait first, then deepest queue."""
+        status = self._watch.status()
+        offset, limit = _page(request)
+        total = sum(one.items > 0 for client in status.clients for one in client.subscriptions)
+        rows = tuple(views.slow(status, most=offset + limit)[offset:])
+        return _json(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
+
+    async def history(self, request: web.Request) -> web.Response:
+        """The past of one subscription, or which subscriptions have one."""
+        history = self._watch.history
+        client_id, filter_ = request.query.get("client"), request.query.get("filter")
+        if client_id is None and filter_ is None:
+            known = tuple(answers.Remembered(*key) for key in history.remembered())
+            return _json(answers.Histories(samples_most=history.samples, histories=known))
+        if client_id is None or filter_ is None:
+            raise Refused(
+                HTTPStatus.BAD_REQUEST,
+                "a subscription is named by both its client and its filter",
+                where="client" if client_id is None else "filter",
+            )
+        since_us = _number(request, "since_us", default=0, most=2**63 - 1)
+        series = history.series(client_id, filter_, since_us=since_us)
+        if series is None:
+            raise Refused(
+                HTTPStatus.NOT_FOUND,
+                f"nothing is remembered of client '{client_id}' and filter '{filter_}'",
+                where="client, filter",
+            )
+        return _json(answers.Timeline(client_id=client_id, filter=filter_, series=series))
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events: a snapshot at once and then each second."""
+        if self._watch.viewers >= limits.HTTP_LIVE_STREAMS:
+            raise Refused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{limits.HTTP_LIVE_STREAMS} viewers follow already; close one, or ask /api/v1/status",
+                headers={"Retry-After": "10"},
+            )
+        headers = guard.stream_headers() | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        response = web.StreamResponse(headers=headers)
+        self._watch.viewers += 1
+        try:
+            await response.prepare(request)
+            async for frame in self._watch.frames():
+                async with asyncio.timeout(limits.HTTP_STALL_S):
+                    await response.write(frame)
+        except (TimeoutError, ConnectionError):  # it stalls, or is gone
+            request.protocol.force_close()
+        finally:
+            self._watch.viewers -= 1
+        return response
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        """For Prometheus."""
+        body, content_type = self._metrics.text(self._watch.status())
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    # -- policies --------------------------------------------------------------------------------------------
+
+    async def policies(self, _: web.Request) -> web.Response:
+        """The registered policies, each checked."""
+        named = self._watch.config.policies
+        found = tuple(answers.Registered(name, _facts(text, source=name)) for name, text in named.items())
+        return _json(answers.Policies(found))
+
+    async def policy(self, request: web.Request) -> web.Response:
+        """One registered policy, with its text."""
+        name = request.match_info["name"]
+        text = self._watch.config.policies.get(name)
+        if text is None:
+            raise Refused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
+        facts = msgspec.structs.replace(_facts(text, source=name), text=text)
+        return _json(answers.Registered(name, facts))
+
+    async def check(self, request: web.Request) -> web.Response:
+        """Whether a policy can be understood, and what it does in plain words."""
+        asked = await _body(request, answers.PolicyText)
+        return _json(_facts(asked.policy, source=""))
+
+    async def try_(self, request: web.Request) -> web.Response:
+        """What a policy would do to the events being published now; nobody's queue is touched."""
+        asked = await _body(request, answers.Trial)
+        policy = self._policy(asked.policy)
+        _checked(check_filter, asked.filter, where="filter")
+        if self._tries >= limits.HTTP_TRIES:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"{limits.HTTP_TRIES} policies are being tried already",
+                headers={"Retry-After": "5"},
+            )
+        events = asked.events or min(self._watch.config.queues.events, limits.HTTP_TRY_EVENTS)
+        self._tries += 1
+        try:
+            tried = await try_policy(
+                self._broker, policy, filter_=asked.filter, events=events, seconds=asked.seconds
+            )
+        finally:
+            self._tries -= 1
+        return _json(tried)
+
+    def _policy(self, text: str) -> Policy:
+        """A policy by its text or its registered name."""
+        text = self._watch.config.policies.get(text, text)
+        try:
+            return read.parse(text)
+        except PolicyError as error:
+            raise bad_policy(error, where="policy") from None
+
+    # -- what can be done ------------------------------------------------------------------------------------
+
+    async def apply(self, request: web.Request) -> web.Response:
+        """Give a subscription another policy; its queue keeps its items."""
+        asked = await _body(request, answers.Application)
+        if asked.policy is not None:
+            self._policy(asked.policy)
+        self._watch.changed()
+        self._subscription(asked.client_id, asked.filter)
+        try:
+            self._broker.install_policy(asked.client_id, asked.filter, asked.policy)
+        except PolicyError as error:
+            raise bad_policy(error, where="policy") from None
+        except PenstockError as error:
+            raise Refused(HTTPStatus.CONFLICT, str(error), where="client_id, filter") from None
+        self._watch.changed()
+        return _json(self._subscription(asked.client_id, asked.filter))
+
+    def _subscription(self, client_id: str, filter_: str) -> answers.SubscriptionRow:
+        known = [client for client in self._watch.status().clients if client.client_id == client_id]
+        if not known:
+            raise _no_client(client_id, where="client_id")
+        for one in known[0].subscriptions:
+            if one.filter == filter_:
+                return answers.SubscriptionRow(client_id, known[0].state, known[0].behind, one)
+        raise Refused(
+            HTTPStatus.NOT_FOUND, f"client '{client_id}' has no subscription to '{filter_}'", where="filter"
+        )
+
+    async def disconnect(self, request: web.Request) -> web.Response:
+        """End a client's connection; its session lives on as it was agreed."""
+        asked = await _body(request, answers.Farewell)
+        done = self._broker.disconnect(asked.client_id, reason=Reason.ADMINISTRATIVE_ACTION)
+        if not done:
+            raise Refused(
+                HTTPStatus.NOT_FOUND, f"no client '{asked.client_id}' is attached", where="client_id"
+            )
+        self._watch.changed()
+        return _json(answers.Done("disconnected"))
+
+    async def publish(self, request: web.Request) -> web.Response:
+        """Publish a message from inside the node."""
+        asked = await _body(request, answers.Publication)
+        _checked(check_topic, asked.topic, where="topic")
+        if asked.topic.startswith("$"):
+            raise Refused(
+                HTTPStatus.BAD_REQUEST, "topics that begin with $ are the node's own", where="topic"
+            )
+        self._broker.publish(asked.topic, asked.payload.encode(), qos=asked.qos, retain=asked.retain)
+        self._watch.changed()
+        return _json(answers.Done("published"))
+
+
+def _facts(text: str, *, source: str) -> answers.PolicyFacts:
+    try:
+        policy = read.parse(text, source=source)
+    except PolicyError as error:
+        return answers.PolicyFacts(ok=False, error=str(error), facts=error.facts())
+    return answers.PolicyFacts(
+        ok=True,
+        name=policy.name,
+        levels=policy.highest,
+        filters=sum(map(len, policy.levels)),
+        explanation=explain(policy),
+        warnings=lint(policy),
+    )
+
+
+def _no_client(client_id: str, *, where: str) -> Refused:
+    return Refused(HTTPStatus.NOT_FOUND, f"there is no client '{client_id}'", where=where)
+
+
+def _state(found: str) -> str:
+    if found not in ("", "attached", "detached"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"attached or detached, not '{found}'", where="state")
+    return found
+
+
+def _page(request: web.Request) -> tuple[int, int]:
+    offset = _number(request, "offset", default=0, most=2**31)
+    return offset, _number(request, "limit", default=100, most=limits.HTTP_ROWS)
+
+
+def _number(request: web.Request, name: str, *, default: int, most: int) -> int:
+    found = request.query.get(name)
+    if found is None:
+        return default
+    if not (found.isascii() and found.isdecimal()) or len(found) > 19 or int(found) > most:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"a whole number from 0 to {most}, not '{found}'", where=name)
+    return int(found)
+
+
+def _checked(check: Callable[..., object], text: str, *, where: str) -> None:
+    try:
+        check(text, where=where)
+    except MqttError as error:
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None
+
+
+async def _body(request: web.Request, kind: type[_Asked]) -> _Asked:
+    data = await request.read()
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where.strip("`")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {error}", where="body") from None

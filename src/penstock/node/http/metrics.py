@@ -1,0 +1,135 @@
+"""The node's status in Prometheus' words; only the slowest subscriptions have series of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from penstock import limits
+from penstock.model.instant import SECOND_US
+from penstock.node.http import views
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+    from penstock.node.http.answers import SubscriptionRow
+    from penstock.node.status import NodeStatus
+
+_GAUGES: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
+    ("start_time_seconds", "When the node started, in Unix time", lambda s: s.started_us / SECOND_US),
+    ("connections", "Open connections", lambda s: s.connections),
+    ("sessions", "Sessions, detached ones included", lambda s: s.sessions),
+    ("subscriptions", "Subscriptions", lambda s: s.subscriptions),
+    ("retained_messages", "Retained messages", lambda s: s.retained),
+    ("retained_bytes", "Bytes of retained messages", lambda s: s.retained_bytes),
+    ("clients_behind", "Clients whose transport takes nothing", lambda s: sum(c.behind for c in s.clients)),
+    ("events_queued", "Events waiting, as themselves or in digests", lambda s: s.account.queued),
+    ("account_balanced", "1 if every event is accounted for", lambda s: s.account.balanced),
+)
+
+_COUNTERS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
+    ("messages_received", "Messages from clients", lambda s: s.messages_received),
+    ("messages_sent", "Messages to clients", lambda s: s.messages_sent),
+    ("bytes_received", "Bytes from clients", lambda s: s.bytes_received),
+    ("bytes_sent", "Bytes to clients", lambda s: s.bytes_sent),
+    ("unrouted_messages", "Messages nobody subscribed to", lambda s: s.unrouted),
+)
+
+_OF_SLOWEST: Final[tuple[tuple[str, str, Callable[[SubscriptionRow], float]], ...]] = (
+    ("items", "Items waiting", lambda row: row.subscription.items),
+    ("bytes", "Bytes waiting", lambda row: row.subscription.bytes),
+    ("level", "Level of the policy", lambda row: row.subscription.level),
+    ("oldest_seconds", "Wait of the oldest event", lambda row: row.subscription.oldest_us / SECOND_US),
+    (
+        "latency_p99_seconds",
+        "Arrival to transport, 99th percentile",
+        lambda row: row.subscription.latency_p99_us / SECOND_US,
+    ),
+)
+
+
+class Metrics:
+    """Writes a status as text."""
+
+    def __init__(self) -> None:
+        self._status = _Status()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._status)
+        ProcessCollector(registry=self._registry)
+
+    def text(self, status: NodeStatus) -> tuple[bytes, str]:
+        """The exposition and its content type."""
+        self._status.now = status
+        try:
+            return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        finally:
+            self._status.now = None
+
+
+class _Status(Collector):
+    """Makes metrics of the status it holds."""
+
+    now: NodeStatus | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        if self.now is None:  # asked for its names on registration
+            return
+        status = self.now
+        for name, text, value in _GAUGES:
+            yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value(status)))
+        for name, text, value in _COUNTERS:
+            yield CounterMetricFamily(f"penstock_{name}", text, value=float(value(status)))
+        yield from _events(status)
+        yield from _by_label(status)
+        yield from _slowest(status)
+
+
+def _events(status: NodeStatus) -> Iterator[Metric]:
+    account = status.account
+    family = CounterMetricFamily("penstock_events", "Events routed to receivers, by fate", labels=["fate"])
+    family.add_metric(["accepted"], account.accepted)
+    family.add_metric(["delivered"], account.delivered)
+    family.add_metric(["digested"], account.digested)
+    family.add_metric(["abandoned"], account.abandoned)
+    yield family
+
+
+def _by_label(status: NodeStatus) -> Iterator[Metric]:
+    refused = CounterMetricFamily("penstock_refused", "Connections and packets refused", labels=["reason"])
+    for reason, count in sorted(status.refused.items()):
+        refused.add_metric([reason], count)
+    yield refused
+    clients = GaugeMetricFamily("penstock_clients", "Clients by state", labels=["state"])
+    attached = sum(client.state == "attached" for client in status.clients)
+    clients.add_metric(["attached"], attached)
+    clients.add_metric(["detached"], len(status.clients) - attached)
+    yield clients
+    levels: dict[int, int] = {}
+    for client in status.clients:
+        for one in client.subscriptions:
+            levels[one.level] = levels.get(one.level, 0) + 1
+    by_level = GaugeMetricFamily(
+        "penstock_subscriptions_by_level", "Subscriptions by level", labels=["level"]
+    )
+    for level, count in sorted(levels.items()):
+        by_level.add_metric([str(level)], count)
+    yield by_level
+
+
+def _slowest(status: NodeStatus) -> Iterator[Metric]:
+    rows = views.slow(status, most=limits.METRICS_SLOWEST)
+    for name, text, value in _OF_SLOWEST:
+        family = GaugeMetricFamily(
+            f"penstock_slow_subscription_{name}",
+            f"{text}, of the {limits.METRICS_SLOWEST} slowest subscriptions",
+            labels=["client", "filter"],
+        )
+        for row in rows:
+            family.add_metric([row.client_id, row.subscription.filter], value(row))
+        yield family

@@ -1,0 +1,109 @@
+"""Opening and closing the window: aiohttp on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import web
+
+from penstock import limits
+from penstock.errors import InputError
+from penstock.node.http import openapi
+from penstock.node.http.door import Door
+from penstock.node.http.guard import OPEN, Guard, is_loopback
+from penstock.node.http.handlers import Handlers
+from penstock.node.http.history import History
+from penstock.node.http.metrics import Metrics
+from penstock.node.http.routes import API, ROUTES
+from penstock.node.http.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from penstock.node.config import Config
+    from penstock.node.http.needs import Watched
+
+_log = logging.getLogger(__name__)
+
+_KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+class Window:
+    """An open window."""
+
+    def __init__(
+        self, *, server: asyncio.Server, door: Door, watch: Watch, guard: Guard, runner: web.AppRunner
+    ) -> None:
+        self.port: int = server.sockets[0].getsockname()[1]
+        self._server = server
+        self._door = door
+        self._watch = watch
+        self._guard = guard
+        self._runner = runner
+        self._sampling = asyncio.create_task(watch.run())
+        self._sampling.add_done_callback(_tell_failure)
+
+    def reconfigure(self, config: Config) -> None:
+        """Policies, bounds and the token from now on; the address stays until the node is started again."""
+        self._watch.config = config
+        self._guard.token = config.http.token
+
+    async def close(self) -> None:
+        """Let viewers go, finish what is being answered, free the port."""
+        self._sampling.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._sampling
+        self._server.close()
+        self._door.close()
+        await self._watch.close()
+        await self._runner.cleanup()
+
+
+async def start_http(broker: Watched, config: Config, *, history: History | None = None) -> Window:
+    """Open the window that the configuration describes."""
+    http = config.http
+    if not http.token and not is_loopback(http.host):
+        raise InputError(
+            f"http.host is {http.host}, which others can reach: set http.token to a long random text, "
+            "or http.host to 127.0.0.1"
+        )
+    watch = Watch(broker, config, history or History())
+    guard = Guard(http)
+    app = web.Application(middlewares=[guard.middleware], client_max_size=limits.HTTP_BODY_BYTES)
+    handlers = Handlers(broker, watch, Metrics())
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, getattr(handlers, route.handler))
+    app.router.add_get(
+        f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
+    )
+    for path in sorted(OPEN):
+        name = path.strip("/") or "index.html"
+        body = files("penstock.node.http").joinpath("page", name).read_bytes()
+        app.router.add_get(path, _fixed(body, _KINDS[name.rpartition(".")[2]]))
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    assert runner.server is not None
+    door = Door(runner.server)
+    try:
+        server = await asyncio.get_running_loop().create_server(door, http.host, http.port)
+    except OSError as error:
+        await runner.cleanup()
+        raise InputError(f"http: cannot listen on {http.host}:{http.port}: {error.strerror}") from None
+    return Window(server=server, door=door, watch=watch, guard=guard, runner=runner)
+
+
+def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=kind, charset="utf-8")
+
+    return answer
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a bug: the dashboard stands still", exc_info=error)

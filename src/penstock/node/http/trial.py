@@ -1,0 +1,145 @@
+"""Trying a policy on what is being published, without touching anybody's queue."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock import limits
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import to_json
+from penstock.model.event import Event
+from penstock.node.http.answers import LevelEffect, Tried
+from penstock.node.status import FilterStatus
+from penstock.policy.fast import Plan
+from penstock.policy.lint import lint
+
+if TYPE_CHECKING:
+    from penstock.model.event import Item
+    from penstock.node.http.needs import Watched
+    from penstock.policy.evaluate import FilterEffect
+    from penstock.policy.nodes import Policy
+
+PAYLOAD_CHARACTERS: Final = 300
+"""So much of a payload is shown."""
+
+
+class _Collected:
+    """Events seen by a tap, until there are enough."""
+
+    def __init__(self, most: int) -> None:
+        self.events: list[Event] = []
+        self.bytes = 0
+        self._most = most
+        self.enough = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        if self.enough.is_set():
+            return
+        self.events.append(event)
+        self.bytes += event.size
+        if len(self.events) >= self._most or self.bytes >= limits.HTTP_TRY_BYTES:
+            self.enough.set()
+
+
+async def try_policy(broker: Watched, policy: Policy, *, filter_: str, events: int, seconds: float) -> Tried:
+    """Collect matching events until there are so many or the time is over; pack them as one queue."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    collected = _Collected(events)
+    tap = broker.tap(filter_, collected)
+    try:
+        async with asyncio.timeout(seconds):
+            await collected.enough.wait()
+    except TimeoutError:
+        pass
+    finally:
+        tap.close()
+    spent_s = loop.time() - began_s
+    # The node's queues hold the same events and what they remember about them: a thread gets its own.
+    return await asyncio.to_thread(
+        _packed, policy, [_copy(event) for event in collected.events], size=collected.bytes, spent_s=spent_s
+    )
+
+
+def _copy(event: Event) -> Event:
+    return Event(
+        topic=event.topic,
+        payload=event.payload,
+        ts_us=event.ts_us,
+        sender=event.sender,
+        seq=event.seq,
+        properties=event.properties,
+        content_type=event.content_type,
+    )
+
+
+def _packed(policy: Policy, events: list[Event], *, size: int, spent_s: float) -> Tried:
+    plan = Plan(policy)
+    now_us = max((event.ts_us for event in events), default=0)
+    items: list[Item] = list(events)
+    effects: list[FilterEffect] = []
+    levels: list[LevelEffect] = []
+    for level in range(1, plan.highest + 1):
+        packed = plan.pack(items, level=level, above=level - 1, now_us=now_us)
+        items = packed.items
+        effects += packed.effects
+        levels.append(_effect(level, items, len(events)))
+    return Tried(
+        name=policy.name,
+        events=len(events),
+        bytes=size,
+        seconds=round(spent_s, 3),
+        topics=len({event.topic for event in events}),
+        levels=(*levels, _effect(0, plan.collapse(items), len(events))),
+        filters=tuple(
+            FilterStatus(
+                level=effect.cause.level,
+                position=effect.cause.position,
+                filter=effect.cause.filter,
+                seen=effect.seen,
+                dropped=effect.dropped,
+            )
+            for effect in effects
+        ),
+        items=tuple(map(_shown, items[: limits.HTTP_TRY_ITEMS])),
+        items_total=len(items),
+        warnings=lint(policy),
+    )
+
+
+def _effect(level: int, items: list[Item], total: int) -> LevelEffect:
+    digests = [item for item in items if isinstance(item, Digest)]
+    kept = len(items) - len(digests)
+    return LevelEffect(
+        level=level,
+        kept=kept,
+        digested=sum(digest.count for digest in digests),
+        digests=len(digests),
+        share=kept / total if total else 0.0,
+    )
+
+
+def _shown(item: Item) -> dict[str, Any]:
+    if isinstance(item, Digest):
+        return {"digest": to_json(item)}
+    assert isinstance(item, Event)
+    return {
+        "event": {
+            "topic": item.topic,
+            "ts_us": item.ts_us,
+            "payload": _payload(item.payload),
+        }
+    }
+
+
+def _payload(payload: bytes) -> str:
+    """As much of a payload as fits a line; bytes that are no text as hexadecimal digits."""
+    begin = payload[: 4 * PAYLOAD_CHARACTERS]
+    try:
+        text = begin.decode()
+    except UnicodeDecodeError as error:
+        cut = len(begin) < len(payload) and error.start >= len(begin) - 3
+        text = begin[: error.start].decode() if cut else "0x" + begin.hex()
+    whole = len(begin) == len(payload) and len(text) <= PAYLOAD_CHARACTERS
+    return text if whole else text[:PAYLOAD_CHARACTERS] + "…"
