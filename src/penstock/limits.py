@@ -87,6 +87,12 @@ PACK_RECORDS: Final = 1_024
 RECEIVERS_PER_LINK: Final = 65_536
 """Receivers sharing one link's queue: a split makes one private queue each."""
 
+DRAIN_LEAST: Final = 1 / 3_600
+"""Slowest drain of a replayed queue, in items or bytes a second: one an hour. A slower one is a mistake."""
+
+DRAIN_MOST: Final = 10**12
+"""Fastest drain, in items or bytes a second: a terabyte a second, beyond any link."""
+
 # -- Spark ---------------------------------------------------------------------------------------------------
 
 JAVA_LEAST: Final = 17

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.core.queues.replay import wire_bytes
 from penstock.errors import SimulationError
 from penstock.model.digest import Digest
-from penstock.model.digest_wire import to_bytes
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
 from penstock.sim.link import LinkOptions
@@ -72,7 +72,7 @@ def play(
             if isinstance(item, Digest) and not digests_on_wire:
                 continue
             seen.digested_on_the_way += item.count if isinstance(item, Digest) else 0
-            link.send(item, _wire_bytes(item))
+            link.send(item, wire_bytes(item))
 
     def publish(event: Event) -> None:
         seen.published.append(event)
@@ -95,10 +95,6 @@ def play(
     seen.statistics = queue.statistics()
     seen.fingerprint = world.fingerprint()
     return seen
-
-
-def _wire_bytes(item: Item) -> int:
-    return len(to_bytes(item)) if isinstance(item, Digest) else item.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,167 @@
+"""One queue of a recorded stream, replayed: events at their own times, a drain behind, what came of it.
+
+    events in order of time ──► queue ──drain: items or bytes per second──► receiver
+
+The drain takes an item when it has done with the one before, as a link does. Time is counted in fractions of
+a microsecond that make every service time whole, so that nothing drifts.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.errors import QueueError
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import to_bytes
+from penstock.model.event import Event
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.core.queues.bounded import BoundedQueue
+    from penstock.core.queues.statistics import PackRecord, QueueStatistics
+    from penstock.model.event import Item
+
+LOST: Final = -1
+"""Stands for the time of delivery of an event that was not delivered."""
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*/\s*(s|min|h)")
+_BYTES: Final = {
+    "B": Fraction(1),
+    "kB": Fraction(1_000),
+    "MB": Fraction(1_000_000),
+    "KiB": Fraction(1 << 10),
+    "MiB": Fraction(1 << 20),
+    "bit": Fraction(1, 8),
+    "kbit": Fraction(125),
+    "Mbit": Fraction(125_000),
+}
+_ITEMS: Final = ("", "items", "events")
+_SECONDS: Final = {"s": 1, "min": 60, "h": 3_600}
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How fast a queue empties."""
+
+    per_s: Fraction
+    in_bytes: bool
+    """Bytes per second, else items (events and digests)."""
+    text: str = ""
+    """As written."""
+
+    def __post_init__(self) -> None:
+        if not limits.DRAIN_LEAST <= self.per_s <= limits.DRAIN_MOST:
+            raise QueueError(
+                f"a drain of {self.text or self.per_s}: give at least one an hour, "
+                f"at most {limits.DRAIN_MOST:,} a second"
+            )
+
+
+def drain(text: str) -> Drain:
+    """The drain a person wrote: 100/s, 30/min, 6250B/s, 50kbit/s."""
+    found = _RATE.fullmatch(text.strip())
+    if found is None or found[2] not in (*_ITEMS, *_BYTES):
+        units = ", ".join(_BYTES)
+        raise QueueError(
+            f"a drain is written like 100/s, 30/min, 6250B/s or 50kbit/s, found {text!r}; units: {units}"
+        )
+    unit = _BYTES.get(found[2])
+    per_s = Fraction(found[1]) * (unit or 1) / _SECONDS[found[3]]
+    return Drain(per_s, in_bytes=unit is not None, text=text.strip())
+
+
+def wire_bytes(item: Item) -> int:
+    """Bytes that an item takes on a link, framing aside."""
+    return len(to_bytes(item)) if isinstance(item, Digest) else item.size
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one queue; places count the events offered, from 0."""
+
+    published_us: array[int]
+    """By place."""
+    delivered_us: array[int]
+    """By place: when the last byte had gone out; LOST for what went into a digest."""
+    digests: int
+    """Digests delivered."""
+    packs: tuple[PackRecord, ...]
+    statistics: QueueStatistics
+    """Of the queue, empty again."""
+
+
+class Replay:
+    """Offer all events in order of time, each an object of its own, then `finish`."""
+
+    def __init__(self, queue: BoundedQueue, drain: Drain, *, digests_on_wire: bool = True) -> None:
+        """Digests that are not on the wire take no time: a plain broker tells nobody what it dropped."""
+        self._queue = queue
+        self._digests_on_wire = digests_on_wire
+        self._in_bytes = drain.in_bytes
+        self._per_us = drain.per_s.numerator
+        """Parts of a microsecond; one unit of work takes `_work` of them."""
+        self._work = SECOND_US * drain.per_s.denominator
+        self._free = 0
+        """When the drain has done with what it took."""
+        self._idle = True
+        self._now_us = 0
+        self._places: dict[int, int] = {}
+        """Of waiting events, by identity; that of an event long dropped may be taken over by a later one."""
+        self._published: array[int] = array("q")
+        self._delivered: array[int] = array("q")
+        self._digests = 0
+        self._packs: list[PackRecord] = []
+
+    def offer(self, event: Event) -> None:
+        """An event is published; one that is older than the one before comes with it."""
+        ts_us = event.ts_us
+        now_us = self._now_us = ts_us if ts_us > self._now_us or not self._published else self._now_us
+        now = now_us * self._per_us
+        if not self._idle and self._free <= now:
+            self._serve(now)
+        place = len(self._published)
+        self._places[id(event)] = place
+        self._published.append(ts_us)
+        self._delivered.append(LOST)
+        self._queue.offer(event, now_us=now_us)
+        if not place % limits.PACK_RECORDS:  # at most one pack for each event, so none is forgotten
+            self._packs += self._queue.events()
+        if self._idle:
+            self._free = now
+            self._serve(now)
+
+    def finish(self) -> Replayed:
+        """Let the queue run empty."""
+        self._serve(None)
+        self._packs += self._queue.events()
+        return Replayed(
+            self._published, self._delivered, self._digests, tuple(self._packs), self._queue.statistics()
+        )
+
+    def _serve(self, now: int | None) -> None:
+        """Take items for as long as the drain is free by then."""
+        self._idle = False
+        while now is None or self._free <= now:
+            taken = self._queue.take(1)
+            if not taken:
+                self._idle = True
+                return
+            item = taken[0]
+            if isinstance(item, Event):
+                self._free += self._work * max(1, item.size) if self._in_bytes else self._work
+                self._arrive(self._places.pop(id(item)))
+                continue
+            self._digests += isinstance(item, Digest)
+            if self._digests_on_wire:
+                self._free += self._work * wire_bytes(item) if self._in_bytes else self._work
+
+    def _arrive(self, place: int) -> None:
+        try:
+            self._delivered[place] = -(-self._free // self._per_us)
+        except OverflowError:
+            raise QueueError("the drain is so slow that the queue never empties; give a faster one") from None
