@@ -70,10 +70,10 @@ def encode_ack(packet: Ack, version: int) -> tuple[int, bytes]:
     kind = packet.kind
     first = kind << 4 | FLAGS[kind]
     body = packet.packet_id.to_bytes(2, "big")
-    if version == V4 or (not packet.reason and packet.properties is NONE):
+    if version == V4 or (not packet.reason and packet.properties == NONE):
         return first, body
     body += bytes((check_reason(packet.reason, kind),))
-    if packet.properties is NONE:
+    if packet.properties == NONE:
         return first, body
     return first, body + encode_properties(packet.properties, kind, packet=kind.name)
 

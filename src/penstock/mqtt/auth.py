@@ -29,7 +29,7 @@ def decode_auth(reader: Reader, version: int) -> Auth:
     if not reader.left:
         return Auth()
     reason = check_reason(reader.u8("reason code"), Kind.AUTH)
-    properties = decode_properties(reader, Kind.AUTH) if reader.left else NONE
+    properties = decode_properties(reader, Kind.AUTH)
     reader.finish()
     return Auth(reason, properties)
 
@@ -38,7 +38,7 @@ def encode_auth(packet: Auth, version: int) -> tuple[int, bytes]:
     """First byte and body; what need not be said is left out."""
     if version == V4:
         raise MalformedPacket("MQTT 3.1.1 has no such packet", where="AUTH")
-    if not packet.reason and packet.properties is NONE:
+    if not packet.reason and packet.properties == NONE:
         return 0xF0, b""
     body = bytes((check_reason(packet.reason, Kind.AUTH),))
     return 0xF0, body + encode_properties(packet.properties, Kind.AUTH, packet="AUTH")

@@ -35,9 +35,9 @@ def decode_disconnect(reader: Reader, version: int) -> Disconnect:
 
 def encode_disconnect(packet: Disconnect, version: int) -> tuple[int, bytes]:
     """First byte and body; what need not be said is left out."""
-    if version == V4 or (not packet.reason and packet.properties is NONE):
+    if version == V4 or (not packet.reason and packet.properties == NONE):
         return 0xE0, b""
     body = bytes((check_reason(packet.reason, Kind.DISCONNECT),))
-    if packet.properties is NONE:
+    if packet.properties == NONE:
         return 0xE0, body
     return 0xE0, body + encode_properties(packet.properties, Kind.DISCONNECT, packet="DISCONNECT")

@@ -27,7 +27,7 @@ WILL: Final = 0
 """The properties of a will, beside those of the packets by kind."""
 
 
-class Properties(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Properties(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The properties of one packet, by the names of the specification; times have their unit in the name."""
 
     payload_format_indicator: int | None = None
