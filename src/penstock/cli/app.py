@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from penstock.cli import bench, demo, filters, policy, reproduce
+from penstock.cli import bench, config, demo, filters, passwd, policy, reproduce
 from penstock.cli.output import complain, print_json, print_text
 from penstock.errors import PenstockError, PlacedError
 
@@ -34,6 +34,8 @@ app = typer.Typer(
     "3 wrong input, 4 a program is missing.",
 )
 app.add_typer(policy.app, name="policy")
+app.add_typer(config.app, name="config")
+app.command("passwd")(passwd.passwd)
 app.command("filters")(filters.show)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

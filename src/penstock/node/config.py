@@ -15,13 +15,16 @@ SECONDS: Final = "s"
 BYTES: Final = "bytes"
 """Units a setting may have; `quantity` reads texts with them, as 10min and 1MiB."""
 
+MOST: Final = 1 << 48
+"""Where nothing else bounds a number: what floats count exactly, with room."""
+
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
-Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 48)]
-Bytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 48, extra={"unit": BYTES})]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9, extra={"unit": SECONDS})]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Bytes = Annotated[int, msgspec.Meta(ge=1, le=MOST, extra={"unit": BYTES})]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9, extra={"unit": SECONDS})]
 WholeSeconds = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF, extra={"unit": SECONDS})]
-Rate = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
 
 
 class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,7 +109,7 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The queues of receivers."""
 
-    events: Annotated[int, msgspec.Meta(ge=limits.QUEUE_EVENTS_LEAST, le=1 << 48)] = limits.QUEUE_EVENTS
+    events: Annotated[int, msgspec.Meta(ge=limits.QUEUE_EVENTS_LEAST, le=MOST)] = limits.QUEUE_EVENTS
     """Items one queue may hold."""
     bytes: Bytes = limits.QUEUE_BYTES
     """Bytes one queue may hold."""

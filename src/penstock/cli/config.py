@@ -1,0 +1,148 @@
+"""`penstock config`: check and show a node's configuration; list its settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from penstock.cli.output import JsonFlag, complain, print_json, print_table, print_text, warn
+from penstock.errors import ConfigError, GoalMissed, printable
+from penstock.node.quantity import UNITS
+from penstock.node.read_config import load
+from penstock.node.settings import Setting, settings
+from penstock.node.write_config import as_yaml, shown
+
+app = typer.Typer(no_args_is_help=True, help="Check and show a node's configuration.")
+
+USUAL: Final = Path("penstock.yaml")
+"""The file that is read if none is named, if it is there."""
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A configuration; if omitted, penstock.yaml in this folder."),
+]
+
+
+def named_or_usual(file: Path | None) -> Path | None:
+    """The file to read; None if none is named and the usual one is not there."""
+    return file if file is not None else USUAL if USUAL.exists() else None
+
+
+@app.command()
+def check(
+    file: ConfigFile = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say whether a node could start with a configuration, and all that is wrong with it."""
+    path = file if file is not None else USUAL
+    problems: list[ConfigError] = []
+    warnings: tuple[str, ...] = ()
+    try:
+        warnings = load(path).warnings
+    except ConfigError as error:
+        problems = [error, *error.also]
+    if as_json:
+        found = [{"message": _alone(problem), **problem.facts()} for problem in problems]
+        good = not problems and not (strict and warnings)
+        print_json({"file": str(path), "ok": good, "problems": found, "warnings": list(warnings)})
+    else:
+        for problem in problems:
+            complain(_alone(problem))
+        if not problems:
+            print_text(printable(f"{path}: fine"))
+        for warning in warnings:
+            warn(f"{path}: {warning}")
+    if problems:
+        raise typer.Exit(ConfigError.exit_code)
+    if strict and warnings:
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+def _alone(problem: ConfigError) -> str:
+    """The problem without a word about the others."""
+    problem.also = ()
+    return str(problem)
+
+
+@app.command()
+def show(file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Print the configuration a node would run with: defaults included, secrets hidden."""
+    loaded = load(named_or_usual(file))
+    if as_json:
+        print_json(shown(loaded.config))
+    else:
+        print_text(as_yaml(loaded.config))
+    for warning in loaded.warnings:
+        warn(warning)
+
+
+@app.command("settings")
+def settings_(
+    as_json: JsonFlag = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a page of the documentation.")] = False,
+) -> None:
+    """List every setting with its default and unit."""
+    if as_json:
+        print_json({"settings": [_as_json(one) for one in settings()]})
+    elif markdown:
+        print_text(as_markdown())
+    else:
+        rows = [(one.path, _kind(one), _default(one), one.doc) for one in settings()]
+        print_table("Settings", ("setting", "is", "default", "meaning"), rows)
+
+
+def _as_json(one: Setting) -> dict[str, Any]:
+    return {
+        "path": one.path,
+        "kind": one.kind,
+        "unit": one.unit,
+        "required": one.required,
+        "default": None if one.required else one.default,
+        "doc": one.doc,
+    }
+
+
+def _kind(one: Setting) -> str:
+    return f"{one.kind}; {one.unit}" if one.unit else one.kind
+
+
+def _default(one: Setting) -> str:
+    return "required" if one.required else json.dumps(one.default, ensure_ascii=False)
+
+
+_INTRODUCTION: Final = """\
+# Configuration
+
+Made by `penstock config settings --markdown`; do not edit.
+
+A node reads one file in YAML 1.2, `penstock.yaml` in the folder it is started in unless `--config` names
+another. Every setting may be left out, but for those that are marked as required in the entries of a list.
+`penstock config check` says all that is wrong with a file, `penstock config show` prints what a node would
+run with. The [guide to operating a node](../guides/operating.md) shows the settings at work,
+[examples/penstock.yaml](../../examples/penstock.yaml) is a file to start from.
+
+Relative paths are relative to the folder of the file. `[]` stands for each entry of a list."""
+
+
+def as_markdown() -> str:
+    """The reference page of the settings."""
+    lines = [
+        _INTRODUCTION,
+        "",
+        "| where the unit is | a plain number, or a text with one of |",
+        "|---|---|",
+        *(f"| {unit} | {', '.join(f'`{name}`' for name in names)} |" for unit, names in UNITS.items()),
+        "",
+        "So `session_expiry_s: 604800` and `session_expiry_s: 7d` are the same.",
+        "",
+        "| setting | is | unit | default | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for one in settings():
+        default = "required" if one.required else f"`{_default(one)}`"
+        lines.append(f"| `{one.path}` | {one.kind} | {one.unit} | {default} | {one.doc} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""`penstock passwd`: the hash of a password, for the configuration."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from penstock.cli.output import print_text, warn
+from penstock.errors import InputError
+from penstock.mqtt.text import TEXT_BYTES
+from penstock.node.config_checks import problem_with_name
+from penstock.node.passwords import hashed
+
+SHORT: Final = 8
+"""Characters below which a password deserves a warning (NIST SP 800-63B, section 5.1.1)."""
+
+
+def passwd(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The user; if omitted, only the hash is printed.")
+    ] = None,
+    from_stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read the password from the first line of standard input.")
+    ] = False,
+) -> None:
+    """Ask for a password twice and print an entry of `users` with its argon2 hash."""
+    if name is not None:
+        wrong = problem_with_name(name)
+        if wrong:
+            raise typer.BadParameter(wrong, param_hint="NAME")
+    password = _from_stdin() if from_stdin else _asked()
+    if not password:
+        raise InputError("the password is empty")
+    if len(password.encode(errors="surrogateescape")) > TEXT_BYTES:
+        raise InputError(f"the password is longer than {TEXT_BYTES} bytes, which MQTT cannot carry")
+    if len(password) < SHORT:
+        warn(f"the password has fewer than {SHORT} characters")
+    found = hashed(password)
+    print_text(found if name is None else f'- name: "{name}"\n  password: "{found}"\n')
+
+
+def _from_stdin() -> str:
+    line = sys.stdin.readline(TEXT_BYTES + 2) if sys.stdin is not None else ""
+    return line.rstrip("\r\n")
+
+
+def _asked() -> str:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InputError("standard input is no terminal to ask at; give the password with --stdin")
+    answer: str = typer.prompt("Password", hide_input=True, confirmation_prompt="Once more", err=True)
+    return answer
