@@ -242,3 +242,51 @@ CONFIG_BYTES: Final = 4 << 20
 
 CONFIG_PROBLEMS: Final = 20
 """Problems of one configuration that are told; more would not be read."""
+
+# -- the broker: what it holds for clients that are slow, away or many ---------------------------------------
+
+FIRM_EVENTS: Final = 100_000
+"""QoS 1 and 2 messages that wait for a subscription without a policy: a day of one a second; some 50 MB."""
+
+FIRM_BYTES: Final = 64 << 20
+"""Bytes of the same."""
+
+RUN_BYTES: Final = 16_384
+"""Bytes forwarded as one piece: what a stalled receiver takes in beyond its transport's buffer."""
+
+FLUSH_BYTES: Final = 32_768
+"""Bytes collected for a connection before they are written at once: a stalled client then swallows some 160
+KB, 1,500 events of 100 bytes, most of it in the kernel."""
+
+UNSENT_BYTES: Final = 1 << 20
+"""Answers that wait for a client which does not read them; then it is not read from either."""
+
+UNSENT_LOWAT: Final = 16_384
+"""TCP_NOTSENT_LOWAT: what the kernel takes beyond the receiver's window. Without it a stalled client
+swallowed 38,800 events, at no gain in throughput."""
+
+ROUTES: Final = 65_536
+"""Topics whose receivers are remembered."""
+
+INLINE_POLICIES: Final = 1_000
+"""Policies in SUBSCRIBE packets that are remembered compiled."""
+
+LATENCY_SAMPLES: Final = 256
+"""Of one subscription: enough for a 99th percentile."""
+
+PROPERTY_SETS: Final = 4_096
+"""Sets of properties remembered decoded, of at most PROPERTY_BYTES: publishers repeat theirs."""
+
+PROPERTY_BYTES: Final = 256
+"""See PROPERTY_SETS."""
+
+# -- listeners -----------------------------------------------------------------------------------------------
+
+LISTEN_BACKLOG: Final = 4_096
+"""Connections the kernel holds until we take them: clients that all come back at once. Linux's own bound."""
+
+TLS_SHUTDOWN_S: Final = 2
+"""How long a TLS peer may take to say goodbye; a silent one would keep its socket for 30 s."""
+
+WEBSOCKET_SPARE_BYTES: Final = 1 << 16
+"""A WebSocket message may be larger than the largest packet by this: the packets before it."""
