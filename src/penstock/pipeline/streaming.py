@@ -1,0 +1,297 @@
+"""`pack_stream`: a streaming frame whose queues are packed, trigger by trigger, where they do not fit.
+
+    packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
+    packed.writeStream…
+
+The queue core decides on Python workers; its state lies in Spark's state store, and time is the time that
+Spark wrote down for the trigger. So a query that is killed and started again from its checkpoint makes the
+same rows of the same trigger, and a sink that Spark writes exactly once holds them exactly once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from penstock.core.queues import LadderState, QueueOptions
+from penstock.errors import InputError, PolicyError, SparkFailed
+from penstock.model.instant import to_us
+from penstock.pipeline.events import EVENT, as_events
+from penstock.pipeline.fates import read_by
+from penstock.pipeline.schemas import DIGEST
+from penstock.pipeline.sources import Sources, sortable
+from penstock.pipeline.streaming_bundles import BUNDLE, NOW, bundled, read, unbundled, write
+from penstock.pipeline.streaming_queue import TIE, Held, KeyQueue, Rules
+from penstock.pipeline.verdicts import column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+    from penstock.pipeline.sources import Attributes
+    from penstock.policy.nodes import Policy
+
+HELD: Final = "held"
+"""The state variable of what a key has not given out yet."""
+LADDER: Final = "ladder"
+
+_HELD_STATE: Final = "count bigint, until_us bigint, rows binary"
+_LADDER_STATE: Final = (
+    "level int, last_us bigint, usual_us double, turnaround_us array<struct<level:int,us:double>>"
+)
+_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+_BATCH: Final = "streaming.sql.batchId"
+"""The local property by which Spark tells tasks the number of the trigger."""
+_COMPARABLE: Final = (
+    st.NumericType,
+    st.StringType,
+    st.BinaryType,
+    st.BooleanType,
+    st.DateType,
+    st.TimestampType,
+    st.TimestampNTZType,
+)
+"""What queues can be named and ordered by."""
+
+
+def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
+    stream: DataFrame,
+    policy: Policy,
+    *,
+    capacity: int,
+    key: Sequence[str],
+    order: Sequence[str],
+    attributes: Attributes | None = None,
+    hold_s: float = 60,
+    forget_s: float = 86_400,
+    backlog: Literal["replay", "shed"] = "replay",
+    fresh_s: float = 60,
+) -> DataFrame:
+    """The stream with its queues packed: rows as those of `pack`, for any sink.
+
+    A trigger's rows that agree in the columns `key` are a queue, in the order of the columns `order`. If it
+    has more than `capacity` rows it is packed at the level that a ladder, one for each key, chooses. The
+    newest event stays.
+
+    A digest behind the last event is held for the next trigger, `hold_s` at most; 0 holds nothing. A ladder
+    that has not been used for `forget_s` is forgotten; 0 keeps all. With both 0 no timer is needed, and
+    triggers without data do not run.
+
+    With `backlog="shed"` a key whose newest event is older than `fresh_s` is behind: its rows wait in one
+    queue of `capacity` until it has caught up, or `hold_s` at most.
+    """
+    if not stream.isStreaming:
+        raise InputError("this frame is no stream; for a batch there is `frame.transform(pack(…))`")
+    sources = Sources(stream.schema, dict(attributes or {}), policy.payload)
+    _check_columns(sources, key, order)
+    _check_times(hold_s, forget_s, backlog, fresh_s)
+    QueueOptions(capacity_events=capacity)
+    taken = sources.attributes.get("$digest", "digest")
+    rules = Rules(
+        policy=policy,
+        capacity=capacity,
+        key=tuple(key),
+        order=tuple(order),
+        events=tuple(name for name in sources.schema.names if name not in (*key, taken)),
+        hold_us=to_us(hold_s),
+        fresh_us=to_us(fresh_s) if backlog == "shed" else None,
+    )
+    _use_rocksdb(stream)
+    bundles = _projected(stream, sources, rules).mapInArrow(
+        partial(bundled, key=rules.key),
+        st.StructType(
+            [
+                *(sources.schema[name] for name in key),
+                st.StructField(NOW, st.LongType()),
+                st.StructField(BUNDLE, st.BinaryType()),
+            ]
+        ),
+    )
+    packed = bundles.groupBy(*map(column, key)).transformWithState(
+        _Packer(rules, forget_ms=round(forget_s * 1000)),
+        st.StructType([st.StructField(BUNDLE, st.BinaryType())]),
+        "append",
+        "processingTime" if hold_s or forget_s else "none",
+    )
+    return packed.mapInArrow(unbundled, _output(sources, rules))
+
+
+# -- what is asked for ---------------------------------------------------------------------------------------
+
+
+def _check_columns(sources: Sources, key: Sequence[str], order: Sequence[str]) -> None:
+    if isinstance(key, str) or isinstance(order, str) or not key or not order:
+        raise PolicyError("a queue needs a list of columns that name it (key) and one that orders it (order)")
+    names = sources.schema.names
+    for name in (*key, *order):
+        found = sources.find(name)
+        if found is None:
+            raise InputError(
+                f"there is no column '{name}' to make queues by; the columns are: {', '.join(names)}"
+            )
+        if not isinstance(found.kind, _COMPARABLE):
+            kind = found.kind.simpleString()
+            raise InputError(f"column '{name}' is {kind}; queues are made by numbers, texts and times")
+    reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
+    if reserved:
+        raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
+
+
+def _check_times(hold_s: float, forget_s: float, backlog: str, fresh_s: float) -> None:
+    for name, found in (("hold_s", hold_s), ("forget_s", forget_s), ("fresh_s", fresh_s)):
+        if not 0 <= found < float("inf"):
+            raise PolicyError(f"{found}; it is a number of seconds, 0 or more", path=name)
+    if backlog not in ("replay", "shed"):
+        raise PolicyError(f"'{backlog}'", path="backlog", allowed="replay, shed")
+    if backlog == "shed" and not hold_s:
+        raise PolicyError("0 holds nothing, and a backlog is shed by holding it", path="hold_s")
+
+
+def _use_rocksdb(stream: DataFrame) -> None:
+    """Timers and state of this kind need this store; the setting is read when the query starts."""
+    if stream.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
+        stream.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
+
+
+def _projected(stream: DataFrame, sources: Sources, rules: Rules) -> DataFrame:
+    """The columns of the output, what the policy reads, what decides the order, and the trigger's time."""
+    wanted = list(read_by(rules.policy))
+    events = stream.transform(as_events(wanted, attributes=sources.attributes, payload=sources.payload))
+    event = sf.col(EVENT)
+    if "$size" not in wanted:  # attributes that come beside a payload are read there
+        read = sf.when(event.getField("root").isNull(), event.getField("payload")).otherwise(sf.lit(b""))
+        event = sf.when(event.isNotNull(), event.withField("payload", read))
+    given = sources.digest()
+    return events.select(
+        *map(column, (*rules.key, *rules.events)),
+        (sf.lit(None) if given is None else given).cast(DIGEST).alias("digest"),
+        event.alias(EVENT),
+        sf.xxhash64(*_hashable(sources)).alias(TIE),
+        sf.unix_micros(sf.current_timestamp()).alias(NOW),
+    )
+
+
+def _hashable(sources: Sources) -> Iterator[Column]:
+    for field in sources.schema:
+        found = column(field.name)
+        yield found if sortable(field.dataType) else sf.to_json(sf.struct(found.alias("it")))
+
+
+def _output(sources: Sources, rules: Rules) -> st.StructType:
+    def fields(names: Sequence[str]) -> list[st.StructField]:
+        return [st.StructField(name, sources.schema[name].dataType) for name in names]
+
+    return st.StructType(
+        [
+            *fields(rules.key),
+            st.StructField("place", st.LongType()),
+            st.StructField("kind", st.StringType()),
+            *fields(rules.events),
+            st.StructField("digest", DIGEST),
+        ]
+    )
+
+
+# -- on the workers ------------------------------------------------------------------------------------------
+
+
+class _Packer(StatefulProcessor):
+    """Carries rows and state between Spark and the queue of a key."""
+
+    def __init__(self, rules: Rules, *, forget_ms: int) -> None:
+        self._rules = rules
+        self._forget_ms = forget_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._queue = KeyQueue(self._rules)
+        self._ladder = handle.getValueState(LADDER, _LADDER_STATE, self._forget_ms or None)
+        self._held = handle.getValueState(HELD, _HELD_STATE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        rows: Iterator[Row],
+        timerValues: TimerValues,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        found = list(rows)
+        held = self._read_held() if self._rules.hold_us else None
+        turn = self._queue.turn(
+            pa.concat_tables([read(row[-1]) for row in found]),
+            now_us=found[0][-2],
+            held=held,
+            ladder=self._read_ladder,
+        )
+        if turn.ladder is not None:
+            known = turn.ladder
+            self._ladder.update((known.level, known.last_us, known.usual_us, list(known.turnaround_us)))
+        self._write_held(held, turn.held)
+        if turn.out is not None:
+            yield self._row(turn.out, 0)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        held = self._read_held()
+        if held is not None and held.until_us <= timerValues.getCurrentProcessingTimeInMs() * 1000:
+            self._held.clear()
+            yield self._row(held.rows, _LATE)
+
+    def close(self) -> None:
+        pass
+
+    def _read_held(self) -> Held | None:
+        found = self._held.get()
+        return None if found is None else Held(found[1], read(bytes(found[2])), found[0])
+
+    def _write_held(self, before: Held | None, held: Held | None) -> None:
+        if held is None:
+            if before is not None:
+                self._held.clear()
+            return
+        self._held.update((held.count, held.until_us, write(held.rows)))
+        if before is None or before.until_us != held.until_us:
+            self._handle.registerTimer(-(-held.until_us // 1000))
+
+    def _read_ladder(self) -> LadderState | None:
+        found = self._ladder.get()
+        if found is None:
+            return None
+        level, last_us, usual_us, turnarounds = found
+        return LadderState(level, last_us, usual_us, tuple((at, us) for at, us in turnarounds))
+
+    def _row(self, rows: pa.Table, offset: int) -> Row:
+        """Rows on their way out, as one bundle."""
+        batch = TaskContext.get().getLocalProperty(_BATCH)  # type: ignore[union-attr]
+        if batch is None:
+            raise SparkFailed(f"Spark does not tell the number of the trigger ({_BATCH})")
+        begin = (int(batch) << 32) + offset
+        places = pa.array(np.arange(begin, begin + rows.num_rows, dtype=np.int64))
+        kinds = pc.if_else(rows["digest"].is_null(), "event", "digest")
+        given = {"place": places, "kind": kinds}
+        names = [*self._rules.key, "place", "kind", *self._rules.events, "digest"]
+        columns = [given[name] if name in given else rows[name] for name in names]
+        return Row(**{BUNDLE: write(pa.table(columns, names=names))})
+
+
+_LATE: Final = 1 << 31
+"""Places of what a timer lets out, behind all that came with the trigger's rows."""

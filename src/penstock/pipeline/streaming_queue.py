@@ -1,0 +1,204 @@
+"""One key of a packed stream from trigger to trigger: rows in, rows out, rows held. Knows Arrow, not Spark.
+
+A trigger's rows of a key, behind what was held of the triggers before, are a queue. The queue core packs it
+if it does not fit. What ends in a digest is held back, since the next trigger may begin with one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
+from penstock.errors import DigestError, InputError
+from penstock.model import digest_wire
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.pipeline.events import EVENT, events_of
+from penstock.pipeline.unpacking import digest_of_row, row_of_digest
+from penstock.policy.fast import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.model.instant import Instant
+    from penstock.policy.nodes import Policy
+
+DIGEST: Final = "digest"
+TIE: Final = "__tie"
+"""A hash of the row: decides where `order` does not."""
+_ANY_BYTES: Final = 1 << 62
+"""Rows are counted, not weighed: Spark bounds the bytes of a trigger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is the same for all keys of a stream; travels to the workers."""
+
+    policy: Policy
+    capacity: int
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    events: tuple[str, ...]
+    """Columns of an event that are not of the key."""
+    hold_us: int
+    """How long something may be held back; 0: nothing is."""
+    fresh_us: int | None
+    """The age from which events are backlog; None: no event is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What has come in and not gone out."""
+
+    until_us: Instant
+    """When it goes out, whatever comes."""
+    rows: pa.Table
+    count: int
+    """Events it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one trigger made of one key."""
+
+    out: pa.Table | None
+    held: Held | None
+    ladder: LadderState | None
+    """None: as it was."""
+
+
+class KeyQueue:
+    """The rules, compiled once per worker."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._plan = Plan(rules.policy)
+        self._options = QueueOptions(capacity_events=rules.capacity, capacity_bytes=_ANY_BYTES)
+
+    def turn(
+        self,
+        rows: pa.Table,
+        *,
+        now_us: Instant,
+        held: Held | None,
+        ladder: Callable[[], LadderState | None],
+    ) -> Turn:
+        """Take a trigger's rows; `ladder` is asked only if a level must be chosen."""
+        rows = self._sorted(rows)
+        behind = self._behind(rows, now_us)
+        fits = rows.num_rows <= self._rules.capacity
+        if fits and held is None and not behind and rows[DIGEST].null_count == rows.num_rows:
+            return Turn(rows, None, None)  # by far the most turns: no row is looked at
+        whole = rows if held is None else _behind_held(held.rows, rows)
+        items, found = self._items(whole)
+        ladder_now = Ladder()
+        known = ladder()
+        if known is not None:
+            ladder_now.restore(known)
+            now_us = max(now_us, known.last_us or now_us)  # the machine's clock may have been set back
+        queue = PackingQueue(self._plan, self._options, ladder_now)
+        queue.absorb(items, now_us=now_us)
+        left = queue.items()
+        cut = 0 if behind else _behind_last_event(left)
+        until_us = held.until_us if held is not None and cut == 0 else now_us + self._rules.hold_us
+        if until_us <= now_us:
+            cut = len(left)
+        assembled = _Assembly(whole, found, self._rules.key)
+        return Turn(
+            out=assembled.rows(left[:cut]) if cut else None,
+            held=self._held(assembled, left[cut:], until_us),
+            ladder=ladder_now.state() if queue.packs else None,
+        )
+
+    def _held(self, assembled: _Assembly, items: Sequence[Any], until_us: Instant) -> Held | None:
+        if not items:
+            return None
+        count = sum(item.count if isinstance(item, Digest) else 1 for item in items)
+        return Held(until_us, assembled.rows(items), count)
+
+    def _sorted(self, rows: pa.Table) -> pa.Table:
+        """In the order of the columns `order`, as Spark compares: null, numbers, NaN."""
+        columns: list[Any] = []
+        for name in (*self._rules.order, TIE):
+            column = rows[name]
+            if column.null_count:
+                columns.append(column.is_valid())
+            if pa.types.is_floating(column.type):
+                columns.append(pc.fill_null(pc.is_nan(column), False))
+            columns.append(column)
+        names = [f"by{place}" for place in range(len(columns))]
+        by = pa.table(columns, names=names)
+        return rows.take(pc.sort_indices(by, sort_keys=[(name, "ascending") for name in names]))
+
+    def _behind(self, rows: pa.Table, now_us: Instant) -> bool:
+        """Whether all events are old: the key has yet to catch up."""
+        if self._rules.fresh_us is None:
+            return False
+        newest_us = pc.max(pc.struct_field(rows[EVENT], "ts_us")).as_py()
+        return newest_us is not None and newest_us < now_us - self._rules.fresh_us
+
+    def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
+        """The rows as a queue's items, and the row of each by its identity."""
+        events = events_of(rows[EVENT])
+        digests = (
+            rows[DIGEST].to_pylist() if rows[DIGEST].null_count < rows.num_rows else [None] * len(events)
+        )
+        items: list[Event | Digest] = []
+        for event, row in zip(events, digests, strict=True):
+            items.append(self._digest(row, rows) if event is None else event)
+        return items, {id(item): place for place, item in enumerate(items)}
+
+    def _digest(self, row: Any, rows: pa.Table) -> Digest:
+        try:
+            return digest_wire.from_bytes(digest_wire.to_bytes(digest_of_row(row)))
+        except (DigestError, TypeError, KeyError, ValueError) as error:
+            where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in self._rules.key)
+            raise InputError(f"column 'digest' where {where}: {error}") from None
+
+
+def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
+    """What was held, then what came."""
+    try:
+        both = pa.concat_tables([held, rows], promote_options="default")
+    except pa.ArrowException as error:
+        raise InputError(
+            f"the columns of the stream are not those of the checkpoint ({error}); use a new checkpoint"
+        ) from None
+    return both.select(rows.column_names)
+
+
+def _behind_last_event(items: Sequence[Any]) -> int:
+    """How many items there are up to the last event."""
+    return next((n for n in range(len(items), 0, -1) if isinstance(items[n - 1], Event)), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    """Items as rows again: events take the rows they came in, digests get new ones."""
+
+    whole: pa.Table
+    found: dict[int, int]
+    key: tuple[str, ...]
+
+    def rows(self, items: Sequence[Any]) -> pa.Table:
+        made = [item for item in items if id(item) not in self.found]
+        places = {id(item): self.whole.num_rows + place for place, item in enumerate(made)}
+        indices = [self.found.get(id(item), places.get(id(item))) for item in items]
+        table = pa.concat_tables([self.whole, self._digests(made)]) if made else self.whole
+        return table.take(pa.array(indices, pa.int64()))
+
+    def _digests(self, made: Sequence[Digest]) -> pa.Table:
+        first = pa.array([0] * len(made), pa.int64())
+        columns = []
+        for field in self.whole.schema:
+            if field.name in self.key:
+                columns.append(self.whole[field.name].take(first))
+            elif field.name == DIGEST:
+                columns.append(pa.array(map(row_of_digest, made), field.type))
+            else:
+                columns.append(pa.nulls(len(made), field.type))
+        return pa.table(columns, schema=self.whole.schema)
