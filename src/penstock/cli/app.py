@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from penstock.cli import bench, config, demo, filters, passwd, policy, reproduce
+from penstock.cli import bench, config, demo, filters, passwd, policy, reproduce, top
 from penstock.cli.output import complain, print_json, print_text
 from penstock.errors import PenstockError, PlacedError
 
@@ -40,6 +40,7 @@ app.command("filters")(filters.show)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
+app.command("top")(top.top)
 
 
 def _print_version(value: bool) -> None:

@@ -1,0 +1,232 @@
+"""`penstock top`: a running node in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.output import JsonFlag, out, print_json
+from penstock.errors import InputError, printable
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.node.http.answers import ClientRow, Overview, Snapshot
+
+SILENCE_S: Final = 20
+"""A node that says nothing for so long is asked again."""
+
+FRAME_BYTES: Final = 16 << 20
+"""The longest snapshot that is read: a hundred clients with long names take 1 MB."""
+
+AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
+"""Pauses before asking again; the last one is repeated."""
+
+
+def top(
+    url: Annotated[str, typer.Option("--url", help="Where the node's window is.")] = "http://127.0.0.1:8080",
+    token: Annotated[
+        str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
+    ] = "",
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Print what is now, and end; so it does where there is no terminal."),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a running node: clients, queues, levels, rates, and whether every event is accounted for.
+
+    With --json one snapshot is printed, as the node's /api/v1/live sends it.
+    """
+    where = _where(url, token)
+    if as_json:
+        print_json(msgspec.json.decode(next(_frames(where))))
+    elif once or not out.is_terminal:
+        out.print(_drawn(_snapshot(next(_frames(where)))))
+    else:
+        _follow(where)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A node's window."""
+
+    url: str
+    secure: bool
+    host: str
+    port: int
+    path: str
+    token: str
+
+
+def _where(url: str, token: str) -> Where:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"'{url}' is no address: {error}", path="--url") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"'{url}' should be like http://127.0.0.1:8080", path="--url")
+    if not (token.isascii() and token.isprintable()):
+        raise InputError("a token is made of ASCII letters, digits and signs", path="--token")
+    secure = parts.scheme == "https"
+    usual = 443 if secure else 80
+    return Where(url, secure, parts.hostname, usual if port is None else port, parts.path.rstrip("/"), token)
+
+
+def _follow(where: Where) -> None:
+    """Draw each snapshot; a node that answered once and goes away is asked again."""
+    frames = _frames(where)
+    snapshot = _snapshot(next(frames))
+    with Live(_drawn(snapshot), console=out, screen=True, auto_refresh=False) as screen:
+        failures = 0
+        while True:
+            try:
+                for frame in frames:
+                    failures = 0
+                    snapshot = _snapshot(frame)
+                    screen.update(_drawn(snapshot), refresh=True)
+                lost = "the node closed the connection"
+            except InputError as error:
+                lost = str(error)
+            screen.update(_drawn(snapshot, lost=lost), refresh=True)
+            time.sleep(AGAIN_S[min(failures, len(AGAIN_S) - 1)])
+            failures += 1
+            frames = _frames(where)
+
+
+def _frames(where: Where) -> Iterator[bytes]:
+    """Snapshots as the node sends them; InputError says why there are none."""
+    kind = HTTPSConnection if where.secure else HTTPConnection
+    headers = {"Authorization": f"Bearer {where.token}"} if where.token else {}
+    connection = kind(where.host, where.port, timeout=SILENCE_S)
+    try:
+        connection.request("GET", f"{where.path}/api/v1/live", headers=headers)
+        answer = connection.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise InputError(_refusal(answer), path=where.url)
+        if answer.getheader("Content-Type", "") != "text/event-stream":
+            raise InputError("the answer is not a node's; is this the address of its window?", path=where.url)
+        while line := answer.readline(FRAME_BYTES):
+            if line.startswith(b"data: "):
+                yield line.removeprefix(b"data: ")
+    except (OSError, HTTPException) as error:
+        raise InputError(f"no answer: {_reason(error)}; is the node up?", path=where.url) from None
+    finally:
+        connection.close()
+
+
+def _refusal(answer: HTTPResponse) -> str:
+    try:
+        return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"answered {answer.status} {answer.reason}; is this the address of a node's window?"
+
+
+def _reason(error: OSError | HTTPException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"nothing came within {SILENCE_S} seconds"
+    found = error.strerror if isinstance(error, OSError) else None
+    return found or str(error) or type(error).__name__
+
+
+def _snapshot(frame: bytes) -> Snapshot:
+    from penstock.node.http.answers import Snapshot  # noqa: PLC0415  # loads the HTTP server's library
+
+    try:
+        return msgspec.json.decode(frame, type=Snapshot)
+    except msgspec.DecodeError as error:
+        raise InputError(f"the node speaks another version: {error}") from None
+
+
+# -- drawing -------------------------------------------------------------------------------------------------
+
+
+def _drawn(snapshot: Snapshot, *, lost: str = "") -> RenderableType:
+    node = snapshot.overview
+    rows = max(3, out.size.height - 9) if out.is_terminal else len(snapshot.clients)
+    parts: list[RenderableType] = [_heading(node), _conservation(node), _table(snapshot.clients[:rows], node)]
+    hidden = node.attached + node.detached - min(rows, len(snapshot.clients))
+    if hidden > 0:
+        parts.append(Text(f"and {hidden:,} more clients, none further behind", style="dim"))
+    if lost:
+        parts.append(Text(f"reconnecting: {printable(lost)}", style="bold red"))
+    return Group(*parts)
+
+
+def _heading(node: Overview) -> Text:
+    rates = node.rates
+    return Text.assemble(
+        (f"penstock {printable(node.version)}", "bold"),
+        f"  up {_duration(node.now_us - node.started_us)}"
+        f"  clients {node.attached:,} + {node.detached:,} detached, {node.behind:,} behind"
+        f"  in {rates.messages_received:,.0f}/s  out {rates.messages_sent:,.0f}/s"
+        f"  digested {rates.digested:,.0f}/s",
+    )
+
+
+def _conservation(node: Overview) -> Text:
+    account = node.account
+    sign, verdict, style = ("=", "✓", "green") if node.balanced else ("≠", "✗ not accounted for", "bold red")
+    return Text(
+        f"accepted {account.accepted:,} {sign} delivered {account.delivered:,} + digested"
+        f" {account.digested:,} + queued {account.queued:,} + abandoned {account.abandoned:,}  {verdict}",
+        style=style,
+    )
+
+
+def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
+    table = Table(box=None, header_style="bold cyan", pad_edge=False, expand=True)
+    table.add_column("client", overflow="ellipsis", no_wrap=True, ratio=1)
+    table.add_column("state", no_wrap=True, min_width=8)
+    for name in ("queue", "level", "oldest", "p99", "delivered", "digested"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(7, len(name)))
+    table.add_column("dropped by", overflow="ellipsis", no_wrap=True, ratio=1)
+    for client in clients:
+        full = client.items / max(1, node.queue_events)
+        table.add_row(
+            Text(printable(client.client_id)),
+            Text("behind" if client.behind else client.state, style="yellow" if client.behind else ""),
+            Text(f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""),
+            Text(str(client.level), style="yellow" if client.level else ""),
+            _duration(client.oldest_us) if client.items else "–",
+            _duration(client.latency_p99_us) if client.latency_p99_us else "–",
+            f"{client.account.delivered:,}",
+            f"{client.account.digested:,}",
+            Text(_dropped(client)),
+        )
+    return table
+
+
+def _dropped(client: ClientRow) -> str:
+    sums: dict[str, int] = {}
+    for one in client.subscriptions:
+        for found in one.filters:
+            name = f"{found.level}.{found.position} {found.filter}" if found.level else found.filter
+            sums[name] = sums.get(name, 0) + found.dropped
+    most = sorted(((count, name) for name, count in sums.items() if count), reverse=True)
+    return printable(", ".join(f"{name} {count:,}" for count, name in most[:3]))
+
+
+def _duration(us: int) -> str:
+    if us < 1_000:
+        return f"{us} µs"
+    if us < SECOND_US:
+        return f"{us / 1_000:.3g} ms"
+    seconds = us // SECOND_US
+    if seconds < 60:
+        return f"{us / SECOND_US:.3g} s"
+    if seconds < 3_600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
