@@ -150,7 +150,7 @@ def test_without_a_payload_the_attributes_are_one(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("select", "wanted", "said"),
     [
-        ("7L as ts", ["v"], "attribute '\\$payload': there is no column 'payload'"),
+        ("7L as ts, 1 as pulse", ["puls"], "attribute 'puls': there is no such column .did you mean 'pulse'"),
         ("7L as ts, 1 as v", ["$topic"], "there is no column 'topic'"),
         ("7L as ts, date'2020-01-01' as v", ["v"], "column 'v' is date, expected a number"),
         ("'x' as ts, 1 as v", ["v"], "column 'ts' is string, expected whole microseconds"),

@@ -10,6 +10,7 @@ compiled policy sees.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,9 +72,26 @@ def as_events(
     )
 
 
+def known(sources: Sources, wanted: Sequence[str]) -> None:
+    """Refuse an attribute that is neither a column nor in a payload, and say which one may be meant."""
+    if sources.envelope("$payload") is not None:
+        return
+    for path in map(paths.parse, wanted):
+        if path.source is Source.PAYLOAD and sources.typed(path) is None:
+            names = sources.schema.names
+            near = get_close_matches(path.text, names, n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            there = ", ".join(names)
+            raise InputError(
+                f"attribute '{path.text}': there is no such column{hint}, and no column 'payload' to search; "
+                f"the columns are: {there}"
+            )
+
+
 def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFrame:
     if sources.find(EVENT) is not None:
         raise InputError(f"column '{EVENT}': this name is used for events; rename the column")
+    known(sources, wanted)
     found = [paths.parse(text) for text in wanted]
     for path in found:
         _check(sources, path)
