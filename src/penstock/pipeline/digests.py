@@ -15,7 +15,7 @@ from penstock.pipeline.verdicts import FATE, SEQ, TS
 from penstock.policy.digesters import SUMMING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pyspark.sql import Column
 
@@ -31,57 +31,76 @@ _PLACE = ("level", "position", "filter")
 
 
 def aggregates(
-    gone: Column, steps: Sequence[Placed], asked: dict[str, tuple[str, ...]], readings: dict[str, Reading]
+    steps: Sequence[Placed],
+    asked: dict[str, tuple[str, ...]],
+    readings: dict[str, Reading],
+    *,
+    event: Column | None,
 ) -> list[Column]:
-    """The aggregates of `run_digest`, over the rows where `gone` holds."""
+    """The aggregates of `run_digest`, over the rows where `event` holds; None: it holds everywhere."""
+
+    def of(found: Column) -> Column:
+        return found if event is None else sf.when(event, found)
+
     found = [
-        sf.count_if(gone).alias("__count"),
-        sf.min(sf.when(gone, sf.col(TS))).alias("__from_us"),
-        sf.max(sf.when(gone, sf.col(TS))).alias("__to_us"),
-        sf.min(sf.when(gone, sf.col(SEQ))).alias("__seq_first"),
-        sf.max(sf.when(gone, sf.col(SEQ))).alias("__seq_last"),
+        sf.count(sf.lit(1) if event is None else of(sf.lit(1))).alias("__count"),
+        sf.min(of(sf.col(TS))).alias("__from_us"),
+        sf.max(of(sf.col(TS))).alias("__to_us"),
+        sf.min(of(sf.col(SEQ))).alias("__seq_first"),
+        sf.max(of(sf.col(SEQ))).alias("__seq_last"),
     ]
-    found += [
-        sf.count_if(gone & (sf.col(FATE) == number)).alias(f"__cause{number}") for number in range(len(steps))
-    ]
+    if len(steps) > 1:
+        found += [
+            sf.count_if(sf.col(FATE) == number).alias(f"__cause{number}") for number in range(len(steps))
+        ]
     for place, attribute in enumerate(sorted(asked)):
-        found.append(
-            _summary(attribute, asked[attribute], readings[attribute], gone).alias(f"__summary{place}")
-        )
+        found += _parts(f"__s{place}", asked[attribute], readings[attribute], of)
     return found
 
 
-def _summary(name: str, asked: Collection[str], reading: Reading, gone: Column) -> Column:
-    """The summary of one attribute; `policy.digesters` says what each digester keeps."""
-    number = sf.when(gone, reading.number())
-    summed = not SUMMING.isdisjoint(asked)
-    mark = _mark(reading, gone)
-    n = sf.count(number) if summed else sf.lit(0)
-    fields: dict[str, Column] = {
-        "name": sf.lit(name),
-        "n": n,
-        "total": sf.coalesce(sf.sum(number), sf.lit(0.0)) if summed else sf.lit(0.0),
-    }
+def _parts(
+    prefix: str, asked: Collection[str], reading: Reading, of: Callable[[Column], Column]
+) -> Iterator[Column]:
+    """The aggregates of one attribute; `policy.digesters` says what each digester keeps."""
+    number = of(reading.number())
+    made: dict[str, Column] = {}
+    if not SUMMING.isdisjoint(asked):
+        made |= {"n": sf.count(number), "total": sf.sum(number)}
     if "stddev" in asked:
-        fields["squares"] = sf.var_pop(number) * n
+        made["spread"] = sf.var_pop(number)
     if "min" in asked:
-        fields["least"] = sf.min(number)
+        made["least"] = sf.min(number)
     if "max" in asked:
-        fields["most"] = sf.max(number)
+        made["most"] = sf.max(number)
     if "first" in asked:
-        fields["first"] = sf.min(mark)
+        made["first"] = sf.min(of(_mark(reading)))
     if "last" in asked:
-        fields["last"] = sf.max(mark)
+        made["last"] = sf.max(of(_mark(reading)))
     if "distinct" in asked:
-        fields["distinct"] = sf.hll_sketch_agg(sf.when(gone, reading.hash64()), LG_REGISTERS)
+        made["distinct"] = sf.hll_sketch_agg(of(reading.hash64()), LG_REGISTERS)
     if "quantiles" in asked:
-        fields["quantiles"] = sf.kll_sketch_agg_double(number, KLL_K)
+        made["quantiles"] = sf.kll_sketch_agg_double(number, KLL_K)
+    return (found.alias(f"{prefix}_{name}") for name, found in made.items())
+
+
+def _summary(prefix: str, name: str, asked: Collection[str]) -> Column:
+    """The summary of one attribute, of its aggregates."""
+    fields: dict[str, Column] = {"name": sf.lit(name), "n": sf.lit(0), "total": sf.lit(0.0)}
+    if not SUMMING.isdisjoint(asked):
+        fields["n"] = sf.col(f"{prefix}_n")
+        fields["total"] = sf.coalesce(sf.col(f"{prefix}_total"), sf.lit(0.0))
+    if "stddev" in asked:
+        fields["squares"] = sf.col(f"{prefix}_spread") * fields["n"]
+    plain = {"min": "least", "max": "most"} | {
+        kind: kind for kind in ("first", "last", "distinct", "quantiles")
+    }
+    fields |= {field: sf.col(f"{prefix}_{field}") for kind, field in plain.items() if kind in asked}
     return sf.struct(
         *(fields.get(field.name, sf.lit(None)).cast(field.dataType).alias(field.name) for field in SUMMARY)
     )
 
 
-def _mark(reading: Reading, gone: Column) -> Column:
+def _mark(reading: Reading) -> Column:
     """A value with its place in time, of a text its beginning."""
     value = reading.scalar()
     text = sf.substring(value.getField("text"), 1, limits.MARK_CHARACTERS)
@@ -89,33 +108,41 @@ def _mark(reading: Reading, gone: Column) -> Column:
     mark = sf.struct(
         sf.col(TS).alias("ts_us"), sf.col(SEQ).alias("seq"), reading.tie().alias("tie"), short.alias("value")
     )
-    return sf.when(gone & value.isNotNull(), mark).cast(MARK)
+    return sf.when(value.isNotNull(), mark).cast(MARK)
 
 
-def run_digest(steps: Sequence[Placed], attributes: int) -> Column:
-    """The digest of a run's dropped events; null where none was dropped."""
+def run_digest(steps: Sequence[Placed], asked: dict[str, tuple[str, ...]]) -> Column:
+    """The digest of a run's dropped events; for runs in which one was dropped."""
+    counts = (
+        [sf.col(f"__cause{number}") for number in range(len(steps))]
+        if len(steps) > 1
+        else [sf.col("__count")]
+    )
     causes = sf.array(
         *(
             sf.struct(
                 sf.lit(placed.cause.level).alias("level"),
                 sf.lit(placed.cause.position).alias("position"),
                 sf.lit(placed.cause.filter).alias("filter"),
-                sf.col(f"__cause{number}").alias("count"),
+                count.alias("count"),
             )
-            for number, placed in enumerate(steps)
+            for placed, count in zip(steps, counts, strict=True)
         )
-    ).cast(_CAUSES)
-    summaries = sf.array(*(sf.col(f"__summary{place}") for place in range(attributes))).cast(_SUMMARIES)
-    whole = sf.struct(
+    )
+    if len(steps) > 1:
+        causes = sf.filter(causes, lambda cause: cause.getField("count") > 0)
+    summaries = [
+        _summary(f"__s{place}", attribute, asked[attribute]) for place, attribute in enumerate(sorted(asked))
+    ]
+    return sf.struct(
         sf.col("__count").alias("count"),
         sf.col("__from_us").alias("from_us"),
         sf.col("__to_us").alias("to_us"),
         sf.col("__seq_first").alias("seq_first"),
         sf.col("__seq_last").alias("seq_last"),
-        sf.filter(causes, lambda cause: cause.getField("count") > 0).alias("causes"),
-        summaries.alias("attributes"),
-    )
-    return sf.when(sf.col("__count") > 0, whole).cast(DIGEST)
+        causes.cast(_CAUSES).alias("causes"),
+        sf.array(*summaries).cast(_SUMMARIES).alias("attributes"),
+    ).cast(DIGEST)
 
 
 # -- merging ------------------------------------------------------------------------------------------------

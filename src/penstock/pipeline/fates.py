@@ -1,27 +1,27 @@
 """Every event's fate: which step of a policy takes it, computed without removing a row.
 
-Each row gets its place in its queue and a fate. A step decides about the events still alive, the next one
-about what it left; rows are put together only at the end (`digests`).
+A step decides about the events still alive, the next one about what it left; rows are put together only at
+the end (`packing`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from pyspark.sql import Column, Window
+from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline import predicates, sequential, windows
-from penstock.pipeline.sources import Attributes, Sources, attach, sortable
+from penstock.pipeline.sources import Attributes, Sources, attach, is_plain_text, sortable
 from penstock.pipeline.verdicts import (
     COMPILERS,
     DIGEST_ROW,
     FATE,
-    INTERNAL,
+    HASH,
     LEVEL,
     PLACE,
     SENDER,
@@ -29,6 +29,7 @@ from penstock.pipeline.verdicts import (
     TS,
     VERDICT,
     Ground,
+    Standing,
     column,
 )
 from penstock.policy import filters
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
 _FILTERS = (predicates, windows, sequential)
 """Modules that put their filters into COMPILERS."""
 
+_SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top, filters.Swing)
+"""Filters that sort or gather rows by something else than queue order, always; `_sorts` knows the others."""
+
+_DECISIVE = (st.IntegralType, st.DateType, st.TimestampType)
+"""Types of a key which a sort tells apart by eight bytes."""
+
 Now: TypeAlias = int | datetime | Column | None
 """Packing time: microseconds, an instant, a column of microseconds, or the time of the query."""
 
@@ -59,6 +66,7 @@ class Fated:
     readings: dict[str, Reading]
     steps: tuple[Placed, ...]
     """In order; a fate is a place in here."""
+    queue: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +126,40 @@ def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[s
 
 
 def decided(frame: DataFrame, question: Question) -> Fated:
-    """The frame with place, fate and readings."""
+    """The frame with fate and readings."""
     policy = question.policy
     sources = Sources(frame.schema, question.attributes, policy.payload)
     _check(question, sources)
-    frame_columns = sources.schema.names
-    frame = _in_queues(frame, question, sources)
+    frame, queue, kept = _in_queues(frame, question, sources)
     wanted = list(dict.fromkeys(question.read()))
-    frame, readings, columns = attach(frame, sources, [*frame_columns, *INTERNAL], wanted)
+    frame, readings, columns = attach(frame, sources, kept, wanted)
     now_us, comparable = question.now_us(), sortable(sources.schema)
     for number, placed in enumerate(question.steps()):
-        ground = Ground(policy, placed.step, question.key, readings, now_us, columns, comparable)
+        if _sorts(placed.step.filter, queue):
+            frame, queue = _numbered(frame, queue)
+        ground = Ground(policy, placed.step, queue, readings, now_us, columns, comparable)
         frame, verdict = COMPILERS[type(placed.step.filter)](placed.step.filter, ground, frame)
         drop = _unwanted(ground, verdict)
         if not isinstance(question.level, int):
             drop &= sf.col(LEVEL) >= placed.cause.level
         frame = _taken(frame, drop, number)
-    return Fated(frame, sources, readings, question.steps())
+    return Fated(frame, sources, readings, question.steps(), queue)
+
+
+def _sorts(node: filters.Filter, queue: Standing) -> bool:
+    """Whether a filter leaves rows in another order than that of their queues."""
+    if isinstance(node, filters.Latest):
+        return not queue.by_time
+    if isinstance(node, filters.Delta):
+        return node.since != "event"
+    return isinstance(node, _SORTING)
+
+
+def _numbered(frame: DataFrame, queue: Standing) -> tuple[DataFrame, Standing]:
+    """The same with places, by which the order of queues is found again."""
+    if queue.placed:
+        return frame, queue
+    return frame.select("*", queue.place().alias(PLACE)), replace(queue, order=(PLACE,))
 
 
 def _check(question: Question, sources: Sources) -> None:
@@ -158,34 +183,55 @@ def _check(question: Question, sources: Sources) -> None:
         )
 
 
-def _in_queues(frame: DataFrame, question: Question, sources: Sources) -> DataFrame:
-    """Each row with its place, its time, its number and its sender; digests are not alive.
+def _in_queues(
+    frame: DataFrame, question: Question, sources: Sources
+) -> tuple[DataFrame, Standing, list[str]]:
+    """Each row with its fate, level, time, number and sender; how rows stand; and the columns to keep.
 
     Rows that `order` does not tell apart are ordered by their other columns, ascending, in the order of the
     frame: the same rows have the same places, however they were distributed.
     """
     digest = sources.digest()
     is_digest = sf.lit(False) if digest is None else digest.isNotNull()
-    others = [name for name in sources.schema.names if name not in (*question.key, *question.order)]
-    ties = [_comparable(column(name), sources.schema[name].dataType) for name in others]
-    window = Window.partitionBy(*map(column, question.key)).orderBy(*map(column, question.order), *ties)
-    said = sf.raise_error(sf.lit("an event has no time: its column `ts` is null")).cast("bigint")
-    ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said))
-    return frame.select(
-        "*",
-        sf.row_number().over(window).alias(PLACE),
-        sf.when(is_digest, sf.lit(DIGEST_ROW)).alias(FATE),
-        question.level_column().alias(LEVEL),
-        ts.alias(TS),
-        sources.seq().alias(SEQ),
-        sources.sender().alias(SENDER),
-    )
+    names = sources.schema.names
+    others = [name for name in names if name not in (*question.key, *question.order)]
+    ties = {
+        f"__tie{place}": _as_text(column(name))
+        for place, name in enumerate((*question.order, *others))
+        if not sortable(sources.schema[name].dataType)
+    }
+    order = [
+        f"__tie{place}" if f"__tie{place}" in ties else name
+        for place, name in enumerate((*question.order, *others))
+    ]
+    hashed = {HASH: sf.xxhash64(*map(column, question.key))} if _long(question, sources) else {}
+    said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
+    ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
+    made = {
+        **hashed,
+        **ties,
+        FATE: sf.when(is_digest, sf.lit(DIGEST_ROW)),
+        LEVEL: question.level_column(),
+        TS: ts,
+        SEQ: sources.seq(),
+        SENDER: sources.sender(),
+    }
+    by_time = question.order[0] == sources.needed("$ts").name
+    queue = Standing((*hashed, *question.key), tuple(order), by_time)
+    frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
+    return frame, queue, [*names, *made]
 
 
-def _comparable(found: Column, kind: st.DataType) -> Column:
-    """A column that can be sorted by; maps and variants by their text."""
-    if sortable(kind):
-        return found
+def _long(question: Question, sources: Sources) -> bool:
+    """Whether the first eight bytes of a key may be the same for many queues, and equal keys hash alike."""
+    kinds = [sources.schema[name].dataType for name in question.key]
+    if len(kinds) == 1 and isinstance(kinds[0], _DECISIVE):
+        return False
+    return all(isinstance(kind, (*_DECISIVE, st.BooleanType)) or is_plain_text(kind) for kind in kinds)
+
+
+def _as_text(found: Column) -> Column:
+    """A map or a variant as something to sort by."""
     return sf.to_json(sf.struct(found.alias("it")))
 
 

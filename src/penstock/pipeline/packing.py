@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from penstock.pipeline import digests
+from penstock.pipeline.carrying import Carried
 from penstock.pipeline.fates import Question, decided
-from penstock.pipeline.schemas import DIGEST
-from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, column
+from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, alive, column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,78 +44,49 @@ def pack(
 
 
 def _packed(frame: DataFrame, question: Question) -> DataFrame:
+    """Each kept event is a group of its own, and each run of what was dropped is another."""
     fated = decided(frame, question)
     name = question.attributes.get("$digest", "digest")
     events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
     asked = question.policy.asked()
-    alone = sf.col(FATE).isNull() | (sf.col(LEVEL) <= 0)
-    runs = _in_runs(fated.frame, question, alone)
-    own = _item(events, fated)
+    given = fated.sources.digest()
+    carried = Carried(sf.col("__alone"))
+    carried.add(events, fated.sources.schema)
+    event = None if given is None else ~sf.col(FATE).eqNullSafe(DIGEST_ROW)
     parts = [
-        sf.first(sf.when(sf.col("__alone"), own), ignorenulls=True).alias("__own"),
-        sf.min(sf.when(~sf.col("__alone"), sf.col(PLACE))).alias("__begin"),
-        *digests.aggregates(
-            ~sf.col("__alone") & (sf.col(FATE) != DIGEST_ROW), fated.steps, asked, fated.readings
-        ),
+        sf.min(PLACE).alias("place"),
+        *carried.aggregates,
+        *digests.aggregates(fated.steps, asked, fated.readings, event=event),
     ]
-    given = fated.sources.digest()
     if given is not None:
-        parts.append(sf.collect_list(sf.when(~sf.col("__alone"), given)).alias("__given"))
-    key = [column(found) for found in question.key]
-    grouped = runs.groupBy(*key, sf.col("__run")).agg(*parts)
-    summed = _with_digests(grouped, fated, len(asked), merges=given is not None)
-    gap = _gap(fated, events)
-    items = sf.filter(sf.array(sf.col("__own"), gap), lambda item: item.isNotNull())
-    return _output(summed.select(*key, sf.inline(items)), question, events)
-
-
-def _in_runs(frame: DataFrame, question: Question, alone: Column) -> DataFrame:
-    """Each row with the number of its run: a row that stays as it is, and what was dropped behind it."""
-    window = Window.partitionBy(*map(column, question.key)).orderBy(PLACE)
-    so_far = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    flagged = frame.select("*", alone.alias("__alone"))
-    return flagged.select("*", sf.sum(sf.col("__alone").cast("int")).over(so_far).alias("__run"))
-
-
-def _item(events: list[str], fated: Fated) -> Column:
-    """A row that stays, as one item of the output."""
-    given = fated.sources.digest()
-    digest = sf.lit(None).cast(DIGEST) if given is None else given.cast(DIGEST)
-    kind = sf.when(sf.col(FATE).eqNullSafe(DIGEST_ROW), sf.lit("digest")).otherwise(sf.lit("event"))
-    return sf.struct(
-        sf.col(PLACE).alias("place"),
-        kind.alias("kind"),
-        *(column(found).alias(found) for found in events),
-        digest.alias("digest"),
+        parts.append(sf.collect_list(given).alias("__given"))
+    key = [column(found) for found in fated.queue.key]
+    grouped = (
+        _in_runs(fated, question).groupBy(*key, sf.col("__run"), sf.col("__alone"), *carried.keys).agg(*parts)
     )
-
-
-def _with_digests(grouped: DataFrame, fated: Fated, attributes: int, *, merges: bool) -> DataFrame:
-    made = digests.run_digest(fated.steps, attributes)
-    if not merges:
-        return grouped.select("*", made.alias("__digest"))
-    staged = grouped.select(
-        "*", sf.concat(sf.col("__given"), sf.array_compact(sf.array(made))).alias("__parts")
-    )
-    return staged.select("*", digests.merged(sf.col("__parts")).alias("__digest"))
-
-
-def _gap(fated: Fated, events: list[str]) -> Column:
-    """The digest of a run, as one item of the output; null where there is none."""
-    item = sf.struct(
-        sf.col("__begin").alias("place"),
-        sf.lit("digest").alias("kind"),
-        *(sf.lit(None).cast(fated.sources.schema[found].dataType).alias(found) for found in events),
-        sf.col("__digest").alias("digest"),
-    )
-    return sf.when(sf.col("__digest").isNotNull(), item)
-
-
-def _output(items: DataFrame, question: Question, events: list[str]) -> DataFrame:
-    return items.select(
+    summed = grouped.select("*", _digest(fated, asked, merges=given is not None).alias("__digest"))
+    kind = sf.when(sf.col("__digest").isNull(), sf.lit("event")).otherwise(sf.lit("digest"))
+    return summed.select(
         *(column(found) for found in question.key),
         sf.col("place"),
-        sf.col("kind"),
-        *(column(found) for found in events),
-        sf.col("digest"),
+        kind.alias("kind"),
+        *carried.columns,
+        sf.col("__digest").alias("digest"),
     )
+
+
+def _in_runs(fated: Fated, question: Question) -> DataFrame:
+    """Each row with its place and the number of its run: a row that stays, and what was dropped behind it."""
+    alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
+    flagged = fated.frame.select("*", alone.alias("__alone"))
+    run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
+    places = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
+    return flagged.select("*", run.alias("__run"), *places)
+
+
+def _digest(fated: Fated, asked: dict[str, tuple[str, ...]], *, merges: bool) -> Column:
+    """The digest of a group, made and given ones in one; null where the group is a kept event."""
+    made = sf.when(~sf.col("__alone") & (sf.col("__count") > 0), digests.run_digest(fated.steps, asked))
+    if not merges:
+        return made
+    return digests.merged(sf.concat(sf.col("__given"), sf.array_compact(sf.array(made))))

@@ -33,11 +33,11 @@ _VALUE: Final = "__value"
 
 def _folded(frame: DataFrame, ground: Ground, fold: Callable[[Column], Column]) -> tuple[DataFrame, Column]:
     """The frame with a column of verdicts about the events the step can read, null about the others."""
-    rest = [name for name in ground.columns if name not in (*ground.key, PLACE)]
+    rest = [name for name in ground.columns if name not in ground.queue.key]
     value = ground.reading().number()
     member = alive() & value.isNotNull()
     row = sf.struct(PLACE, *map(column, rest), value.alias(_VALUE))
-    key = [column(name) for name in ground.key]
+    key = [column(name) for name in ground.queue.key]
     queues = frame.groupBy(*key, member.alias("__member")).agg(_in_order(row, ground).alias("__rows"))
     others = sf.array_repeat(nothing("boolean"), sf.size("__rows"))
     verdicts = sf.when(sf.col("__member"), fold(sf.col("__rows"))).otherwise(others)

@@ -234,6 +234,11 @@ def sortable(kind: st.DataType) -> bool:
     return sortable(kind.elementType) if isinstance(kind, st.ArrayType) else not isinstance(kind, _UNORDERED)
 
 
+def is_plain_text(kind: st.DataType) -> bool:
+    """Texts and bytes that are equal only if all their bytes are: no collation, no padding."""
+    return isinstance(kind, st.BinaryType) or kind.simpleString() == "string"
+
+
 def is_text(kind: st.DataType) -> bool:
     """Whether a payload of this type is bytes to be parsed."""
     return isinstance(kind, st.StringType | st.BinaryType)

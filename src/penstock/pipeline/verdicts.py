@@ -22,17 +22,69 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy, Step
 
 PLACE: Final = "__place"
-"""Position in the queue, from 1."""
+"""Position in the queue, from 1; there once a step needs it."""
 FATE: Final = "__fate"
 """Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
 LEVEL: Final = "__level"
 TS: Final = "__ts"
 SEQ: Final = "__seq"
 SENDER: Final = "__sender"
+HASH: Final = "__hash"
+"""A hash of the key, by which queues are told apart faster than by long keys that begin alike."""
 DIGEST_ROW: Final = -1
-INTERNAL: Final = (PLACE, FATE, LEVEL, TS, SEQ, SENDER)
 VERDICT: Final = "__verdict"
 """Where a fold leaves its verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the rows of a frame stand in their queues.
+
+    Rows are sorted into queues once. As long as nothing sorts them otherwise, windows in queue order say the
+    columns of that sort again, and Spark sorts no more; rows that all of these columns leave equal stand as
+    they came. A step that sorts otherwise needs the rows numbered before; queue order is by number then.
+    """
+
+    key: tuple[str, ...]
+    """Columns that name a queue."""
+    order: tuple[str, ...]
+    """Columns that order it."""
+    by_time: bool
+    """Whether queue order is that of event time."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether rows have their PLACE."""
+        return self.order == (PLACE,)
+
+    def partition(self, *more: Column) -> WindowSpec:
+        """The whole queue in no order, or the part of it that agrees in some columns."""
+        return Window.partitionBy(*map(column, self.key), *more)
+
+    def in_order(self) -> WindowSpec:
+        """The queue in its order."""
+        return self.partition().orderBy(*map(column, self.order))
+
+    def whole(self) -> WindowSpec:
+        """The whole queue, by the same sort as the windows below."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+
+    def up_to_here(self) -> WindowSpec:
+        """The queue from its beginning to this event."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def before(self) -> WindowSpec:
+        """The queue before this event."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, -1)
+
+    def from_newest(self, *more: Column) -> WindowSpec:
+        """From the newest event, by event time and then by place, back to this one."""
+        newest = self.partition(*more).orderBy(sf.desc(TS), sf.desc(PLACE))
+        return newest.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def place(self) -> Column:
+        """The number of each row in its queue, from 1."""
+        return sf.row_number().over(self.in_order())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +93,7 @@ class Ground:
 
     policy: Policy
     step: Step
-    key: tuple[str, ...]
+    queue: Standing
     readings: Mapping[str, Reading]
     now_us: Column
     columns: tuple[str, ...]
@@ -57,23 +109,6 @@ class Ground:
     def stays(self) -> Column:
         """The verdict under which an event stays."""
         return sf.lit(self.step.verb is Verb.KEEP)
-
-    def partition(self, *more: Column) -> WindowSpec:
-        """The whole queue, or the part of it that agrees in some columns."""
-        return Window.partitionBy(*(column(name) for name in self.key), *more)
-
-    def up_to_here(self) -> WindowSpec:
-        """The queue from its beginning to this event."""
-        return self.partition().orderBy(PLACE).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-
-    def before(self) -> WindowSpec:
-        """The queue before this event."""
-        return self.partition().orderBy(PLACE).rowsBetween(Window.unboundedPreceding, -1)
-
-    def from_newest(self, *more: Column) -> WindowSpec:
-        """From the newest event, by event time and then by place, back to this one."""
-        newest = self.partition(*more).orderBy(sf.desc(TS), sf.desc(PLACE))
-        return newest.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def column(name: str) -> Column:

@@ -1,7 +1,8 @@
 """Filters that look at other events of the queue: window functions over the events still alive.
 
 Events that were taken stay in the frame, so a window counts only what is `alive()`. Windows in queue order
-share one sort however many steps use them; only those by event time, by rank or by group need another.
+share one sort however many steps use them; only those by rank or by group need another, and those by event
+time where that is not the order of the queue.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def _edge(node: filters.First | filters.Last, ground: Ground, *, last: bool) -> 
     reading = ground.reading()
     key = reading.identity()
     scope = key.isNotNull() if node.values is None else reading.one_of(node.values)
-    candidates = sf.when(alive() & scope, sf.col(PLACE))
-    end = (sf.max if last else sf.min)(candidates).over(ground.partition())
-    inside = sf.when(scope, sf.col(PLACE) == end).otherwise(ground.stays)
+    so_far = _count(alive() & scope, ground.queue.up_to_here())
+    end = _count(alive() & scope, ground.queue.whole()) if last else sf.lit(1)
+    inside = sf.when(scope, so_far == end).otherwise(ground.stays)
     return sf.when(key.isNotNull(), inside)
 
 
@@ -46,7 +47,7 @@ def last_verdict(node: filters.Last, ground: Ground) -> Column:
 
 def previous(ground: Ground, value: Column, readable: Column) -> Column:
     """The value of the readable event before this one."""
-    return sf.last(sf.when(alive() & readable, value), ignorenulls=True).over(ground.before())
+    return sf.last(sf.when(alive() & readable, value), ignorenulls=True).over(ground.queue.before())
 
 
 @by_columns(filters.Uniq)
@@ -59,24 +60,28 @@ def uniq_verdict(_: filters.Uniq, ground: Ground) -> Column:
 @by_columns(filters.Guniq)
 def guniq_verdict(_: filters.Guniq, ground: Ground) -> Column:
     key = ground.reading().identity()
-    earliest = sf.min(sf.when(alive(), sf.col(PLACE))).over(ground.partition(key))
+    earliest = sf.min(sf.when(alive(), sf.col(PLACE))).over(ground.queue.partition(key))
     return sf.when(key.isNotNull(), sf.coalesce(earliest < sf.col(PLACE), sf.lit(False)))
 
 
 @by_columns(filters.Latest)
 def latest_verdict(node: filters.Latest, ground: Ground) -> Column:
-    return _count(alive(), ground.from_newest()) <= node.n
+    """Counted from the newest; by a suffix window Spark would count the rest of the queue for each event."""
+    if not ground.queue.by_time:
+        return _count(alive(), ground.queue.from_newest()) <= node.n
+    behind = _count(alive(), ground.queue.whole()) - _count(alive(), ground.queue.up_to_here())
+    return behind < node.n
 
 
 @by_columns(filters.LatestBy)
 def latest_by_verdict(node: filters.LatestBy, ground: Ground) -> Column:
     key = ground.reading(node.by).identity()
-    return sf.when(key.isNotNull(), _count(alive(), ground.from_newest(key)) <= node.n)
+    return sf.when(key.isNotNull(), _count(alive(), ground.queue.from_newest(key)) <= node.n)
 
 
 @by_columns(filters.Every)
 def every_verdict(node: filters.Every, ground: Ground) -> Column:
-    return sf.pmod(_count(alive(), ground.up_to_here()), sf.lit(node.n)) == 0
+    return sf.pmod(_count(alive(), ground.queue.up_to_here()), sf.lit(node.n)) == 0
 
 
 @by_columns(filters.Throttle)
@@ -85,9 +90,9 @@ def throttle_verdict(node: filters.Throttle, ground: Ground) -> Column:
     begin = sf.col(TS) - sf.pmod(sf.col(TS), sf.lit(max(to_us(node.seconds), 1)))
     age = sf.struct(TS, PLACE)
     if node.by is None:
-        return age < sf.max(sf.when(alive(), age)).over(ground.partition(begin))
+        return age < sf.max(sf.when(alive(), age)).over(ground.queue.partition(begin))
     key = ground.reading(node.by).identity()
-    newest = sf.max(sf.when(alive(), age)).over(ground.partition(key, begin))
+    newest = sf.max(sf.when(alive(), age)).over(ground.queue.partition(key, begin))
     return sf.when(key.isNotNull(), age < newest)
 
 
@@ -95,7 +100,7 @@ def throttle_verdict(node: filters.Throttle, ground: Ground) -> Column:
 def top_verdict(node: filters.Top, ground: Ground) -> Column:
     rank = ground.reading(node.by).number()
     best = rank.desc_nulls_last() if node.order == "largest" else rank.asc_nulls_last()
-    window = ground.partition().orderBy(best, sf.col(PLACE))
+    window = ground.queue.partition().orderBy(best, sf.col(PLACE))
     better = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return sf.when(rank.isNotNull(), _count(alive() & rank.isNotNull(), better) <= node.n)
 
