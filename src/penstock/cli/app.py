@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from penstock.cli import bench, config, demo, filters, passwd, policy, reproduce, top
+from penstock.cli import backtest, bench, config, demo, filters, passwd, policy, reproduce, top, up
 from penstock.cli.output import complain, print_json, print_text
 from penstock.errors import PenstockError, PlacedError
 
@@ -36,10 +36,12 @@ app = typer.Typer(
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.command("passwd")(passwd.passwd)
+app.command("up")(up.up)
 app.command("filters")(filters.show)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
+app.command("backtest")(backtest.backtest)
 app.command("top")(top.top)
 
 
