@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -51,9 +51,9 @@ def top(
     """
     where = _where(url, token)
     if as_json:
-        print_json(msgspec.json.decode(next(_frames(where))))
+        print_json(msgspec.to_builtins(_first(where)))
     elif once or not out.is_terminal:
-        out.print(_drawn(_snapshot(next(_frames(where)))))
+        out.print(_drawn(_first(where)))
     else:
         _follow(where)
 
@@ -87,8 +87,8 @@ def _where(url: str, token: str) -> Where:
 
 def _follow(where: Where) -> None:
     """Draw each snapshot; a node that answered once and goes away is asked again."""
+    snapshot = _first(where)
     frames = _frames(where)
-    snapshot = _snapshot(next(frames))
     with Live(_drawn(snapshot), console=out, screen=True, auto_refresh=False) as screen:
         failures = 0
         while True:
@@ -106,7 +106,17 @@ def _follow(where: Where) -> None:
             frames = _frames(where)
 
 
-def _frames(where: Where) -> Iterator[bytes]:
+def _first(where: Where) -> Snapshot:
+    frames = _frames(where)
+    try:
+        return _snapshot(next(frames))
+    except StopIteration:
+        raise InputError("the node said nothing and closed the connection", path=where.url) from None
+    finally:
+        frames.close()
+
+
+def _frames(where: Where) -> Generator[bytes]:
     """Snapshots as the node sends them; InputError says why there are none."""
     kind = HTTPSConnection if where.secure else HTTPConnection
     headers = {"Authorization": f"Bearer {where.token}"} if where.token else {}

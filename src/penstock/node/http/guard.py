@@ -11,12 +11,12 @@ from __future__ import annotations
 import hmac
 import logging
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
+from penstock.node.addresses import is_loopback
 from penstock.node.http.problems import Refused, answer
 
 if TYPE_CHECKING:
@@ -38,25 +38,16 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    "Server": "penstock",
 }
 """`trusted-types 'none'`: the browser refuses to make markup of text, whoever wrote it."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this names the machine itself."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class Guard:
     """Decides about each request before its handler sees it."""
 
     def __init__(self, http: Http) -> None:
-        self._host = http.host.lower()
+        self.host = http.host.lower()
         self.token = http.token
 
     @web.middleware
@@ -101,7 +92,7 @@ class Guard:
     def _check_host(self, request: web.Request) -> None:
         """A page of another site whose name was made to point here shows that name."""
         name = _site(f"//{request.host}").hostname or ""
-        if not is_loopback(name) and name != self._host:
+        if not is_loopback(name) and name != self.host:
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 f"this window is open on loopback only, not as '{name}'; to be seen from elsewhere it needs "

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 _Asked = TypeVar("_Asked", bound=msgspec.Struct)
+_Checked = TypeVar("_Checked")
 
 
 def _json(found: object) -> web.Response:
@@ -161,7 +162,7 @@ class Handlers:
         """What a policy would do to the events being published now; nobody's queue is touched."""
         asked = await _body(request, answers.Trial)
         policy = self._policy(asked.policy)
-        _checked(check_filter, asked.filter, where="filter")
+        filter_ = _checked(check_filter, asked.filter, where="filter").filter
         if self._tries >= limits.HTTP_TRIES:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -172,7 +173,7 @@ class Handlers:
         self._tries += 1
         try:
             tried = await try_policy(
-                self._broker, policy, filter_=asked.filter, events=events, seconds=asked.seconds
+                self._broker, policy, filter_=filter_, events=events, seconds=asked.seconds
             )
         finally:
             self._tries -= 1
@@ -278,9 +279,9 @@ def _number(request: web.Request, name: str, *, default: int, most: int) -> int:
     return int(found)
 
 
-def _checked(check: Callable[..., object], text: str, *, where: str) -> None:
+def _checked(check: Callable[..., _Checked], text: str, *, where: str) -> _Checked:
     try:
-        check(text, where=where)
+        return check(text, where=where)
     except MqttError as error:
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None
 

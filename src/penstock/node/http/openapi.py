@@ -53,7 +53,12 @@ def _operation(route: Route, schemas: dict[type[msgspec.Struct], dict[str, Any]]
     answered = [schemas[kind] for kind in route.answer]
     schema = answered[0] if len(answered) == 1 else {"anyOf": answered} if answered else {"type": "string"}
     if route.media == "text/event-stream":
-        schema = {"type": "string", "description": "each `data:` line is a Snapshot as JSON"}
+        schema = {
+            "type": "string",
+            "description": "each `data:` line holds such a value",
+            "contentMediaType": "application/json",
+            "contentSchema": schema,
+        }
     operation: dict[str, Any] = {
         "operationId": route.handler.rstrip("_"),
         "summary": route.about,

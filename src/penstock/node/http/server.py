@@ -12,15 +12,17 @@ import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import InputError
+from penstock.errors import NodeError
+from penstock.node.addresses import is_loopback
 from penstock.node.http import openapi
 from penstock.node.http.door import Door
-from penstock.node.http.guard import OPEN, Guard, is_loopback
+from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
 from penstock.node.http.history import History
 from penstock.node.http.metrics import Metrics
 from penstock.node.http.routes import API, ROUTES
 from penstock.node.http.watch import Watch
+from penstock.node.listeners import cannot_listen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +53,10 @@ class Window:
     def reconfigure(self, config: Config) -> None:
         """Policies, bounds and the token from now on; the address stays until the node is started again."""
         self._watch.config = config
-        self._guard.token = config.http.token
+        if config.http.token or is_loopback(self._guard.host):
+            self._guard.token = config.http.token
+        else:
+            _log.warning("http.token is kept: without one %s would be open to everybody", self._guard.host)
 
     async def close(self) -> None:
         """Let viewers go, finish what is being answered, free the port."""
@@ -68,7 +73,7 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
     """Open the window that the configuration describes."""
     http = config.http
     if not http.token and not is_loopback(http.host):
-        raise InputError(
+        raise NodeError(
             f"http.host is {http.host}, which others can reach: set http.token to a long random text, "
             "or http.host to 127.0.0.1"
         )
@@ -93,7 +98,7 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
         server = await asyncio.get_running_loop().create_server(door, http.host, http.port)
     except OSError as error:
         await runner.cleanup()
-        raise InputError(f"http: cannot listen on {http.host}:{http.port}: {error.strerror}") from None
+        raise cannot_listen(http.host, http.port, error) from None
     return Window(server=server, door=door, watch=watch, guard=guard, runner=runner)
 
 

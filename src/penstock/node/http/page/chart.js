@@ -1,7 +1,7 @@
 // Small line charts over time, drawn as SVG: one panel per quantity, a shared cursor.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 640, HEIGHT = 84, LEFT = 44, RIGHT = 6, TOP = 6, BOTTOM = 4;
+const WIDTH = 640, HEIGHT = 84, TOP = 6, BOTTOM = 4;
 
 function shape(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
@@ -39,15 +39,15 @@ class Panel {
 
   draw(series, begin, end, cursor) {
     const most = ceiling(Math.max(this.least, ...this.lines.flatMap(({ key }) => series[key])));
-    const x = (at) => LEFT + ((at - begin) / (end - begin)) * (WIDTH - LEFT - RIGHT);
+    const x = (at) => ((at - begin) / (end - begin)) * WIDTH;
     const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
     const parts = [];
     for (const value of [0, most / 2, most]) {
-      parts.push(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
+      parts.push(shape("line", { class: "grid", x1: 0, x2: WIDTH, y1: y(value), y2: y(value) }));
     }
     const bound = this.bound?.();
     if (bound && bound <= most) {
-      parts.push(shape("line", { class: "bound", x1: LEFT, x2: WIDTH - RIGHT, y1: y(bound), y2: y(bound) }));
+      parts.push(shape("line", { class: "bound", x1: 0, x2: WIDTH, y1: y(bound), y2: y(bound) }));
     }
     for (const { key, mark, area, step, faint } of this.lines) {
       const points = series.at_us.map((at, n) => [x(at), y(series[key][n])]);
@@ -131,8 +131,7 @@ export class Charts {
   #point(event) {
     if (!this.series?.at_us.length) return;
     const box = this.panels[0].svg.getBoundingClientRect();
-    const share = ((event.clientX - box.left) / box.width) * WIDTH;
-    const at = this.begin + ((share - LEFT) / (WIDTH - LEFT - RIGHT)) * (this.end - this.begin);
+    const at = this.begin + ((event.clientX - box.left) / box.width) * (this.end - this.begin);
     let nearest = 0;
     this.series.at_us.forEach((one, n) => {
       if (Math.abs(one - at) < Math.abs(this.series.at_us[nearest] - at)) nearest = n;

@@ -345,7 +345,7 @@ const charts = new Charts($("charts"), [
     ],
   },
   {
-    title: "Events per second", show: (value) => short.format(value), least: 10,
+    title: "Events/s", show: (value) => short.format(value), least: 10,
     lines: [{ key: "delivered_per_s", name: "delivered", mark: "delivered" }, { key: "digested_per_s", name: "digested", mark: "digested" }],
   },
 ]);

@@ -1,0 +1,246 @@
+"""Who may look through the window: tokens, hosts, origins, content types, and what browsers are told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock import limits
+from penstock.errors import NodeError
+from penstock.node.config import Config, Http
+from penstock.node.http import server, start_http
+from penstock.node.http.guard import OPEN
+from tests.node.http.running import Running, running
+
+TOKEN = "correct-horse-battery-staple"  # noqa: S105
+
+
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/live", "/metrics", "/api/v1/openapi.json"])
+@pytest.mark.parametrize(
+    "header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
+)
+def test_without_the_token_nothing_is_told(path: str, header: str | None) -> None:
+    async def story() -> None:
+        async with running(token=TOKEN) as node:
+            headers = {} if header is None else {"Authorization": header}
+            async with node._session.get(node.url + path, headers=headers) as answer:
+                assert answer.status == 401
+                assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+                assert answer.headers["Connection"] == "close"
+                assert TOKEN not in await answer.text()
+
+    asyncio.run(story())
+
+
+def test_with_the_token_everything_is_told() -> None:
+    async def story() -> None:
+        async with running(token=TOKEN) as node:
+            headers = {"Authorization": f"bearer {TOKEN}", "Host": "node.example:8080"}
+            status, body, _ = await node.ask("GET", "/api/v1/status", headers=headers)
+            assert (status, body["balanced"]) == (200, True)
+
+    asyncio.run(story())
+
+
+def test_the_page_itself_needs_no_token_and_holds_none() -> None:
+    async def story() -> None:
+        async with running(token=TOKEN) as node:
+            for path in OPEN:
+                async with node._session.get(node.url + path) as answer:
+                    assert answer.status == 200
+                    assert TOKEN not in await answer.text()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 403),
+        ("evil.example:8080", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("192.0.2.1", 403),
+        ("[::1", 403),
+        ("", 403),
+    ],
+)
+def test_a_name_that_was_made_to_point_here_is_refused(host: str, status: int) -> None:
+    async def story() -> None:
+        async with running() as node:
+            found, body, _ = await node.ask("GET", "/api/v1/status", headers={"Host": host})
+            assert found == status
+            if status == 403:
+                assert body["where"] == "Host"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "{url}"}, 200),
+        ({"Origin": "{url}", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(headers: dict[str, str], status: int) -> None:
+    async def story() -> None:
+        async with running() as node:
+            given = {"Content-Type": "application/json"} | headers
+            given = {name: value.replace("{url}", node.url) for name, value in given.items()}
+            body = b'{"topic": "a", "retain": true, "payload": "x"}'
+            found, _, _ = await node.ask("POST", "/api/v1/publish", data=body, headers=given)
+            assert found == status
+            assert (await node.get("/status"))["retained"] == (status == 200)
+
+    asyncio.run(story())
+
+
+def test_every_answer_forbids_what_the_page_does_not_need() -> None:
+    async def story() -> None:
+        async with running() as node:
+            for path in ("/", "/page.js", "/api/v1/status", "/api/v1/nothing", "/metrics"):
+                async with node._session.get(node.url + path) as answer:
+                    rules = answer.headers["Content-Security-Policy"]
+                    assert "default-src 'none'" in rules
+                    assert "script-src 'self';" in rules
+                    assert "frame-ancestors 'none'" in rules
+                    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            async with await node.live() as stream:
+                assert "default-src 'none'" in stream.headers["Content-Security-Policy"]
+
+    asyncio.run(story())
+
+
+def test_the_page_fetches_nothing_from_elsewhere_and_writes_no_markup() -> None:
+    folder = Path(server.__file__).parent / "page"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {path.strip("/") or "index.html" for path in OPEN}
+    for path in folder.iterdir():
+        text = path.read_text().replace("http://www.w3.org/", "")
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "innerHTML" not in text
+        assert "style=" not in text
+        assert "onclick=" not in text
+
+
+def test_without_a_token_the_window_opens_on_loopback_only() -> None:
+    async def story() -> None:
+        async with running() as node:
+            with pytest.raises(NodeError, match=r"http\.token"):
+                await start_http(node.broker, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
+
+    asyncio.run(story())
+
+
+def test_a_port_in_use_is_named() -> None:
+    async def story() -> None:
+        async with running() as node:
+            with pytest.raises(NodeError, match=str(node.window.port)):
+                await start_http(node.broker, Config(http=Http(port=node.window.port)))
+
+    asyncio.run(story())
+
+
+def test_a_new_token_holds_at_once_and_the_last_one_is_not_lost_in_the_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async with running(token=TOKEN) as node:
+            node.window.reconfigure(Config(http=Http(token="another-long-token")))  # noqa: S106
+            assert (await _status(node, TOKEN), await _status(node, "another-long-token")) == (401, 200)
+            node.window.reconfigure(Config(http=Http(token="")))
+            assert await _status(node, "") == 200
+            node.window._guard.host = "192.0.2.1"
+            node.window.reconfigure(Config(http=Http(token=TOKEN)))
+            node.window.reconfigure(Config(http=Http(token="")))
+            assert await _status(node, "") == 401
+
+    asyncio.run(story())
+    assert "http.token is kept" in caplog.text
+
+
+async def _status(node: Running, token: str) -> int:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return (await node.ask("GET", "/api/v1/status", headers=headers))[0]
+
+
+# -- the door ------------------------------------------------------------------------------------------------
+
+
+def test_more_connections_than_the_bound_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 3)
+
+    async def story() -> None:
+        async with running() as node:
+            open_ = [await asyncio.open_connection("127.0.0.1", node.window.port) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert await _rest(reader) == b""
+            for _, one in [*open_, (reader, writer)]:
+                one.close()
+            await asyncio.sleep(0.05)
+            assert (await node.get("/status"))["balanced"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
+def test_who_does_not_finish_its_request_is_sent_away(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_HEAD_S", 0.05)
+
+    async def story() -> None:
+        async with running() as node:
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            writer.write(said)
+            assert await _rest(reader) == b""
+            writer.close()
+
+    asyncio.run(story())
+
+
+def test_a_head_without_end_is_sent_away() -> None:
+    async def story() -> None:
+        async with running() as node:
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (limits.HTTP_HEAD_BYTES + 1))
+            assert await _rest(reader) == b""
+            writer.close()
+
+    asyncio.run(story())
+
+
+def test_a_request_that_comes_byte_by_byte_is_answered() -> None:
+    async def story() -> None:
+        async with running() as node:
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            for byte in b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n":
+                writer.write(bytes((byte,)))
+                await asyncio.sleep(0)
+            assert (await _rest(reader)).startswith(b"HTTP/1.1 200 OK")
+            writer.close()
+
+    asyncio.run(story())
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    except ConnectionResetError:
+        return b""

@@ -1,0 +1,57 @@
+"""Prometheus reads what we write, and sees no more series than it should."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock import limits
+from penstock.node.http.metrics import Metrics
+from tests.node.http.running import VITALS, running
+from tests.node.http.test_history import client, node, subscription
+
+
+def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:
+    async def story() -> None:
+        async with running() as node_:
+            await node_.stalled("phone", "ward/#", policy=VITALS)
+            status, text, headers = await node_.ask("GET", "/metrics")
+            assert status == 200
+            assert headers["Content-Type"].startswith("text/plain; version=")
+            found = samples(text)
+            fates = {labels["fate"]: value for labels, value in found["penstock_events_total"]}
+            queued = found["penstock_events_queued"][0][1]
+            assert fates["accepted"] == fates["delivered"] + fates["digested"] + fates["abandoned"] + queued
+            assert found["penstock_account_balanced"] == [({}, 1.0)]
+            assert found["penstock_clients"] == [({"state": "attached"}, 1.0), ({"state": "detached"}, 0.0)]
+            ((labels, items),) = found["penstock_slow_subscription_items"]
+            assert labels == {"client": "phone", "filter": "ward/#"}
+            assert items > 0
+            assert found["process_resident_memory_bytes"][0][1] > 0
+
+    asyncio.run(story())
+
+
+def test_only_the_slowest_have_series_of_their_own() -> None:
+    crowd = [client(f"c{number}", subscription("x", items=number)) for number in range(1_000)]
+    text, _ = Metrics().text(node(1, *crowd))
+    found = samples(text.decode())["penstock_slow_subscription_items"]
+    assert len(found) == limits.METRICS_SLOWEST
+    assert found[0] == ({"client": "c999", "filter": "x"}, 999.0)
+
+
+def test_names_of_strangers_stay_within_their_quotes() -> None:
+    name = 'a"} 1\npenstock_connections 7\n\\'
+    text, _ = Metrics().text(node(1, client(name, subscription("x", items=1))))
+    found = samples(text.decode())
+    assert found["penstock_connections"] == [({}, 0.0)]
+    assert found["penstock_slow_subscription_items"][0][0]["client"] == name
