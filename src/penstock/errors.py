@@ -124,6 +124,10 @@ class ConfigError(PlacedError):
         more = f"; and {len(self.also)} more: see `penstock config check`" if self.also else ""
         return super().__str__() + more
 
+    def each(self) -> list[tuple[str, dict[str, object]]]:
+        """Every problem by itself: its sentence and its facts."""
+        return [(PlacedError.__str__(one), one.facts()) for one in (self, *self.also)]
+
 
 class NodeError(PenstockError):
     """A node cannot start or go on; what stands in its way is outside of it."""

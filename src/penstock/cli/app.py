@@ -20,7 +20,20 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from penstock.cli import backtest, bench, config, demo, filters, passwd, policy, reproduce, top, up
+from penstock.cli import (
+    advise,
+    backtest,
+    bench,
+    config,
+    demo,
+    filters,
+    passwd,
+    policy,
+    reproduce,
+    shed,
+    top,
+    up,
+)
 from penstock.cli.output import complain, print_json, print_text
 from penstock.errors import PenstockError, PlacedError
 
@@ -41,7 +54,9 @@ app.command("filters")(filters.show)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
+app.command("shed")(shed.shed)
 app.command("backtest")(backtest.backtest)
+app.command("advise")(advise.advise)
 app.command("top")(top.top)
 
 

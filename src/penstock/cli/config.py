@@ -39,19 +39,19 @@ def check(
 ) -> None:
     """Say whether a node could start with a configuration, and all that is wrong with it."""
     path = file if file is not None else USUAL
-    problems: list[ConfigError] = []
+    problems: list[tuple[str, dict[str, object]]] = []
     warnings: tuple[str, ...] = ()
     try:
         warnings = load(path).warnings
     except ConfigError as error:
-        problems = [error, *error.also]
+        problems = error.each()
     if as_json:
-        found = [{"message": _alone(problem), **problem.facts()} for problem in problems]
+        found = [{"message": message, **facts} for message, facts in problems]
         good = not problems and not (strict and warnings)
         print_json({"file": str(path), "ok": good, "problems": found, "warnings": list(warnings)})
     else:
-        for problem in problems:
-            complain(_alone(problem))
+        for message, _ in problems:
+            complain(message)
         if not problems:
             print_text(printable(f"{path}: fine"))
         for warning in warnings:
@@ -60,12 +60,6 @@ def check(
         raise typer.Exit(ConfigError.exit_code)
     if strict and warnings:
         raise typer.Exit(GoalMissed.exit_code)
-
-
-def _alone(problem: ConfigError) -> str:
-    """The problem without a word about the others."""
-    problem.also = ()
-    return str(problem)
 
 
 @app.command()

@@ -1,0 +1,78 @@
+"""`penstock up`: run a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from penstock.cli.config import named_or_usual
+from penstock.cli.output import JsonFlag
+from penstock.node.config import Config
+
+
+def up(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The configuration; if omitted, penstock.yaml if it is here."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where the first listener listens.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of the first listener; 0 for a free one."),
+    ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of dashboard and API; 0 for a free one."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of the store; '' keeps nothing on disk.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a node until it is interrupted: MQTT, dashboard, API.
+
+    With --json one line is printed when it is ready: where it listens.
+    """
+    from penstock.node import logs, service  # noqa: PLC0415  # other commands need no node
+    from penstock.node.read_config import Loaded, load  # noqa: PLC0415
+
+    path = named_or_usual(config)
+
+    def changed(found: Config) -> Config:
+        first, *others = found.listeners or (None,)
+        if first is not None:
+            first = msgspec.structs.replace(
+                first,
+                host=first.host if host is None else host,
+                port=first.port if port is None else port,
+            )
+            found = msgspec.structs.replace(found, listeners=(first, *others))
+        if http_port is not None:
+            found = msgspec.structs.replace(found, http=msgspec.structs.replace(found.http, port=http_port))
+        return found if data is None else msgspec.structs.replace(found, data=data)
+
+    def read() -> Loaded:
+        return load(path, change=changed)
+
+    def ready(node: service.Node) -> None:
+        found = service.about(node)
+        if as_json:
+            about = {"ready": True, "pid": os.getpid(), "version": version("penstock")}
+            line = json.dumps(about | found | {"config": None if path is None else str(path)})
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+        logs.ready(found)
+
+    loaded = read()
+    logs.to_stderr(loaded.config)
+    logs.begin(path, loaded.warnings)
+    service.run(service.serve(loaded, again=None if path is None else read, ready=ready))

@@ -1,0 +1,60 @@
+"""What a changed configuration can change in a running node, and whether its files have changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from penstock.node.config import Config, Listener
+
+
+def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
+    """The part of the wanted configuration that needs no restart, and the settings that do."""
+    waiting = [
+        name
+        for name in ("data", "recorder", "sys_interval_s", "watch_s")
+        if getattr(running, name) != getattr(wanted, name)
+    ]
+    kept = {name: getattr(running, name) for name in ("data", "recorder", "sys_interval_s", "watch_s")}
+    if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
+        waiting.append("listeners")
+        kept["listeners"] = running.listeners
+    http = msgspec.structs.replace(running.http, token=wanted.http.token)
+    if http != wanted.http:
+        waiting.append("http")
+    return msgspec.structs.replace(wanted, http=http, **kept), waiting
+
+
+def _place(listener: Listener) -> Listener:
+    """A listener but for its files, which can be read again."""
+    return msgspec.structs.replace(listener, certificate="", key="", client_ca="")
+
+
+class Files:
+    """Files that are looked at from time to time."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        """Whether one was written, replaced or removed since the last look."""
+        now = self._look()
+        before, self._seen = self._seen, now
+        return now != before
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        found: list[tuple[int, int, int] | None] = []
+        for path in self._paths:
+            try:
+                about = path.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+        return found

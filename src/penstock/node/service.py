@@ -1,0 +1,246 @@
+"""A node as a service: everything put together, started, reloaded and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from penstock.errors import ConfigError, NodeError, PenstockError
+from penstock.node.broker import Broker
+from penstock.node.data_folder import DataFolder
+from penstock.node.gate import Gate
+from penstock.node.listeners import Doors
+from penstock.node.reload import Files, applicable
+from penstock.node.sys_topics import SysTopics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from penstock.node.config import Listener
+    from penstock.node.http import Window
+    from penstock.node.read_config import Loaded
+
+log = logging.getLogger(__name__)
+
+SPARE_FILES: Final = 256
+"""Open files beside the connections: store, recorder, HTTP, the process's own."""
+
+
+class Node:
+    """A node in the running event loop; `start`, and at the end `close`."""
+
+    def __init__(self, loaded: Loaded, *, again: Callable[[], Loaded] | None = None) -> None:
+        self.config = loaded.config
+        self._files = loaded.files
+        self._again = again
+        """Reads the configuration once more."""
+        self._gate = Gate(self.config)
+        self._stack = AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._window: Window | None = None
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The doors that are open, with the ports they have."""
+        return self._doors.listeners
+
+    @property
+    def http_port(self) -> int | None:
+        """Where dashboard and API are; None if they are off."""
+        return None if self._window is None else self._window.port
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Open the store, then the doors; what cannot be opened leaves nothing open."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        self._stack.callback(self._gate.close)
+        if config.data:
+            folder = DataFolder(config.data)
+            self._stack.callback(folder.close)
+        self.broker = Broker(config, gate=self._gate)
+        self._doors = Doors(self.broker.protocol)
+        self.broker.start()
+        self._stack.push_async_callback(self._doors.close)
+        self._stack.push_async_callback(self.broker.close)
+        self._stack.callback(self._doors.stop)
+        await self._doors.open(config.listeners, config.bounds)
+        if config.http.enabled:
+            from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
+
+            self._window = await start_http(self.broker, config)
+            self._stack.push_async_callback(self._window.close)
+        if config.sys_interval_s:
+            self._task(SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still")
+        if config.watch_s and self._again is not None:
+            self._task(self._watch(config.watch_s), "changes of the configuration are not seen any more")
+
+    def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
+        task = asyncio.create_task(work)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if not done.cancelled() and done.exception() is not None:
+                log.error("a bug: %s", consequence, exc_info=done.exception())
+
+        task.add_done_callback(ended)
+        self._tasks.append(task)
+
+    async def close(self) -> None:
+        """Let nobody in, tell the clients, write what is to be kept, let go of everything."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+        self._tasks.clear()
+        await self._stack.aclose()
+
+    # -- reload --------------------------------------------------------------------------------------------
+
+    def reload(self) -> bool:
+        """Take what has changed in the configuration; whether it was right, else nothing changes."""
+        if self._again is None:
+            log.warning("there is no configuration file to read again")
+            return False
+        try:
+            loaded = self._again()
+            config, waiting = applicable(self.config, loaded.config)
+            self._doors.reload_certificates(config.listeners)
+            self.broker.reconfigure(config)
+        except PenstockError as error:
+            problems = [said for said, _ in error.each()] if isinstance(error, ConfigError) else [str(error)]
+            for problem in problems:
+                log.error("the configuration is not taken: %s", problem)  # noqa: TRY400
+            return False
+        self._gate.reconfigure(config)
+        if self._window is not None:
+            self._window.reconfigure(config)
+        logging.getLogger("penstock").setLevel(config.log.upper())
+        self.config = config
+        self._files = loaded.files
+        for warning in loaded.warnings:
+            log.warning("%s", warning)
+        for name in waiting:
+            log.warning("%s: the change takes effect when the node is started again", name)
+        log.info("the configuration was read again")
+        return True
+
+    async def _watch(self, every_s: float) -> None:
+        files = Files(self._files)
+        while True:
+            await asyncio.sleep(every_s)
+            if files.changed():
+                self.reload()
+                files = Files(self._files)
+
+
+def allow_files(connections: int) -> None:
+    """Let the process have as many open files as it may, and say so if they will not do."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+        if soft < wanted:
+            log.warning(
+                "the system allows %d open files, bounds.connections are %d; see `ulimit -n`",
+                soft,
+                connections,
+            )
+
+
+async def serve(
+    loaded: Loaded, *, again: Callable[[], Loaded] | None = None, ready: Callable[[Node], None]
+) -> None:
+    """Run a node until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_stop(name: str) -> None:
+        log.info("%s: %s", name, "stopping at once" if stop.is_set() else "stopping")
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_stop, number.name)
+    allow_files(loaded.config.bounds.connections)
+    node = Node(loaded, again=again)
+    await node.start()
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
+    gc.collect()
+    gc.freeze()  # what is there now stays: the collector need not look at it again
+    ready(node)
+    await stop.wait()
+    await _close(node, hurry)
+
+
+async def _close(node: Node, hurry: asyncio.Event) -> None:
+    closing = asyncio.create_task(node.close())
+    hurrying = asyncio.create_task(hurry.wait())
+    await asyncio.wait(
+        {closing, hurrying}, timeout=node.config.shutdown_s, return_when=asyncio.FIRST_COMPLETED
+    )
+    hurrying.cancel()
+    if not closing.done():
+        closing.cancel()
+        raise NodeError(f"not everything was closed within {node.config.shutdown_s:g} s; it was given up")
+    await closing
+    log.info("stopped")
+
+
+def run(main: Coroutine[None, None, None]) -> None:
+    """Run in an event loop of uvloop, where that is installed."""
+    factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with suppress(ImportError):
+        from uvloop import new_event_loop  # noqa: PLC0415
+
+        factory = new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def about(node: Node) -> dict[str, Any]:
+    """Where a node can be found."""
+    config = node.config
+    schemes = {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}
+    return {
+        "listeners": [
+            {
+                "kind": one.kind,
+                "host": one.host,
+                "port": one.port,
+                "url": f"{schemes[one.kind]}://{_host(one.host)}:{one.port}{one.path if one.web else ''}",
+            }
+            for one in node.listeners
+        ],
+        "http": None
+        if node.http_port is None
+        else {
+            "host": config.http.host,
+            "port": node.http_port,
+            "url": f"http://{_host(config.http.host)}:{node.http_port}/",
+        },
+        "data": config.data,
+    }
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,111 @@
+"""The node's own figures as retained messages below $SYS/broker, under mosquitto's names where it has one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.node.status import NodeStatus
+
+ROOT: Final = "$SYS/broker/"
+
+_MINUTES: Final = (1, 5, 15)
+
+
+class Source(Protocol):
+    """The part of a broker that is used here."""
+
+    def status(self) -> NodeStatus:
+        """The node at this moment."""
+        ...
+
+    def publish(self, topic: str, payload: bytes, /, *, qos: int = 0, retain: bool = False) -> None:
+        """A message from inside the node."""
+        ...
+
+
+class Load:
+    """Moving averages of a counter: how many a minute, over 1, 5 and 15 minutes."""
+
+    def __init__(self) -> None:
+        self._averages = [0.0] * len(_MINUTES)
+        self._last: tuple[int, int] | None = None
+
+    def take(self, count: int, *, now_us: int) -> list[float]:
+        """The averages, now that the counter stands there."""
+        if self._last is not None and now_us > self._last[1]:
+            minutes = (now_us - self._last[1]) / (60 * SECOND_US)
+            rate = (count - self._last[0]) / minutes
+            self._averages = [
+                rate + (average - rate) * math.exp(-minutes / span)
+                for average, span in zip(self._averages, _MINUTES, strict=True)
+            ]
+        self._last = (count, now_us)
+        return self._averages
+
+
+class SysTopics:
+    """Publishes what has changed, at every interval."""
+
+    def __init__(self, broker: Source) -> None:
+        self._broker = broker
+        self._published: dict[str, str] = {}
+        self._loads: dict[str, Load] = {}
+        self._most_clients = 0
+
+    async def run(self, interval_s: float) -> None:
+        """Publish for ever."""
+        while True:
+            self.publish()
+            await asyncio.sleep(interval_s)
+
+    def publish(self) -> None:
+        """Publish now."""
+        for topic, text in self.figures(self._broker.status()).items():
+            if self._published.get(topic) != text:
+                self._published[topic] = text
+                self._broker.publish(ROOT + topic, text.encode(), retain=True)
+
+    def figures(self, status: NodeStatus) -> dict[str, str]:
+        """Every topic below the root, with its text."""
+        account = status.account
+        self._most_clients = max(self._most_clients, status.connections)
+        counts = {
+            "clients/connected": status.connections,
+            "clients/disconnected": max(0, status.sessions - status.connections),
+            "clients/total": status.sessions,
+            "clients/maximum": self._most_clients,
+            "subscriptions/count": status.subscriptions,
+            "retained messages/count": status.retained,
+            "retained messages/bytes": status.retained_bytes,
+            "publish/messages/received": status.messages_received,
+            "publish/messages/sent": status.messages_sent,
+            "publish/messages/unrouted": status.unrouted,
+            "bytes/received": status.bytes_received,
+            "bytes/sent": status.bytes_sent,
+            "account/accepted": account.accepted,
+            "account/delivered": account.delivered,
+            "account/digested": account.digested,
+            "account/queued": account.queued,
+            "account/abandoned": account.abandoned,
+            "account/unaccounted": account.accepted
+            - (account.delivered + account.digested + account.queued + account.abandoned),
+        }
+        counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in status.refused.items()}
+        found = {
+            "version": f"penstock {status.version}",
+            "uptime": f"{(status.now_us - status.started_us) // SECOND_US} seconds",
+        }
+        found |= {name: str(count) for name, count in counts.items()}
+        for name in ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent"):
+            averages = self._loads.setdefault(name, Load()).take(counts[name], now_us=status.now_us)
+            load = name.replace("publish/messages", "publish")
+            found |= {
+                f"load/{load}/{span}min": f"{average:.2f}"
+                for span, average in zip(_MINUTES, averages, strict=True)
+            }
+        return found
