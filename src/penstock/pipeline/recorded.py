@@ -16,7 +16,7 @@ from penstock.errors import InputError
 from penstock.pipeline.verdicts import column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FORMATS: Final = {
     "parquet": (".parquet", ".pq"),
@@ -25,13 +25,14 @@ FORMATS: Final = {
 }
 """Endings by format."""
 
-_CORRUPT: Final = "__corrupt"
+CORRUPT: Final = "__corrupt"
+"""Where Spark puts a line that is no JSON."""
 
 
 def read(spark: SparkSession, path: str, *, format: str | None = None, ts: str = "ts") -> DataFrame:  # noqa: A002
     """The events at a path, with a column `ts` of whole microseconds made of the column named."""
     kind = format or format_of(path)
-    frame = _timed(_checked(_load(spark, path, kind), path), ts, path)
+    frame = _timed(_checked(load(spark, path, kind), path), ts, path)
     if frame.isEmpty():
         raise InputError("there is no event in it", path=path)
     return frame
@@ -49,13 +50,14 @@ def format_of(path: str) -> str:
     return "parquet"
 
 
-def _load(spark: SparkSession, path: str, kind: str) -> DataFrame:
+def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
+    """What is at a path as it is there, nothing checked but that it is there."""
     reader = spark.read
     try:
         if kind == "parquet":
             return reader.parquet(path)
         if kind == "json":
-            return reader.json(path, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
+            return reader.json(path, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
         if kind == "csv":
             return reader.csv(
                 path, header=True, inferSchema=True, mode="FAILFAST", sep="\t" if ".tsv" in path else ","
@@ -74,37 +76,41 @@ def _checked(frame: DataFrame, path: str) -> DataFrame:
     """Refuse what is not JSON, naming the first such line; Spark would make it a row of nulls."""
     if not frame.columns:
         raise InputError("there is no event in it", path=path)
-    if _CORRUPT not in frame.columns:
+    if CORRUPT not in frame.columns:
         return frame
-    if frame.columns == [_CORRUPT]:
+    if frame.columns == [CORRUPT]:
         raise InputError("no line of it is a JSON object", path=path)
     named = frame.select(*map(column, frame.columns), sf.col("_metadata.file_path").alias("__file"))
-    bad = named.where(sf.col(_CORRUPT).isNotNull()).head()  # all columns: Spark refuses this one alone
+    bad = named.where(sf.col(CORRUPT).isNotNull()).head()  # all columns: Spark refuses this one alone
     if bad is not None:
-        line = bad[_CORRUPT][:80]
+        line = bad[CORRUPT][:80]
         raise InputError(f"a line is not a JSON object: {line!r}", path=bad["__file"])
-    return frame.drop(_CORRUPT)
+    return frame.drop(CORRUPT)
 
 
 def _timed(frame: DataFrame, ts: str, path: str) -> DataFrame:
-    kinds = {field.name: field.dataType for field in frame.schema}
-    if ts not in kinds:
-        there = ", ".join(kinds)
-        raise InputError(
-            f"there is no column '{ts}' for the time of an event; name it with --ts; the columns are: {there}",
-            path=path,
-        )
-    kind = kinds[ts]
-    if isinstance(kind, st.IntegralType):
-        found = column(ts).cast("bigint")
-    elif isinstance(kind, st.TimestampType):
-        found = sf.unix_micros(column(ts))
-    elif isinstance(kind, st.TimestampNTZType | st.StringType):
-        found = sf.unix_micros(sf.try_to_timestamp(column(ts).cast("string")))
-    else:
-        wanted = "whole microseconds, a timestamp, or ISO 8601 texts"
-        raise InputError(f"column '{ts}' is {kind.simpleString()}, expected {wanted}", path=path)
+    found = time_of(frame.schema, ts, path)
     bad = frame.where(found.isNull()).head()
     if bad is not None:
         raise InputError(f"an event without a time: column '{ts}' of {str(bad)[:200]}", path=path)
     return frame.withColumn("ts", found)
+
+
+def time_of(schema: st.StructType, ts: str, path: str) -> Column:
+    """The time of an event in microseconds, from the column named; null where it cannot be read."""
+    kinds = {field.name: field.dataType for field in schema}
+    if ts not in kinds:
+        there = ", ".join(kinds)
+        raise InputError(
+            f"there is no column '{ts}' for the time of an event; name it with --ts; there are: {there}",
+            path=path,
+        )
+    kind = kinds[ts]
+    if isinstance(kind, st.IntegralType):
+        return column(ts).cast("bigint")
+    if isinstance(kind, st.TimestampType):
+        return sf.unix_micros(column(ts))
+    if isinstance(kind, st.TimestampNTZType | st.StringType):
+        return sf.unix_micros(sf.try_to_timestamp(column(ts).cast("string")))
+    wanted = "whole microseconds, a timestamp, or ISO 8601 texts"
+    raise InputError(f"column '{ts}' is {kind.simpleString()}, expected {wanted}", path=path)

@@ -1,0 +1,244 @@
+"""`penstock shed`: a folder of events in, a folder of packed events out, as a Spark stream."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from penstock.cli.files import read_policy
+from penstock.cli.output import JsonFlag, err, print_json, print_text
+from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption
+from penstock.errors import GoalMissed
+from penstock.pipeline.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.policy.nodes import Policy
+
+_POLL_S: Final = 1
+_TRIGGERS: Final = 1_000
+"""Triggers that --json lists, the newest; the totals are of all."""
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_IN: Final = "penstock_in"
+_OUT: Final = "penstock_out"
+
+
+class Backlog(Enum):
+    """What happens to a backlog."""
+
+    REPLAY = "replay"
+    SHED = "shed"
+
+
+class Files(Enum):
+    """What the folders hold."""
+
+    PARQUET = "parquet"
+    JSON = "json"
+
+
+def _seconds(text: str, option: str) -> float:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)?", text)
+    if found is None:
+        raise typer.BadParameter(f"{option} {text}: this is no duration; write 500ms, 10s, 2m or 1h")
+    return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+def shed(
+    *,
+    source: Annotated[str, typer.Option("--in", metavar="FOLDER", help="Where files of events come to.")],
+    target: Annotated[str, typer.Option("--out", metavar="FOLDER", help="Where packed events go.")],
+    policy: Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy: YAML, JSON or XML.")],
+    capacity: Annotated[int, typer.Option("--capacity", min=3, help="Rows of a key that fit in a trigger.")],
+    key: Annotated[
+        list[str], typer.Option("--key", metavar="COLUMN", help="What makes a queue; repeatable.")
+    ],
+    order: Annotated[
+        list[str] | None,
+        typer.Option("--order", metavar="COLUMN", help="What orders a queue; ts if omitted; repeatable."),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--checkpoint", metavar="FOLDER", help="Where Spark keeps its place; OUT/_checkpoint."),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Look for files so often, as 10s, until stopped."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what there is and end: the default without --every.")
+    ] = False,
+    backlog: Annotated[
+        Backlog, typer.Option("--backlog", help="shed: what is older than --fresh waits in one queue.")
+    ] = Backlog.REPLAY,
+    fresh: Annotated[str, typer.Option("--fresh", metavar="TIME", help="The age of a backlog.")] = "60s",
+    hold: Annotated[
+        str, typer.Option("--hold", metavar="TIME", help="How long something may be held back.")
+    ] = "60s",
+    ts: Annotated[str, typer.Option("--ts", metavar="COLUMN", help="The time of an event.")] = "ts",
+    files: Annotated[
+        int | None, typer.Option("--files", min=1, help="Files per trigger; all that are there if omitted.")
+    ] = None,
+    form: Annotated[
+        Files | None, typer.Option("--format", help="Of both folders; told by their endings if omitted.")
+    ] = None,
+    as_json: JsonFlag = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = None,
+) -> None:
+    """Pack a stream of files by a policy where it is too much, and lose nothing without a digest."""
+    if once and every is not None:
+        raise typer.BadParameter("--once ends, --every does not: give one of them")
+    asked = _Asked(
+        policy=read_policy(policy),
+        source=source,
+        target=target,
+        checkpoint=checkpoint or f"{target.rstrip('/')}/_checkpoint",
+        format=None if form is None else form.value,
+        every_s=None if every is None else _seconds(every, "--every"),
+        packing={
+            "capacity": capacity,
+            "key": key,
+            "order": order or ["ts"],
+            "backlog": backlog.value,
+            "fresh_s": _seconds(fresh, "--fresh"),
+            "hold_s": _seconds(hold, "--hold"),
+        },
+        reading={"files_per_trigger": files, "ts": ts},
+    )
+    with open_session(master=master, remote=remote, memory=memory, app="penstock shed") as spark:
+        account = _run(spark, asked)
+    _report(asked, account, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    policy: Policy
+    source: str
+    target: str
+    checkpoint: str
+    format: str | None
+    every_s: float | None
+    packing: dict[str, Any]
+    reading: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Account:
+    """What went in and out, trigger by trigger, and what was held before and after."""
+
+    held_before: int = 0
+    held_after: int = 0
+    events_in: int = 0
+    events_out: int = 0
+    digested: int = 0
+    digests: int = 0
+    last: int = -1
+    """The last trigger counted."""
+    uncounted: int = 0
+    """Triggers that an earlier run had finished but for a note of it: Spark does not count them again."""
+    triggers: deque[dict[str, int]] = field(default_factory=lambda: deque(maxlen=_TRIGGERS))
+
+    def add(self, progress: Any) -> dict[str, int] | None:
+        """Count a trigger that Spark tells of; None if nothing happened in it."""
+        ran = "addBatch" in progress["durationMs"]
+        if not ran or progress["batchId"] <= self.last:
+            return None
+        self.last = progress["batchId"]
+        metrics = progress["observedMetrics"]
+        if _IN not in metrics or _OUT not in metrics:
+            self.uncounted += 1
+            return None
+        gone = metrics[_OUT]
+        counts = {"events_in": metrics[_IN]["events"], "events_out": gone["events"]}
+        counts |= {"digested": gone["digested"], "digests": gone["digests"]}
+        if not any(counts.values()):
+            return None
+        for name, count in counts.items():
+            setattr(self, name, getattr(self, name) + count)
+        found = {"trigger": self.last, **counts, "milliseconds": progress["durationMs"]["triggerExecution"]}
+        self.triggers.append(found)
+        return found
+
+    @property
+    def conserved(self) -> bool | None:
+        """Whether nothing is missing; None where something was not counted."""
+        came = self.held_before + self.events_in
+        return None if self.uncounted else came == self.events_out + self.digested + self.held_after
+
+
+def _run(spark: SparkSession, asked: _Asked) -> _Account:
+    from penstock.pipeline.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
+    from penstock.pipeline.streaming import pack_stream  # noqa: PLC0415
+    from penstock.pipeline.streaming_account import held_count, stands_for  # noqa: PLC0415
+
+    stream = folder_stream(spark, asked.source, format=asked.format, **asked.reading)
+    stream = stream.observe(_IN, stands_for(stream).alias("events"))
+    packed = _observed(pack_stream(stream, asked.policy, **asked.packing))
+    account = _Account(held_before=held_count(spark, asked.checkpoint))
+    query = write_folder(
+        packed,
+        asked.target,
+        checkpoint=asked.checkpoint,
+        format=asked.format or "parquet",
+        every_s=asked.every_s,
+    )
+    with suppress(KeyboardInterrupt):  # the way to end --every
+        _watch(query, account)
+    if query.isActive:
+        query.stop()
+        _take(query, account)
+    account.held_after = held_count(spark, asked.checkpoint)
+    return account
+
+
+def _observed(packed: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as sf  # noqa: PLC0415
+
+    events = sf.count_if(sf.col("kind") == "event")
+    digested = sf.coalesce(sf.sum("digest.count"), sf.lit(0))
+    digests = sf.count_if(sf.col("kind") == "digest")
+    return packed.observe(_OUT, events.alias("events"), digested.alias("digested"), digests.alias("digests"))
+
+
+def _watch(query: StreamingQuery, account: _Account) -> None:
+    while not query.awaitTermination(_POLL_S):
+        _take(query, account)
+    _take(query, account)
+
+
+def _take(query: StreamingQuery, account: _Account) -> None:
+    """A line for each trigger finished since the last look."""
+    for progress in query.recentProgress:
+        found = account.add(progress)
+        if found is not None:
+            err.print(
+                f"trigger {found['trigger']}: {found['events_in']:,} in, {found['events_out']:,} out, "
+                f"{found['digested']:,} in {found['digests']:,} digests, {found['milliseconds']:,} ms"
+            )
+
+
+def _report(asked: _Asked, account: _Account, *, as_json: bool) -> None:
+    if as_json:
+        names = ("held_before", "events_in", "events_out", "digested", "digests", "held_after", "conserved")
+        totals = {name: getattr(account, name) for name in names}
+        print_json({"out": asked.target, "triggers": list(account.triggers), **totals})
+    else:
+        sign = {True: "=", False: "≠", None: "?"}[account.conserved]
+        print_text(
+            f"{account.events_in:,} in + {account.held_before:,} held before {sign} "
+            f"{account.events_out:,} out + {account.digested:,} in {account.digests:,} digests "
+            f"+ {account.held_after:,} held"
+        )
+    if account.conserved is False:
+        raise GoalMissed("events are missing from the account; please report it")
