@@ -51,6 +51,9 @@ class Pubcomp(Ack, frozen=True, gc=False):
 
 ACKS: Final[dict[Kind, type[Ack]]] = {each.kind: each for each in (Puback, Pubrec, Pubrel, Pubcomp)}
 
+PLAIN_ACKS: Final = {kind << 4 | FLAGS[kind]: each for kind, each in ACKS.items()}
+"""By first byte: four bytes with it are a success in both versions, and nearly every acknowledgement."""
+
 
 def decode_ack(reader: Reader, version: int, kind: Kind) -> Ack:
     """The body of one of the four."""

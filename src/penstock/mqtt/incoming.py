@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from penstock.errors import MqttError
+from penstock.errors import MqttError, ProtocolError
 from penstock.mqtt.acks import Ack, Puback, Pubcomp, Pubrec
 from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.reasons import Reason
@@ -49,18 +49,9 @@ class Incoming:
 
     def arrive(self, packet_id: int, *, qos: int) -> Arrival:
         """A PUBLISH has come."""
-        if qos == 2 and packet_id in self._second:
-            self._current.add(packet_id)
-            return Arrival.AGAIN if self._second[packet_id] else Arrival.PENDING
-        if packet_id in self._first or packet_id in self._second:
-            if qos == 1 and packet_id in self._first:
-                return Arrival.PENDING
-            raise MqttError(
-                f"packet {packet_id} is in use with another QoS",
-                where="PUBLISH packet identifier",
-                reason=Reason.PROTOCOL_ERROR,
-            )
-        if self.in_flight >= self.maximum:
+        if packet_id in self._second or packet_id in self._first:
+            return self._repeated(packet_id, qos)
+        if len(self._first) + len(self._current) >= self.maximum:
             raise MqttError(
                 f"{self.in_flight} messages wait for their answers; at most {self.maximum} may",
                 where="PUBLISH",
@@ -72,6 +63,16 @@ class Incoming:
             self._second[packet_id] = False
             self._current.add(packet_id)
         return Arrival.NEW
+
+    def _repeated(self, packet_id: int, qos: int) -> Arrival:
+        if qos == 2 and packet_id in self._second:
+            self._current.add(packet_id)
+            return Arrival.AGAIN if self._second[packet_id] else Arrival.PENDING
+        if qos == 1 and packet_id in self._first:
+            return Arrival.PENDING
+        raise ProtocolError(
+            f"packet {packet_id} is in use with another QoS", where="PUBLISH packet identifier"
+        )
 
     def answer(self, packet_id: int, *, reason: int = Reason.SUCCESS) -> Ack:
         """The PUBACK or PUBREC of a message that `arrive` called NEW or AGAIN."""

@@ -57,13 +57,17 @@ class Outgoing(Generic[M]):
     @property
     def room(self) -> int:
         """How many new messages may be sent now; none before the old ones are sent again."""
-        return 0 if self._asleep else max(0, self.window - self.in_flight)
+        if self._asleep:
+            return 0
+        return max(0, self.window - len(self._unanswered) - len(self._released))
 
     def send(self, message: M, *, qos: int) -> int:
         """Give a message its packet identifier; there must be room."""
-        assert self.room > 0, "the window is full"
+        unanswered = self._unanswered
+        assert len(unanswered) + len(self._released) < self.window, "the window is full"
+        assert not self._asleep, "older messages are to be sent again first"
         packet_id = self._ids.take()
-        self._unanswered[packet_id] = message
+        unanswered[packet_id] = message
         if qos == 2:
             self._second.add(packet_id)
         return packet_id
@@ -77,7 +81,8 @@ class Outgoing(Generic[M]):
         message = self._unanswered.pop(packet_id, None)
         if message is not None:
             self._ids.free(packet_id)
-            self._asleep.discard(packet_id)
+            if self._asleep:
+                self._asleep.discard(packet_id)
         return message
 
     def pubrec(self, packet_id: int, reason: int = Reason.SUCCESS) -> tuple[Pubrel | None, M | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from penstock.errors import MalformedPacket, ProtocolError
-from penstock.mqtt.acks import Ack, decode_ack, encode_ack
+from penstock.mqtt.acks import PLAIN_ACKS, Ack, decode_ack, encode_ack
 from penstock.mqtt.auth import Auth, decode_auth, encode_auth
 from penstock.mqtt.connect import (
     Connack,
@@ -73,6 +73,8 @@ def body_of(frame: bytes) -> int:
 
 def decode(frame: bytes, version: int) -> Packet:
     """The packet of a whole frame, as the framing gives it."""
+    if len(frame) == 4 and frame[0] in PLAIN_ACKS and (packet_id := frame[2] << 8 | frame[3]):
+        return PLAIN_ACKS[frame[0]](packet_id)
     kind = kind_of(frame)
     reader = Reader(frame, packet=kind.name, at=body_of(frame))
     match kind:
@@ -94,12 +96,9 @@ def decode(frame: bytes, version: int) -> Packet:
             return decode_disconnect(reader, version)
         case Kind.AUTH:
             return decode_auth(reader, version)
-        case Kind.PINGREQ:
+        case Kind.PINGREQ | Kind.PINGRESP:
             reader.finish()
-            return Pingreq()
-        case Kind.PINGRESP:
-            reader.finish()
-            return Pingresp()
+            return Pingreq() if kind is Kind.PINGREQ else Pingresp()
         case _:
             return decode_ack(reader, version, kind)
 

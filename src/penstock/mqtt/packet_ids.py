@@ -22,11 +22,13 @@ class PacketIds:
 
     def take(self) -> int:
         """One that is not in use; there must be one."""
-        assert len(self._used) < MOST, "every packet identifier is in use; look at the window first"
+        used = self._used
         packet_id = self._last % MOST + 1
-        while packet_id in self._used:
-            packet_id = packet_id % MOST + 1
-        self._used.add(packet_id)
+        if packet_id in used:
+            assert len(used) < MOST, "every packet identifier is in use; look at the window first"
+            while packet_id in used:
+                packet_id = packet_id % MOST + 1
+        used.add(packet_id)
         self._last = packet_id
         return packet_id
 

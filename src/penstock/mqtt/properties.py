@@ -15,13 +15,14 @@ import msgspec
 from penstock import limits
 from penstock.errors import MalformedPacket, MqttError, ProtocolError
 from penstock.mqtt.kinds import Kind
+from penstock.mqtt.reader import Reader
 from penstock.mqtt.reasons import Reason
 from penstock.mqtt.text import encode_binary, encode_text
 from penstock.mqtt.topics import check_topic
 from penstock.mqtt.varint import MOST, encode_varint
 
 if TYPE_CHECKING:
-    from penstock.mqtt.reader import Reader
+    from collections.abc import Callable
 
 WILL: Final = 0
 """The properties of a will, beside those of the packets by kind."""
@@ -87,16 +88,42 @@ class Rule:
     field: str
     form: Form
     where: frozenset[int]
-    many: frozenset[int] = frozenset()
+    many: frozenset[int]
     """Packets in which it may occur more than once."""
-    least: int = 0
+    least: int
     """Smallest number allowed."""
+    most: int
+    """Largest number allowed; 0: it is none."""
+    read: Callable[[Reader, str], Any]
+
+
+def _topic(reader: Reader, name: str) -> str:
+    return check_topic(reader.text(name), where=reader.where(name))
+
+
+def _pair(reader: Reader, name: str) -> tuple[str, str]:
+    return reader.text(name), reader.text(name)
+
+
+_FORMS: Final[dict[Form, tuple[int, Callable[[Reader, str], Any]]]] = {
+    Form.BIT: (1, Reader.u8),
+    Form.U16: (0xFFFF, Reader.u16),
+    Form.U32: (0xFFFF_FFFF, Reader.u32),
+    Form.VARINT: (MOST, Reader.varint),
+    Form.TEXT: (0, Reader.text),
+    Form.NAME: (0, Reader.name),
+    Form.TOPIC: (0, _topic),
+    Form.BINARY: (0, Reader.binary),
+    Form.PAIR: (0, _pair),
+}
+"""Largest number of a form (0: it is none), and how it is read."""
 
 
 def _rule(
     number: int, field: str, form: Form, *where: int, many: tuple[int, ...] = (), least: int = 0
 ) -> Rule:
-    return Rule(number, field, form, frozenset(where), frozenset(many), least)
+    most, read = _FORMS[form]
+    return Rule(number, field, form, frozenset(where), frozenset(many), least, most, read)
 
 
 _ANSWERS: Final = (
@@ -140,12 +167,11 @@ TABLE: Final = (
 
 BY_ID: Final = {rule.id: rule for rule in TABLE}
 
-MISPLACED: Final = {Kind.SUBSCRIBE: Reason.MALFORMED_PACKET, Kind.UNSUBSCRIBE: Reason.MALFORMED_PACKET}
+MISPLACED_IS_MALFORMED: Final = frozenset({Kind.SUBSCRIBE, Kind.UNSUBSCRIBE})
 """A property in the wrong packet is malformed by section 2.2.2.2; here it is so in these packets only, and a
 protocol error elsewhere, because clients were tested against Mosquitto, which answers like that."""
 
 _TUPLES: Final = frozenset({"subscription_ids", "user"})
-_MOST: Final = {Form.BIT: 1, Form.U16: 0xFFFF, Form.U32: 0xFFFF_FFFF, Form.VARINT: MOST}
 
 
 def decode_properties(reader: Reader, kind: int) -> Properties:
@@ -156,12 +182,15 @@ def decode_properties(reader: Reader, kind: int) -> Properties:
     inner = reader.inside(length, "properties")
     found: dict[str, Any] = {}
     while inner.left:
-        number = inner.varint("property identifier")
+        number = inner.u8("property identifier")  # a variable byte integer, but none is above 0x2A
         rule = BY_ID.get(number)
         if rule is None:
             raise MalformedPacket(f"0x{number:02X} is no property", where=inner.where("properties"))
-        value = _value(inner, rule)
-        _check_place(rule, kind, found, inner.packet)
+        value = rule.read(inner, rule.field)
+        if rule.most and not rule.least <= value <= rule.most:
+            raise _out_of_range(rule, value, inner.packet)
+        if kind not in rule.where or (rule.field in found and kind not in rule.many):
+            raise _misplaced(rule, kind, inner.packet)
         if rule.field in _TUPLES:
             found.setdefault(rule.field, []).append(value)
             if len(found[rule.field]) > limits.MQTT_USER_PROPERTIES:
@@ -177,46 +206,16 @@ def decode_properties(reader: Reader, kind: int) -> Properties:
     return Properties(**found)
 
 
-def _value(reader: Reader, rule: Rule) -> Any:
-    match rule.form:
-        case Form.BIT:
-            value: Any = reader.u8(rule.field)
-        case Form.U16:
-            value = reader.u16(rule.field)
-        case Form.U32:
-            value = reader.u32(rule.field)
-        case Form.VARINT:
-            value = reader.varint(rule.field)
-        case Form.TEXT:
-            return reader.text(rule.field)
-        case Form.NAME:
-            return reader.name(rule.field)
-        case Form.TOPIC:
-            return check_topic(reader.text(rule.field), where=reader.where(rule.field))
-        case Form.BINARY:
-            return reader.binary(rule.field)
-        case Form.PAIR:
-            return reader.text("user property name"), reader.text("user property value")
-    _check_number(rule, value, reader.packet)
-    return value
+def _out_of_range(rule: Rule, value: int, packet: str) -> ProtocolError:
+    return ProtocolError(f"{value}; from {rule.least} to {rule.most}", where=f"{packet} {rule.field}")
 
 
-def _check_number(rule: Rule, value: int, packet: str) -> None:
-    if not rule.least <= value <= _MOST[rule.form]:
-        raise ProtocolError(
-            f"{value}; from {rule.least} to {_MOST[rule.form]}", where=f"{packet} {rule.field}"
-        )
-
-
-def _check_place(rule: Rule, kind: int, found: dict[str, Any], packet: str) -> None:
-    if kind not in rule.where:
-        raise MqttError(
-            "this packet does not have this property",
-            where=f"{packet} {rule.field}",
-            reason=MISPLACED.get(Kind(kind), Reason.PROTOCOL_ERROR) if kind else Reason.PROTOCOL_ERROR,
-        )
-    if rule.field in found and kind not in rule.many:
-        raise ProtocolError("twice; once at most", where=f"{packet} {rule.field}")
+def _misplaced(rule: Rule, kind: int, packet: str) -> MqttError:
+    where = f"{packet} {rule.field}"
+    if kind in rule.where:
+        return ProtocolError("twice; once at most", where=where)
+    reason = Reason.MALFORMED_PACKET if kind in MISPLACED_IS_MALFORMED else Reason.PROTOCOL_ERROR
+    return MqttError("this packet does not have this property", where=where, reason=reason)
 
 
 def encode_properties(properties: Properties, kind: int, *, packet: str) -> bytes:
@@ -229,7 +228,8 @@ def encode_properties(properties: Properties, kind: int, *, packet: str) -> byte
         if value is None or value == ():
             continue
         values = value if rule.field in _TUPLES else (value,)
-        _check_place(rule, kind, {rule.field: value} if len(values) > 1 else {}, packet)
+        if kind not in rule.where or (len(values) > 1 and kind not in rule.many):
+            raise _misplaced(rule, kind, packet)
         parts += [_encoded(rule, one, packet) for one in values]
     body = b"".join(parts)
     return encode_varint(len(body)) + body
@@ -238,8 +238,8 @@ def encode_properties(properties: Properties, kind: int, *, packet: str) -> byte
 def _encoded(rule: Rule, value: Any, packet: str) -> bytes:
     start = bytes((rule.id,))
     where = f"{packet} {rule.field}"
-    if rule.form in _MOST:
-        _check_number(rule, value, packet)
+    if rule.most and not rule.least <= value <= rule.most:
+        raise _out_of_range(rule, value, packet)
     match rule.form:
         case Form.BIT:
             return start + bytes((value,))

@@ -43,11 +43,12 @@ class Reader:
 
     def u8(self, name: str) -> int:
         """One byte."""
-        return self.take(1, name)[0]
+        return self._data[self._pass(1, name)]
 
     def u16(self, name: str) -> int:
         """A two byte integer."""
-        return int.from_bytes(self.take(2, name), "big")
+        at = self._pass(2, name)
+        return self._data[at] << 8 | self._data[at + 1]
 
     def u32(self, name: str) -> int:
         """A four byte integer."""
