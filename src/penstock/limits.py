@@ -258,6 +258,9 @@ FLUSH_BYTES: Final = 32_768
 """Bytes collected for a connection before they are written at once: a stalled client then swallows some 160
 KB, 1,500 events of 100 bytes, most of it in the kernel."""
 
+DRAIN_ITEMS: Final = 64
+"""Items taken from a queue at a time: the transport is asked whether it takes more after so many."""
+
 UNSENT_BYTES: Final = 1 << 20
 """Answers that wait for a client which does not read them; then it is not read from either."""
 

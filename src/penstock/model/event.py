@@ -36,6 +36,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """Attributes once read, as numbers in a row; belongs to `policy.fast`, the same holds."""
     other: Any = None
     """The payload decoded as a policy's `payload` setting wants it; the same holds."""
+    carried: Any = None
+    """What a node needs to send it on, MQTT's flags and properties; the same holds."""
 
     @property
     def size(self) -> int:

@@ -139,6 +139,10 @@ class BoundedQueue(ABC):
         """What waits, in order."""
         return tuple(self._items)
 
+    def head(self) -> Item | None:
+        """What goes out next, if anything waits."""
+        return self._items[0] if self._items else None
+
     # -- for subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -93,6 +93,11 @@ class _TallyingQueue(BoundedQueue):
         self._settle()
         return super().items()
 
+    def head(self) -> Item | None:
+        """What goes out next, if anything waits."""
+        self._settle()
+        return super().head()
+
     @abstractmethod
     def _settle(self) -> None:
         """Put the digest in its place among the items."""

@@ -1,0 +1,342 @@
+"""The broker: sessions, subscriptions and messages of one node, put together.
+
+Everything happens in one thread and one event loop; nothing here waits for a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from importlib.metadata import version
+from math import ceil
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from penstock import limits
+from penstock.errors import MqttError
+from penstock.mqtt.fanout import properties_of
+from penstock.mqtt.properties import NONE, Properties
+from penstock.mqtt.reasons import Reason
+from penstock.mqtt.server import Terms
+from penstock.mqtt.topics import check_filter, check_topic
+from penstock.node.connection import Connection
+from penstock.node.deadlines import Deadlines
+from penstock.node.message import Message, event_of, expiry_of
+from penstock.node.policies import NO_POLICY, Policies, Queueing
+from penstock.node.retained import Retained
+from penstock.node.routes import Router
+from penstock.node.sessions import Sessions
+from penstock.node.status import NodeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.event import Event
+    from penstock.model.instant import Instant
+    from penstock.mqtt.connect import Connect, Will
+    from penstock.node.config import Config, Listener
+    from penstock.node.gate import Gate
+    from penstock.node.journal import Journal
+    from penstock.node.routes import Fan, Tap
+    from penstock.node.session import Session
+    from penstock.node.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.25
+"""How often deadlines are looked at: wills and expiries are given in seconds."""
+
+HORIZON_US = 30_000_000
+"""A connection that has closed is forgotten by then."""
+
+_EPOCH_NS = time.time_ns() - time.monotonic_ns()
+
+
+def now_us() -> Instant:
+    """Microseconds since 1970, never going back: the wall clock of the start, carried on."""
+    return (_EPOCH_NS + time.monotonic_ns()) // 1_000
+
+
+class Broker:
+    """One node's broker; start it, and give its protocols to listeners."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        gate: Gate,
+        store: None = None,  # noqa: ARG002
+        clock: Callable[[], Instant] = now_us,
+    ) -> None:
+        self.config = config
+        self.gate = gate
+        self.clock = clock
+        self.now_us = clock()
+        """When the present turn of the loop began, about."""
+        self.router = Router()
+        self.policies = Policies(config)
+        self.queueing = Queueing(config.queues)
+        self.terms = _terms(config)
+        bounds = config.bounds
+        self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
+        self.journal: Journal | None = None
+        self.sessions = Sessions(self)
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.messages_received = 0
+        self.unrouted = 0
+        self._started_us = self.now_us
+        self._refused: dict[str, int] = {}
+        self._connections: dict[Connection, None] = {}
+        self._watched: Deadlines[Connection] = Deadlines(horizon_us=HORIZON_US)
+        self._dirty: list[Connection] = []
+        self._property_sets: dict[bytes, Properties] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._seq = 0
+
+    # -- living ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Look after deadlines from now on, in the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._look()
+
+    async def close(self) -> None:
+        """Tell every client, and end."""
+        if self._tick is not None:
+            self._tick.cancel()
+        for connection in list(self._connections):
+            connection.end(
+                MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
+            )
+        await asyncio.sleep(0)
+
+    def protocol(self, listener: Listener) -> Connection:
+        """For a new connection."""
+        return Connection(self, listener)
+
+    def _look(self) -> None:
+        assert self._loop is not None
+        self._tick = self._loop.call_later(TICK_S, self._look)
+        self.now_us = self.clock()
+        for connection in self._watched.due(now_us=self.now_us):
+            error = connection.rules.overdue(now_us=self.now_us)
+            if error is not None:
+                connection.end(error)
+        self.sessions.look(now_us=self.now_us)
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """A client is at the door; it has a while to say CONNECT."""
+        self._connections[connection] = None
+        self.watch(connection)
+
+    def watch(self, connection: Connection) -> None:
+        """Its deadline has changed."""
+        self._watched.watch(connection, now_us=self.now_us)
+
+    async def admit(self, connection: Connection, connect: Connect) -> None:
+        """Decide about a CONNECT; MqttError with the reason if it is refused."""
+        await self.sessions.admit(connection, connect)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._connections.pop(connection, None)
+        if connection.session is not None:
+            self.sessions.lost(connection.session, connection)
+
+    def disconnect(self, client_id: str, *, reason: int = Reason.ADMINISTRATIVE_ACTION) -> bool:
+        """Close a client's connection; whether there was one."""
+        session = self.sessions.get(client_id)
+        if session is None or session.link is None:
+            return False
+        session.link.end(MqttError("disconnected by the operator", where="node", reason=reason))
+        return True
+
+    def flush_soon(self, connection: Connection) -> None:
+        """Write what it collects at the end of this turn."""
+        if not self._dirty:
+            assert self._loop is not None
+            self._loop.call_soon(self._flush)
+        self._dirty.append(connection)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.unmark()
+
+    def count_refused(self, why: str, count: int = 1) -> None:
+        """Something was refused; `why` is one of few texts."""
+        self._refused[why] = self._refused.get(why, 0) + count
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """A session's subscription begins, or takes the place of the one to the same filter."""
+        session = subscription.session
+        if subscription.filter in session.held:
+            self.unsubscribe(session, subscription.filter)
+        session.held[subscription.filter] = subscription
+        self.router.add(subscription)
+
+    def unsubscribe(self, session: Session, filter_: str) -> bool:
+        """A session's subscription ends; whether there was one."""
+        subscription = session.drop(filter_)
+        if subscription is None:
+            return False
+        self.router.remove(subscription)
+        self.sessions.departed += subscription.account()
+        return True
+
+    def install_policy(self, client_id: str, filter: str, policy: str | None) -> None:  # noqa: A002
+        """Give a live subscription another policy; its queue keeps its items. PolicyError if it is wrong."""
+        session = self.sessions.get(client_id)
+        subscription = session.held.get(filter) if session is not None else None
+        if subscription is None:
+            raise KeyError(f"client '{client_id}' has no subscription to '{filter}'")
+        chosen = NO_POLICY if policy is None else self.policies.asked(policy)
+        subscription.install(chosen, now_us=self.clock())
+        self.router.forget()
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
+        """A message for its receivers; the reason code its publisher is told."""
+        message: Message = event.carried
+        if message.retain and not self.retained.keep(event):
+            self.count_refused("retained messages full")
+            return Reason.QUOTA_EXCEEDED
+        if message.retain and self.journal is not None:
+            self.journal.retained(event)
+        wanted = False
+        for receiver in fan.all:
+            wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
+        if wanted:
+            return Reason.SUCCESS
+        self.unrouted += 1
+        return Reason.NO_MATCHING_SUBSCRIBERS
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        properties: Properties = NONE,
+    ) -> None:
+        """Publish from inside the node."""
+        check_topic(topic, where="topic")
+        now_us = self.clock()
+        self._seq += 1
+        message = Message(topic.encode(), qos, retain, properties, expiry_of(properties, now_us))
+        event = event_of(message, payload, topic=topic, now_us=now_us, sender="$node", seq=self._seq)
+        self.accept(event, self.router.find(topic), origin=self, now_us=now_us)
+
+    def publish_will(self, session: Session, will: Will) -> None:
+        """A client is gone; what it wanted said then."""
+        now_us = self.clock()
+        properties = will.properties
+        if properties.will_delay_s is not None:
+            properties = replace(properties, will_delay_s=None)
+        message = Message(
+            will.topic.encode(), will.qos, will.retain, properties, expiry_of(properties, now_us)
+        )
+        session.published += 1
+        event = event_of(
+            message,
+            will.payload,
+            topic=will.topic,
+            now_us=now_us,
+            sender=session.client_id,
+            seq=session.published,
+        )
+        self.accept(event, self.router.find(will.topic), origin=session, now_us=now_us)
+
+    def tap(self, filter: str, seen: Callable[[Event], None]) -> Tap:  # noqa: A002
+        """Show every accepted message that matches, until the tap is closed."""
+        check_filter(filter, where="filter")
+        return self.router.tap(filter, seen)
+
+    def properties(self, raw: bytes) -> Properties:
+        """The properties of a PUBLISH; those that repeat are decoded once."""
+        found = self._property_sets.get(raw)
+        if found is None:
+            found = properties_of(raw)
+            if len(raw) <= limits.PROPERTY_BYTES:
+                if len(self._property_sets) >= limits.PROPERTY_SETS:
+                    self._property_sets.clear()
+                self._property_sets[raw] = found
+        return found
+
+    # -- what can be changed and known -----------------------------------------------------------------------
+
+    def reconfigure(self, config: Config) -> None:
+        """Other policies, rules and bounds from now on; no connection is closed.
+
+        PolicyError if a policy is wrong; then nothing is changed.
+        """
+        self.policies.reconfigure(config)
+        self.config = config
+        self.queueing = Queueing(config.queues)
+        self.terms = _terms(config)
+        self.retained.most = config.bounds.retained
+        self.retained.most_bytes = config.bounds.retained_bytes
+        now_us = self.clock()
+        for session in self.sessions:
+            session.subscriptions.most = config.bounds.subscriptions_per_client
+            for subscription in session.held.values():
+                subscription.reconfigure(self.queueing)
+                self._choose_again(session, subscription, now_us)
+        self.router.forget()
+
+    def _choose_again(self, session: Session, subscription: Subscription, now_us: Instant) -> None:
+        """Registered and installed policies may have changed; inline ones are the client's own."""
+        asked = subscription.chosen.asked
+        if asked and asked not in self.policies.names():
+            return
+        chosen = self.policies.chosen(
+            client_id=session.client_id, filter_=subscription.filter, asked=asked or None
+        )
+        before = subscription.chosen.plan.policy if subscription.chosen.plan is not None else None
+        after = chosen.plan.policy if chosen.plan is not None else None
+        if before != after:
+            subscription.install(chosen, now_us=now_us)
+
+    def status(self) -> NodeStatus:
+        """The node at this moment."""
+        now_us = self.clock()
+        return NodeStatus(
+            version=version("penstock"),
+            started_us=self._started_us,
+            now_us=now_us,
+            connections=len(self._connections),
+            sessions=len(self.sessions),
+            subscriptions=len(self.router),
+            retained=len(self.retained),
+            retained_bytes=self.retained.bytes,
+            messages_received=self.messages_received,
+            messages_sent=self.sessions.sent_before + sum(each.sent for each in self.sessions),
+            bytes_received=self.bytes_received,
+            bytes_sent=self.bytes_sent,
+            refused=dict(self._refused),
+            unrouted=self.unrouted,
+            departed=self.sessions.departed,
+            clients=tuple(each.status(now_us=now_us) for each in self.sessions),
+        )
+
+
+def _terms(config: Config) -> Terms:
+    bounds = config.bounds
+    return Terms(
+        receive_maximum=bounds.receive_maximum,
+        maximum_packet_bytes=bounds.packet_bytes,
+        topic_alias_maximum=bounds.topic_aliases,
+        most_keep_alive_s=bounds.keep_alive_s,
+        most_session_expiry_s=bounds.session_expiry_s,
+        connect_s=ceil(bounds.connect_s),
+    )

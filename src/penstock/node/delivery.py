@@ -1,0 +1,350 @@
+"""How messages reach a session: sent at once, or queued and drained.
+
+    attached, keeping up ──transport or window full──► attached, behind ──all drained──► keeping up
+            └──────────────connection gone──────► detached ──expiry──► departed
+
+While a session keeps up, messages go straight to its connection. As soon as one cannot, all that follow wait
+in the queues of their subscriptions, where policies reach them, and drain from there in order of arrival.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock import limits
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.mqtt import session as rules
+from penstock.mqtt.kinds import V4, V5
+from penstock.mqtt.topics import matches
+from penstock.mqtt.varint import MOST as LONGEST
+from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of
+from penstock.node.subscription import head_us
+
+if TYPE_CHECKING:
+    from penstock.errors import MqttError
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.mqtt.aliases import AliasesOut
+    from penstock.mqtt.packet import Packet
+    from penstock.node.journal import Journal
+    from penstock.node.message import Message
+    from penstock.node.retained import Retained
+    from penstock.node.runs import Run
+    from penstock.node.subscription import Subscription
+
+
+class Link(Protocol):
+    """What a session needs of its connection."""
+
+    paused: bool
+    """The transport takes nothing at the moment."""
+    address: str
+    sampled: Subscription | None
+    """Whose latency the next flush measures."""
+
+    @property
+    def maximum_packet_bytes(self) -> int:
+        """Largest packet the client takes."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send in order; may turn `paused` on."""
+        ...
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet, its words left out where the client does not take them."""
+        ...
+
+    def end(self, error: MqttError) -> None:
+        """Say why, and close."""
+        ...
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A QoS 1 or 2 message in flight, as it would be sent again."""
+
+    event: Event
+    retain: bool = False
+    ids: tuple[int, ...] = ()
+    place: int = 0
+    """In the journal; 0: it is not there."""
+
+
+class Delivery(rules.Session[Sent]):
+    """A session as its receivers' side sees it."""
+
+    def __init__(self, client_id: str, *, journal: Journal | None, retained: Retained) -> None:
+        super().__init__(client_id)
+        self.version = V5
+        self.link: Link | None = None
+        self.keeping_up = False
+        """Attached, nothing waits, and the transport takes more."""
+        self.held: dict[str, Subscription] = {}
+        """Subscriptions by filter."""
+        self.waiting: dict[Subscription, None] = {}
+        """Those whose queues hold something."""
+        self.aliases: AliasesOut | None = None
+        """For topics we send, where the client takes aliases."""
+        self.sent = 0
+        """Messages sent to the client."""
+        self._journal = journal
+        self._retained = retained
+        self._owed: deque[tuple[Subscription, str]] = deque()
+        """Topics whose retained messages are still to be sent."""
+
+    # -- a message comes -------------------------------------------------------------------------------------
+
+    def deliver_run(self, subscription: Subscription, run: Run) -> None:
+        """Plain QoS 0 messages for this session."""
+        if self.keeping_up:
+            link = self.link
+            assert link is not None
+            subscription.direct += run.count
+            self.sent += run.count
+            link.sampled = subscription
+            link.write(run.bytes_for(self.version))
+            return
+        for event in run.events():
+            subscription.offer(event, now_us=run.now_us)
+        self.waiting[subscription] = None
+
+    def deliver(
+        self, subscription: Subscription, event: Event, *, ids: tuple[int, ...], now_us: Instant
+    ) -> None:
+        """A message for this session: sent, or queued."""
+        message: Message | None = event.carried
+        qos, retain = 0, False
+        if message is not None:
+            qos = min(message.qos, subscription.options.qos)
+            retain = message.retain and subscription.options.retain_as_published
+        place = self._journalled(subscription, event, qos)
+        if self.keeping_up and (not qos or self.exchange.outgoing.room):
+            subscription.direct += 1
+            self._send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us)
+            return
+        self.keeping_up = False
+        self.waiting[subscription] = None
+        if place:
+            subscription.places[id(event)] = place
+        subscription.offer(event, now_us=now_us)
+        if subscription.places:
+            assert self._journal is not None
+            self._journal.packed(self, subscription)
+
+    def _journalled(self, subscription: Subscription, event: Event, qos: int) -> int:
+        """Write down a message that must not be lost; its place."""
+        if not qos or not self.expiry_s or self._journal is None:
+            return 0
+        return self._journal.accepted(self, subscription, event)
+
+    def _send(
+        self,
+        subscription: Subscription,
+        event: Event,
+        *,
+        qos: int,
+        retain: bool,
+        ids: tuple[int, ...],
+        place: int = 0,
+        now_us: Instant,
+    ) -> bool:
+        """Hand a message to the connection, the window has room; whether it could be sent."""
+        link = self.link
+        assert link is not None
+        if expired(event, now_us) or not self._fits(event, ids, now_us):
+            subscription.withheld += 1
+            if place and self._journal is not None:
+                self._journal.settled(place)
+            return False
+        packet_id = 0
+        if qos:
+            packet_id = self.exchange.outgoing.send(Sent(event, retain, ids, place), qos=qos)
+            if place and self._journal is not None:
+                self._journal.sent(place, packet_id=packet_id, qos=qos)
+        self.sent += 1
+        link.sampled = subscription
+        link.write(
+            frame_of(
+                event,
+                version=self.version,
+                now_us=now_us,
+                packet_id=packet_id,
+                qos=qos,
+                retain=retain,
+                subscription_ids=ids,
+                aliases=self.aliases,
+            )
+        )
+        return True
+
+    def _fits(self, event: Event, ids: tuple[int, ...], now_us: Instant) -> bool:
+        """Whether the client takes a packet that large."""
+        link = self.link
+        assert link is not None
+        if link.maximum_packet_bytes > LONGEST:
+            return True
+        frame = frame_of(event, version=self.version, now_us=now_us, packet_id=1, qos=1, subscription_ids=ids)
+        return len(frame) + 3 <= link.maximum_packet_bytes  # an alias may be added
+
+    # -- what waits ------------------------------------------------------------------------------------------
+
+    def drain(self, *, now_us: Instant) -> None:
+        """Send what waits, as much as connection and window take."""
+        link = self.link
+        if link is None or link.paused:
+            return
+        self._send_again(now_us)
+        if len(self.waiting) == 1:
+            self._drain_one(next(iter(self.waiting)), now_us)
+        elif self.waiting:
+            self._drain_merged(now_us)
+        while self._owed and not self.waiting and self._send_retained(now_us):
+            pass
+        self.keeping_up = not (self.waiting or self._owed or link.paused)
+
+    def _send_again(self, now_us: Instant) -> None:
+        """What was in flight when the connection before this one was lost."""
+        link = self.link
+        assert link is not None
+        for packet_id, qos, sent in self.exchange.outgoing.again():
+            link.write(
+                frame_of(
+                    sent.event,
+                    version=self.version,
+                    now_us=now_us,
+                    packet_id=packet_id,
+                    qos=qos,
+                    retain=sent.retain,
+                    dup=True,
+                    subscription_ids=sent.ids,
+                    aliases=self.aliases,
+                )
+            )
+
+    def _drain_one(self, subscription: Subscription, now_us: Instant) -> None:
+        link, queue = self.link, subscription.queue
+        assert link is not None
+        assert queue is not None
+        most = limits.DRAIN_ITEMS
+        while not link.paused and len(queue):
+            if subscription.options.qos:
+                most = min(limits.DRAIN_ITEMS, self.exchange.outgoing.room)
+                if not most:
+                    if self._wants_window(subscription, queue.head()):
+                        return
+                    most = 1
+            for item in queue.take(most, most_bytes=limits.RUN_BYTES):
+                self._send_item(subscription, item, now_us)
+        if not len(queue):
+            self.waiting.pop(subscription, None)
+
+    def _drain_merged(self, now_us: Instant) -> None:
+        """Several queues: always the item that came first."""
+        link = self.link
+        assert link is not None
+        heads = [
+            (head_us(each.queue.head()) or 0, number, each)
+            for number, each in enumerate(self.waiting)
+            if each.queue is not None
+        ]
+        heapify(heads)
+        while heads and not link.paused:
+            _, number, subscription = heads[0]
+            queue = subscription.queue
+            assert queue is not None
+            if not self.exchange.outgoing.room and self._wants_window(subscription, queue.head()):
+                return
+            for item in queue.take(1):
+                self._send_item(subscription, item, now_us)
+            following = queue.head()
+            if following is None:
+                heappop(heads)
+                self.waiting.pop(subscription, None)
+            else:
+                heapreplace(heads, (head_us(following) or 0, number, subscription))
+
+    def _wants_window(self, subscription: Subscription, item: Item | None) -> bool:
+        """Whether an item takes a place in the window."""
+        if not subscription.options.qos:
+            return False
+        return isinstance(item, Digest) or (isinstance(item, Event) and bool(qos_of(item)))
+
+    def _send_item(self, subscription: Subscription, item: Item, now_us: Instant) -> None:
+        if isinstance(item, Digest):
+            self._send_digest(subscription, item, now_us)
+            return
+        assert isinstance(item, Event)
+        message: Message | None = item.carried
+        qos = 0 if message is None else min(message.qos, subscription.options.qos)
+        retain = message is not None and message.retain and subscription.options.retain_as_published
+        place = subscription.places.pop(id(item), 0) if subscription.places else 0
+        ids = self._ids_for(subscription, item.topic)
+        if self._send(subscription, item, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
+            subscription.latency.add(now_us - item.ts_us)
+
+    def _ids_for(self, subscription: Subscription, topic: str) -> tuple[int, ...]:
+        """Identifiers of all subscriptions that one copy is sent for."""
+        if subscription.alone or len(self.held) == 1:
+            return subscription.ids
+        together = [
+            number
+            for each in self.held.values()
+            if each.ids and not each.alone and matches(each.filter, topic)
+            for number in each.ids
+        ]
+        return tuple(dict.fromkeys(together)) or subscription.ids
+
+    def _send_digest(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
+        """In its place among the events; MQTT 3.1.1 gets it on a topic of its own, if it subscribed to it."""
+        topic = subscription.digest_topic()
+        to = subscription
+        if self.version == V4:
+            topic = DIGEST_TOPICS + topic
+            listening = [each for each in self.held.values() if matches(each.filter, topic)]
+            if not listening:
+                return
+            to = max(listening, key=lambda one: one.options.qos)
+        qos = to.options.qos if self.exchange.outgoing.room else 0
+        event = digest_event(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
+        if not self._fits(event, to.ids, now_us):
+            return
+        place = self._journalled(subscription, event, qos)
+        self._send(subscription, event, qos=qos, retain=False, ids=to.ids, place=place, now_us=now_us)
+        subscription.digests += 1
+
+    # -- retained messages -----------------------------------------------------------------------------------
+
+    def owe_retained(self, subscription: Subscription, topics: list[str]) -> None:
+        """Send these topics' retained messages as soon as there is room for each; `drain` follows."""
+        if topics:
+            self._owed.extend((subscription, topic) for topic in topics)
+            self.keeping_up = False
+
+    def _send_retained(self, now_us: Instant) -> bool:
+        """The next retained message; False if it has to wait for the connection or the window."""
+        if self.link is None or self.link.paused:
+            return False
+        subscription, topic = self._owed[0]
+        event = self._retained.get(topic, now_us=now_us)
+        content = subscription.content
+        if (
+            event is None
+            or self.held.get(subscription.filter) is not subscription
+            or (content is not None and not content.wants(event, now_us=now_us))
+        ):
+            self._owed.popleft()
+            return True
+        qos = min(qos_of(event), subscription.options.qos)
+        if qos and not self.exchange.outgoing.room:
+            return False
+        self._owed.popleft()
+        place = self._journalled(subscription, event, qos)
+        subscription.direct += 1
+        ids = subscription.ids
+        self._send(subscription, event, qos=qos, retain=True, ids=ids, place=place, now_us=now_us)
+        return True

@@ -1,0 +1,125 @@
+"""A publication: the event that queues hold, and what MQTT wants to know of it besides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.model.digest_wire import to_json
+from penstock.model.event import Event
+from penstock.mqtt.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
+from penstock.mqtt.kinds import V5
+from penstock.mqtt.properties import NONE, Properties
+
+if TYPE_CHECKING:
+    from penstock.model.digest import Digest
+    from penstock.model.instant import Instant
+    from penstock.mqtt.aliases import AliasesOut
+
+DIGEST_MARK: Final = ("penstock-digest", "1")
+"""User property by which a receiver tells a digest from an event."""
+
+DIGEST_TOPICS: Final = "$digest/"
+"""What digests for MQTT 3.1.1 begin with, which has no user properties."""
+
+_json = msgspec.json.Encoder()
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """What a publication's receivers are told beyond topic and payload."""
+
+    topic: bytes
+    qos: int = 0
+    retain: bool = False
+    """As its publisher set it."""
+    properties: Properties = NONE
+    """As they came; alias and subscription identifiers are each connection's own."""
+    expires_us: int = 0
+    """When it is of no use any more; 0: never."""
+
+
+PLAIN: Final = None
+"""`Event.carried` of a QoS 0 message without properties: nothing to say."""
+
+
+def event_of(
+    message: Message, payload: bytes, *, topic: str, now_us: Instant, sender: str = "", seq: int = 0
+) -> Event:
+    """The event of a publication."""
+    properties = message.properties
+    return Event(
+        topic,
+        payload,
+        now_us,
+        sender,
+        seq,
+        properties.user,
+        properties.content_type or "",
+        carried=message,
+    )
+
+
+def expiry_of(properties: Properties, now_us: Instant) -> int:
+    """When a message with these properties expires; 0: never."""
+    expiry_s = properties.message_expiry_s
+    return 0 if expiry_s is None else now_us + expiry_s * 1_000_000
+
+
+def expired(event: Event, now_us: Instant) -> bool:
+    """Whether a message has outlived its expiry."""
+    message: Message | None = event.carried
+    return message is not None and 0 < message.expires_us <= now_us
+
+
+def qos_of(event: Event) -> int:
+    """The QoS it was published with."""
+    message: Message | None = event.carried
+    return 0 if message is None else message.qos
+
+
+def frame_of(  # noqa: PLR0913 (each is a part of the packet)
+    event: Event,
+    *,
+    version: int,
+    now_us: Instant,
+    packet_id: int = 0,
+    qos: int = 0,
+    retain: bool = False,
+    dup: bool = False,
+    subscription_ids: tuple[int, ...] = (),
+    aliases: AliasesOut | None = None,
+) -> bytes:
+    """The PUBLISH for one receiver."""
+    message: Message | None = event.carried
+    topic = event.topic.encode() if message is None else message.topic
+    if version == V5:
+        alias = None
+        if aliases is not None:
+            topic, alias = aliases.shorten(topic)
+        properties = NONE if message is None else message.properties
+        if properties is NONE and not subscription_ids and alias is None:
+            tail = NO_PROPERTIES + event.payload
+        else:
+            left_s = None
+            if message is not None and message.expires_us:
+                left_s = max(0, -((now_us - message.expires_us) // 1_000_000))
+            tail = (
+                forwarded(
+                    properties, subscription_ids=subscription_ids, message_expiry_s=left_s, topic_alias=alias
+                )
+                + event.payload
+            )
+    else:
+        tail = event.payload
+    if not qos:
+        return frame_qos0(topic, tail, retain=retain)
+    return assemble(head(topic, len(tail), qos=qos, retain=retain, dup=dup), packet_id, tail)
+
+
+def digest_event(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Event:
+    """A digest as a publication: JSON, marked by a user property."""
+    body = {"filter": filter_} | to_json(digest)
+    properties = Properties(payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,))
+    message = Message(topic=topic.encode(), qos=qos, properties=properties)
+    return event_of(message, _json.encode(body), topic=topic, now_us=now_us, seq=digest.seq_last)

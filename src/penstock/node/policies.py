@@ -1,0 +1,114 @@
+"""Which policy a subscription gets: its own, a registered one by name, or the one its operator installed."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.core.queues import Ladder, Predictive, QueueOptions
+from penstock.errors import PolicyError
+from penstock.mqtt.topics import matches, shared_of
+from penstock.policy.fast import Plan
+from penstock.policy.read import parse
+
+if TYPE_CHECKING:
+    from penstock.core.queues import Controller
+    from penstock.node.config import Config, Queues
+
+INLINE: Final = "inline"
+"""How a policy without a name is shown."""
+
+_NAME: Final = re.compile(r"[^\s:{}<>\[\]]{1,256}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A subscription's policy, or none."""
+
+    plan: Plan | None = None
+    name: str = ""
+    """As it is shown; empty without a policy."""
+    asked: str = ""
+    """What the client wrote; empty if it was installed."""
+
+
+NO_POLICY: Final = Chosen()
+
+
+class Queueing:
+    """How the queues of a node are made."""
+
+    def __init__(self, queues: Queues) -> None:
+        self.options = QueueOptions(capacity_events=queues.events, capacity_bytes=queues.bytes)
+        self.firm = QueueOptions(
+            capacity_events=max(queues.events, limits.FIRM_EVENTS),
+            capacity_bytes=max(queues.bytes, limits.FIRM_BYTES),
+        )
+        """For QoS 1 and 2 without a policy."""
+        self._kind = queues.controller
+
+    def controller(self) -> Controller:
+        """A new queue's chooser of levels."""
+        return Predictive() if self._kind == "predictive" else Ladder()
+
+
+class Policies:
+    """The registered policies, the installed ones, and those clients brought along."""
+
+    def __init__(self, config: Config) -> None:
+        self._inline: OrderedDict[str, Plan] = OrderedDict()
+        self._registered: dict[str, Plan] = {}
+        self._install = config.install
+        self.reconfigure(config)
+
+    def reconfigure(self, config: Config) -> None:
+        """Other registered and installed policies; PolicyError, and nothing is changed, if one is wrong."""
+        registered = {name: Plan(parse(text, source=name)) for name, text in config.policies.items()}
+        for each in config.install:
+            if each.policy not in registered:
+                raise PolicyError(f"no policy '{each.policy}' is registered", path="install")
+        self._registered = registered
+        self._install = config.install
+
+    def names(self) -> list[str]:
+        """Registered policies."""
+        return list(self._registered)
+
+    def chosen(self, *, client_id: str, filter_: str, asked: str | None) -> Chosen:
+        """The policy of a subscription; PolicyError says what is wrong with the one asked for."""
+        if asked is not None:
+            return self.asked(asked)
+        plain = shared_of(filter_).filter
+        for each in self._install:
+            if fnmatchcase(client_id, each.client) and matches(each.filter, plain):
+                return Chosen(self._registered[each.policy], each.policy)
+        return NO_POLICY
+
+    def asked(self, text: str) -> Chosen:
+        """A registered policy by its name, or the one a text describes."""
+        text = text.strip()
+        plan = self._registered.get(text)
+        if plan is not None:
+            return Chosen(plan, text, asked=text)
+        if _NAME.fullmatch(text):
+            near = get_close_matches(text, self._registered, n=1)
+            raise PolicyError(
+                f"no policy '{text}' is registered",
+                source="policy",
+                near=near[0] if near else "",
+                allowed=", ".join(self._registered) or "a policy's text; none is registered here",
+            )
+        plan = self._inline.get(text)
+        if plan is None:
+            plan = self._inline[text] = Plan(parse(text, source="policy"))
+            if len(self._inline) > limits.INLINE_POLICIES:
+                self._inline.popitem(last=False)
+        else:
+            self._inline.move_to_end(text)
+        assert plan.policy is not None
+        return Chosen(plan, plan.policy.name or INLINE, asked=text)

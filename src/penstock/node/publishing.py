@@ -1,0 +1,195 @@
+"""What a client publishes: runs and single messages on their way to their receivers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import MqttError
+from penstock.mqtt.acks import ack_frame
+from penstock.mqtt.fanout import spans
+from penstock.mqtt.incoming import Arrival
+from penstock.mqtt.kinds import V5, Kind
+from penstock.mqtt.properties import NONE
+from penstock.mqtt.reasons import Reason
+from penstock.node.message import Message, event_of, expiry_of
+from penstock.node.runs import Run
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.node.broker import Broker
+    from penstock.node.connection import Connection
+    from penstock.node.routes import Fan
+    from penstock.node.session import Session
+
+
+class Publisher:
+    """A connection's way in."""
+
+    def __init__(self, broker: Broker, connection: Connection, session: Session) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._session = session
+        self._router = broker.router
+        self._now_us = 0
+        self._gate = broker.gate
+        self._own: dict[bytes, Fan] = {}
+        """Fans by topic, where an access list makes them this client's own."""
+        self.routes: dict[bytes, Fan] = broker.router.known
+        self._version = -1
+        self._budget = Budget(broker.config.bounds.messages_per_s, broker.config.bounds.bytes_per_s)
+
+    def begin(self, now_us: Instant) -> None:
+        """Bytes have come; what follows belongs to them."""
+        self._now_us = now_us
+        router, gate = self._router, self._broker.gate
+        if self._version != router.version or self._gate is not gate:
+            self._version = router.version
+            self._gate = gate
+            self._own.clear()
+            self.routes = router.known if gate.open else self._own
+
+    def miss(self, topic: bytes) -> Fan | None:
+        """The fan of a topic that `routes` does not know; None if it is no topic."""
+        denied = None if self._gate.open else self._denied
+        return self._router.look_up_plain(topic, self.routes, denied=denied)
+
+    def _fan(self, topic: bytes) -> Fan:
+        found = self.routes.get(topic)
+        if found is None:
+            denied = None if self._gate.open else self._denied
+            found = self._router.look_up(topic, self.routes, denied=denied)
+        return found
+
+    def _denied(self, topic: str) -> bool:
+        return not self._gate.may_publish(self._session.user, self._session.client_id, topic)
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def run(self, fan: Fan, data: bytes, count: int) -> None:
+        """Plain QoS 0 messages for the same receivers."""
+        broker, session = self._broker, self._session
+        first = session.published + 1
+        session.published += count
+        broker.messages_received += count
+        self._budget.spend(count, len(data))
+        if not fan.wanted:
+            if fan.denied:
+                broker.count_refused("publish not allowed", count)
+                return
+            broker.unrouted += count
+            if not fan.special:
+                return
+        run = Run(
+            data,
+            count,
+            version=session.version,
+            sender=session.client_id,
+            seq=first,
+            now_us=self._now_us,
+        )
+        for target in fan.plain5:
+            target.session.deliver_run(target.subscription, run)
+        for target in fan.plain4:
+            target.session.deliver_run(target.subscription, run)
+        if fan.special:
+            for event in run.events():
+                for receiver in fan.special:
+                    receiver.deliver(event, origin=session, now_us=self._now_us)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def frame(self, frame: bytes) -> None:
+        """Any other PUBLISH."""
+        session = self._session
+        first, topic, packet_id, properties_at, payload_at = spans(frame, session.version)
+        properties = NONE
+        if payload_at > properties_at:
+            properties = self._broker.properties(frame[properties_at:payload_at])
+            if properties.subscription_ids:
+                raise MqttError(
+                    "only a server sends it", where="PUBLISH subscription identifier", reason=0x82
+                )
+        if not topic or properties.topic_alias is not None:
+            topic = self._connection.rules.aliases_in.resolve(topic, properties.topic_alias)
+        fan = self._fan(topic)
+        qos = first >> 1 & 3
+        broker = self._broker
+        broker.messages_received += 1
+        self._budget.spend(1, len(frame))
+        if qos:
+            arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
+            if arrival is not Arrival.NEW:
+                if arrival is Arrival.AGAIN:
+                    self._answer(packet_id, qos, Reason.SUCCESS)
+                return
+        session.published += 1
+        if fan.denied:
+            broker.count_refused("publish not allowed")
+            if qos:
+                self._answer(packet_id, qos, Reason.NOT_AUTHORIZED)
+            return
+        message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, self._now_us))
+        event = event_of(
+            message,
+            frame[payload_at:],
+            topic=topic.decode(),
+            now_us=self._now_us,
+            sender=session.client_id,
+            seq=session.published,
+        )
+        reason = broker.accept(event, fan, origin=session, now_us=self._now_us)
+        if not qos:
+            return
+        if qos == 2 and session.expiry_s and broker.journal is not None and reason < 0x80:
+            broker.journal.received(session, packet_id)
+        if broker.journal is None or not broker.journal.hold(self, packet_id, qos, reason):
+            self._answer(packet_id, qos, reason)
+
+    def answer_held(self, packet_id: int, qos: int, reason: int) -> None:
+        """What was accepted is on disk."""
+        if self._connection.session is self._session and self._connection.transport is not None:
+            self._answer(packet_id, qos, reason)
+
+    def _answer(self, packet_id: int, qos: int, reason: int) -> None:
+        ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
+        if reason and self._session.version == V5:
+            self._connection.send(ack)
+        else:
+            self._connection.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))
+
+    def pause_s(self) -> float:
+        """How long to read nothing, so that the client stays within its rates."""
+        return self._budget.owed_s(self._now_us)
+
+
+class Budget:
+    """A client's rates: what it sends beyond them is read later."""
+
+    __slots__ = ("_bytes", "_bytes_per_s", "_last_us", "_messages", "_messages_per_s")
+
+    def __init__(self, messages_per_s: float, bytes_per_s: float) -> None:
+        self._messages_per_s = messages_per_s
+        self._bytes_per_s = bytes_per_s
+        self._messages = 0.0
+        self._bytes = 0.0
+        self._last_us = 0
+
+    def spend(self, messages: int, size: int) -> None:
+        """So much was sent."""
+        self._messages += messages
+        self._bytes += size
+
+    def owed_s(self, now_us: Instant) -> float:
+        """Seconds until the rates are met again, a second's worth being free."""
+        if not self._messages_per_s and not self._bytes_per_s:
+            return 0.0
+        passed_s = (now_us - self._last_us) / 1_000_000
+        self._last_us = now_us
+        owed_s = 0.0
+        if self._messages_per_s:
+            self._messages = max(0.0, self._messages - passed_s * self._messages_per_s)
+            owed_s = self._messages / self._messages_per_s - 1
+        if self._bytes_per_s:
+            self._bytes = max(0.0, self._bytes - passed_s * self._bytes_per_s)
+            owed_s = max(owed_s, self._bytes / self._bytes_per_s - 1)
+        return max(0.0, owed_s)

@@ -1,0 +1,122 @@
+"""What a connected client asks for, other than to publish: subscribe, acknowledge, ping, leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import MqttError, PolicyError
+from penstock.mqtt.acks import Ack
+from penstock.mqtt.disconnect import Disconnect
+from penstock.mqtt.kinds import V5
+from penstock.mqtt.ping import PINGRESP, Pingreq
+from penstock.mqtt.properties import NONE, Properties
+from penstock.mqtt.reasons import Reason
+from penstock.mqtt.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
+from penstock.node.content import Content
+from penstock.node.subscription import Subscription
+
+if TYPE_CHECKING:
+    from penstock.mqtt.packet import Packet
+    from penstock.mqtt.subscribe import Subscription as Options
+    from penstock.node.connection import Connection
+    from penstock.node.session import Session
+
+POLICY = "policy"
+"""User property of SUBSCRIBE: a policy's text, or the name of a registered one."""
+
+FILTER = "filter"
+"""User property of SUBSCRIBE: a content filter."""
+
+
+def handle(connection: Connection, session: Session, packet: Packet) -> None:
+    """Do what a packet asks for; it may come now, the rules have seen to that."""
+    match packet:
+        case Ack():
+            reply = session.receive(packet)
+            if reply is not None:
+                connection.send(reply)
+        case Subscribe():
+            _subscribe(connection, session, packet)
+        case Unsubscribe():
+            _unsubscribe(connection, session, packet)
+        case Pingreq():
+            connection.write(PINGRESP)
+        case Disconnect():
+            session.leave(packet)
+            connection.close()
+        case _:
+            raise AssertionError(packet)
+
+
+def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:
+    reasons: list[int] = []
+    problems: list[tuple[str, PolicyError]] = []
+    wanted: list[Subscription] = []
+    for options in packet.subscriptions:
+        try:
+            retained, subscription = _subscribe_one(connection, session, packet, options)
+        except PolicyError as error:
+            problems.append((options.filter, error))
+            reasons.append(Reason.IMPLEMENTATION_SPECIFIC)
+        except MqttError as error:
+            reasons.append(error.reason)
+        else:
+            reasons.append(options.qos)
+            if retained:
+                wanted.append(subscription)
+    if session.version != V5:
+        reasons = [reason if reason < 0x80 else Reason.UNSPECIFIED for reason in reasons]
+    connection.send(Suback(packet.packet_id, tuple(reasons), _explained(problems)))
+    broker = connection.broker
+    for subscription in wanted:
+        session.owe_retained(subscription, broker.retained.topics(subscription.filter))
+    if broker.journal is not None:
+        broker.journal.session_changed(session)
+    session.drain(now_us=broker.now_us)
+
+
+def _subscribe_one(
+    connection: Connection, session: Session, packet: Subscribe, options: Options
+) -> tuple[bool, Subscription]:
+    """Make one subscription; whether retained messages are to be sent."""
+    broker = connection.broker
+    if not broker.gate.may_subscribe(session.user, session.client_id, options.filter):
+        broker.count_refused("subscribe not allowed")
+        raise MqttError(f"'{options.filter}' is not allowed", where="SUBSCRIBE", reason=Reason.NOT_AUTHORIZED)
+    asked = dict(reversed(packet.properties.user))  # the first of a name counts
+    chosen = broker.policies.chosen(
+        client_id=session.client_id, filter_=options.filter, asked=asked.get(POLICY)
+    )
+    content = Content(asked[FILTER]) if FILTER in asked else None
+    number = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    retained = session.subscriptions.add(options, subscription_id=number)
+    subscription = Subscription(
+        session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
+    )
+    broker.subscribe(subscription)
+    return retained, subscription
+
+
+def _explained(problems: list[tuple[str, PolicyError]]) -> Properties:
+    """What is wrong with policies and content filters, for people and for programs."""
+    if not problems:
+        return NONE
+    first = str(problems[0][1])
+    return Properties(
+        reason_string=first[:1024],
+        user=tuple(
+            (f"{error.source or POLICY}-error", f"{filter_}: {error}"[:4096]) for filter_, error in problems
+        ),
+    )
+
+
+def _unsubscribe(connection: Connection, session: Session, packet: Unsubscribe) -> None:
+    broker = connection.broker
+    reasons = []
+    for filter_ in packet.filters:
+        session.subscriptions.remove(filter_)
+        ended = broker.unsubscribe(session, filter_)
+        reasons.append(Reason.SUCCESS if ended else Reason.NO_SUBSCRIPTION_EXISTED)
+    if broker.journal is not None:
+        broker.journal.session_changed(session)
+    connection.send(Unsuback(packet.packet_id, tuple(reasons) if session.version == V5 else ()))

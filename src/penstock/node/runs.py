@@ -1,0 +1,153 @@
+"""Runs: neighbouring messages that go to the same receivers as the bytes they came in.
+
+Most traffic is QoS 0 without properties, and what one `recv` brings goes mostly to the same receivers. Such
+messages are forwarded as one slice of the received bytes: no frame is cut out and no object made for any of
+them, unless a receiver is behind and its queue must hold them one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.model.event import Event
+from penstock.mqtt.fanout import frame_qos0
+from penstock.mqtt.framing import Framer
+from penstock.mqtt.kinds import V4, V5
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.instant import Instant
+    from penstock.node.routes import Fan
+
+
+class Run:
+    """Plain QoS 0 messages of one publisher, in order."""
+
+    __slots__ = ("_by_version", "_events", "_parts", "count", "now_us", "sender", "seq", "version")
+
+    def __init__(
+        self, data: bytes, count: int, *, version: int, sender: str, seq: int, now_us: Instant
+    ) -> None:
+        self.count = count
+        self.version = version
+        self.sender = sender
+        self.seq = seq
+        """Of the first message."""
+        self.now_us = now_us
+        self._by_version: dict[int, bytes] = {version: data}
+        self._parts: list[tuple[bytes, bytes]] | None = None
+        self._events: list[Event] | None = None
+
+    def bytes_for(self, version: int) -> bytes:
+        """The frames, as receivers of a version take them."""
+        found = self._by_version.get(version)
+        if found is None:
+            start = b"\0" if version == V5 else b""
+            frames = [frame_qos0(topic, start + payload) for topic, payload in self.parts()]
+            found = self._by_version[version] = b"".join(frames)
+        return found
+
+    def parts(self) -> list[tuple[bytes, bytes]]:
+        """Topic and payload of each message."""
+        if self._parts is None:
+            self._parts = _parts(self._by_version[self.version], self.version)
+        return self._parts
+
+    def events(self) -> list[Event]:
+        """The messages one by one, for queues; made once for all of them."""
+        if self._events is None:
+            now_us, sender, first = self.now_us, self.sender, self.seq
+            self._events = [
+                Event(topic.decode(), payload, now_us, sender, seq)
+                for seq, (topic, payload) in enumerate(self.parts(), start=first)
+            ]
+        return self._events
+
+
+def _parts(data: bytes, version: int) -> list[tuple[bytes, bytes]]:
+    """`scan` has looked at every frame: lengths of one or two bytes, no properties."""
+    found = []
+    at, end, skip = 0, len(data), version == V5
+    while at < end:
+        length = data[at + 1]
+        if length < 128:
+            at += 2
+        else:
+            length = length & 127 | data[at + 2] << 7
+            at += 3
+        stop = at + length
+        start = at + 2 + (data[at] << 8 | data[at + 1])
+        found.append((data[at + 2 : start], data[start + skip : stop]))
+        at = stop
+    return found
+
+
+class Inbox(Framer):
+    """Cuts received bytes into runs as far as it can, and into frames from there on."""
+
+    __slots__ = ()
+
+    def joined(self, chunk: bytes) -> bytes | None:
+        """The chunk behind what is kept of an incomplete packet; None: a large one, leave it to `feed`."""
+        kept = self._kept
+        if not kept:
+            return chunk
+        if len(kept) > limits.RUN_BYTES or self.fault is not None:
+            return None
+        chunk = bytes(kept) + chunk
+        kept.clear()
+        return chunk
+
+
+def scan(
+    chunk: bytes,
+    *,
+    version: int,
+    most: int,
+    routes: dict[bytes, Fan],
+    miss: Callable[[bytes], Fan | None],
+    handed: Callable[[Fan, bytes, int], None],
+) -> int:
+    """Hand over the runs at the beginning of a chunk; where the first other packet begins.
+
+    `most` is the largest packet accepted. A topic that `routes` does not know is looked up by `miss`; `None`
+    means that it cannot be part of a run. A complaint about bytes is left to whoever reads them as a frame.
+    """
+    at = start = count = 0
+    end = len(chunk)
+    v4 = version == V4
+    fan: Fan | None = None
+    try:
+        while at < end and chunk[at] == 0x30:
+            body = at + 2
+            length = chunk[at + 1]
+            if length > 127:
+                second = chunk[body]
+                if not 0 < second < 128:
+                    break
+                length = length & 127 | second << 7
+                body += 1
+            stop = body + length
+            if stop > end or stop - at > most:
+                break
+            topic_at = body + 2
+            payload_at = topic_at + (chunk[body] << 8 | chunk[body + 1])
+            if payload_at > stop if v4 else payload_at >= stop or chunk[payload_at]:
+                break
+            topic = chunk[topic_at:payload_at]
+            found = routes.get(topic)
+            if found is None and (found := miss(topic)) is None:
+                break
+            if found is not fan or stop - start > limits.RUN_BYTES:
+                if fan is not None and count:
+                    handed(fan, chunk[start:at], count)
+                fan, start, count = found, at, 0
+            count += 1
+            at = stop
+    except IndexError:  # the length is not complete
+        pass
+    if fan is not None and count:
+        handed(fan, chunk[start:at], count)
+    return at

@@ -1,0 +1,140 @@
+"""A client's session inside the node, from its first connection until it departs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
+from penstock.mqtt.session import NEVER_S
+from penstock.node.delivery import Delivery
+from penstock.node.status import ClientStatus
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.mqtt.acks import Ack
+    from penstock.mqtt.connect import Connect
+    from penstock.mqtt.server import ServerConnection
+    from penstock.node.delivery import Link
+    from penstock.node.journal import Journal
+    from penstock.node.retained import Retained
+    from penstock.node.subscription import Subscription
+
+
+class Session(Delivery):
+    """One client identifier's state."""
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        user: str,
+        now_us: Instant,
+        retained: Retained,
+        journal: Journal | None = None,
+    ) -> None:
+        super().__init__(client_id, journal=journal, retained=retained)
+        self.user = user
+        self.published = 0
+        """Messages the client has published: the last one's sequence number."""
+        self.since_us = now_us
+        """When it attached or detached."""
+        self._releasing: dict[int, int] = {}
+        """Places in the journal of QoS 2 messages the client has and did not complete."""
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def attach_to(
+        self, link: Link, agreed: ServerConnection, connect: Connect, *, most_expiry_s: int, now_us: Instant
+    ) -> list[Pubrel]:
+        """A connection carries it from now on; what to send first. `drain` follows when that is sent."""
+        self.link = link
+        self.version = connect.version
+        self.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
+        self.since_us = now_us
+        self.keeping_up = False
+        return self.attach(
+            connect,
+            window=agreed.receive_maximum,
+            maximum=agreed.terms.receive_maximum,
+            most_expiry_s=most_expiry_s,
+        )
+
+    def lose_link(self, *, now_us: Instant) -> None:
+        """The connection is gone: all that comes waits. `detach` follows."""
+        self.link = None
+        self.aliases = None
+        self.keeping_up = False
+        self.since_us = now_us
+
+    # -- acknowledgements ------------------------------------------------------------------------------------
+
+    def acknowledged(self, packet_id: int) -> None:
+        """A PUBACK without a word, which nearly all are."""
+        sent = self.exchange.outgoing.puback(packet_id)
+        if sent is not None and sent.place and self._journal is not None:
+            self._journal.settled(sent.place)
+
+    def receive(self, ack: Ack) -> Ack | None:
+        """Any acknowledgement; the answer."""
+        step = self.exchange.receive(ack)
+        if self._journal is not None:
+            self._write_down(ack, step.settled.place if step.settled is not None else 0, step.reply)
+        return step.reply
+
+    def _write_down(self, ack: Ack, place: int, reply: Ack | None) -> None:
+        assert self._journal is not None
+        match ack:
+            case Puback() if place:
+                self._journal.settled(place)
+            case Pubrec() if place and isinstance(reply, Pubrel):
+                self._releasing[ack.packet_id] = place
+                self._journal.released(place)
+            case Pubrec() if place:
+                self._journal.settled(place)
+            case Pubcomp() | Pubrec():
+                place = self._releasing.pop(ack.packet_id, 0)
+                if place and not isinstance(reply, Pubrel):
+                    self._journal.settled(place)
+                elif place:
+                    self._releasing[ack.packet_id] = place
+            case Pubrel() if self.expiry_s:
+                self._journal.completed(self, ack.packet_id)
+
+    def restore_released(self, packet_id: int, place: int) -> None:
+        """A QoS 2 message that was released before a restart."""
+        self._releasing[packet_id] = place
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def drop(self, filter_: str) -> Subscription | None:
+        """End a subscription; what waited there is abandoned."""
+        subscription = self.held.pop(filter_, None)
+        if subscription is not None:
+            self.waiting.pop(subscription, None)
+            if self._journal is not None:
+                for place in subscription.places.values():
+                    self._journal.settled(place)
+            subscription.abandon()
+        return subscription
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def status(self, *, now_us: Instant) -> ClientStatus:
+        """The session at this moment."""
+        due_us = None
+        if not self.attached and self.expiry_s != NEVER_S:
+            due_us = self.since_us + self.expiry_s * 1_000_000
+        return ClientStatus(
+            client_id=self.client_id,
+            user=self.user,
+            state="attached" if self.attached else "detached",
+            address=self.link.address if self.link is not None else "",
+            protocol=self.version,
+            since_us=self.since_us,
+            expires_us=due_us or 0,
+            in_flight=self.exchange.outgoing.in_flight,
+            behind=self.link is not None and self.link.paused,
+            received=self.published,
+            sent=self.sent,
+            subscriptions=tuple(each.status(now_us=now_us) for each in self.held.values()),
+        )

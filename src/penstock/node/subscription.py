@@ -1,0 +1,191 @@
+"""One subscription of one session: its options, its policy, its queue and its account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.queues import DropOldestQueue, PackingQueue
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.mqtt.topics import shared_of
+from penstock.node.latency import Latency
+from penstock.node.status import Account, FilterStatus, SubscriptionStatus
+
+if TYPE_CHECKING:
+    from penstock.core.queues import BoundedQueue
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.mqtt.subscribe import Subscription as Options
+    from penstock.node.content import Content
+    from penstock.node.policies import Chosen, Queueing
+    from penstock.node.session import Session
+
+SEVERAL: Final = "*"
+"""Stands for a wildcard in the topic of a digest: a legal topic that the filter still matches."""
+
+
+class Subscription:
+    """What a session gets through one filter, and what waits for it there."""
+
+    def __init__(
+        self,
+        session: Session,
+        options: Options,
+        *,
+        subscription_id: int,
+        chosen: Chosen,
+        content: Content | None,
+        queueing: Queueing,
+    ) -> None:
+        self.session = session
+        self.filter = options.filter
+        self.options = options
+        self.ids: tuple[int, ...] = (subscription_id,) if subscription_id else ()
+        self.chosen = chosen
+        """Its policy."""
+        self.content = content
+        """Its content filter."""
+        self._queueing = queueing
+        self.queue: BoundedQueue | None = None
+        """Made when something has to wait for the first time."""
+        self.direct = 0
+        """Events that did not have to wait."""
+        self.withheld = 0
+        """Events taken from the queue that were not sent: expired, or larger than the client takes."""
+        self.abandoned = 0
+        self.digests = 0
+        """Digests sent."""
+        self.latency = Latency()
+        self.places: dict[int, int] = {}
+        """Where events of the queue are in the store, by identity."""
+        self._past = Account()
+        """Of queues that others took the place of."""
+        self._only_topic = ""
+        """The topic of all that waits, if there is one."""
+        self._mixed = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether it gets its own copy of what other subscriptions of its session get, too."""
+        return self.chosen.plan is not None or self.content is not None or self.options.no_local
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def offer(self, item: Item, *, now_us: Instant) -> None:
+        """Queue an event or a digest."""
+        queue = self.queue
+        if queue is None:
+            queue = self.queue = self._new_queue()
+        if isinstance(item, Event):
+            if not len(queue):
+                self._only_topic, self._mixed = item.topic, False
+            elif item.topic != self._only_topic:
+                self._mixed = True
+        queue.offer(item, now_us=now_us)
+
+    def _new_queue(self) -> BoundedQueue:
+        chosen = self.chosen
+        if chosen.plan is not None:
+            return PackingQueue(chosen.plan, self._queueing.options, self._queueing.controller())
+        # QoS 1 and 2 lose nothing by policy: their bound is where the node protects itself.
+        return DropOldestQueue(self._queueing.firm if self.options.qos else self._queueing.options)
+
+    def install(self, chosen: Chosen, *, now_us: Instant) -> None:
+        """Another policy from now on; what waits stays and is packed by it if it does not fit."""
+        self.chosen = chosen
+        before = self.queue
+        if before is None:
+            return
+        items = before.items()
+        self._past = self._settled()
+        after = self.queue = self._new_queue()
+        if isinstance(after, PackingQueue):
+            after.absorb(items, now_us=now_us)
+        else:
+            for item in items:
+                after.offer(item, now_us=now_us)
+
+    def reconfigure(self, queueing: Queueing) -> None:
+        """Other bounds; they hold for queues made from now on."""
+        self._queueing = queueing
+
+    def digest_topic(self) -> str:
+        """Where a digest of what waits is published: the topic of its events, else the filter as a topic."""
+        if self._only_topic and not self._mixed:
+            return self._only_topic
+        levels = shared_of(self.filter).filter.split("/")
+        return "/".join(SEVERAL if level in ("+", "#") else level for level in levels)
+
+    def abandon(self) -> None:
+        """It ends: nobody will get what waits."""
+        waiting = self.account().queued
+        self._past = self._settled() + Account(accepted=waiting, abandoned=waiting)
+        self.queue = None
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def _settled(self) -> Account:
+        """What has come and gone through the queues, those that wait counted out."""
+        past = self._past
+        queue = self.queue
+        if queue is None:
+            return past
+        stats = queue.statistics()
+        return Account(
+            accepted=past.accepted + stats.accepted - stats.queued - stats.queued_digested,
+            delivered=past.delivered + stats.delivered,
+            digested=past.digested + stats.digested,
+            abandoned=past.abandoned,
+        )
+
+    def account(self) -> Account:
+        """Every event that was accepted, and what became of it."""
+        settled = self._settled()
+        queued = 0
+        if self.queue is not None:
+            stats = self.queue.statistics()
+            queued = stats.queued + stats.queued_digested
+        return Account(
+            accepted=settled.accepted + queued + self.direct,
+            delivered=settled.delivered + self.direct - self.withheld,
+            digested=settled.digested,
+            queued=queued,
+            abandoned=settled.abandoned + self.withheld,
+        )
+
+    def status(self, *, now_us: Instant) -> SubscriptionStatus:
+        """The subscription at this moment."""
+        p50_us, p99_us = self.latency.quantiles()
+        stats = self.queue.statistics() if self.queue is not None else None
+        return SubscriptionStatus(
+            filter=self.filter,
+            qos=self.options.qos,
+            policy=self.chosen.name,
+            content_filter=self.content is not None,
+            account=self.account(),
+            level=stats.level if stats else 0,
+            items=stats.items if stats else 0,
+            bytes=stats.bytes if stats else 0,
+            packs=stats.packs if stats else 0,
+            packs_by_level=dict(stats.packs_by_level) if stats else {},
+            filters=tuple(
+                FilterStatus(cause.level, cause.position, cause.filter, count.seen, count.dropped)
+                for cause, count in (stats.filters.items() if stats else ())
+            ),
+            digests=self.digests,
+            oldest_us=self._oldest_us(now_us),
+            latency_p50_us=p50_us,
+            latency_p99_us=p99_us,
+        )
+
+    def _oldest_us(self, now_us: Instant) -> int:
+        head = self.queue.head() if self.queue is not None else None
+        since_us = head_us(head)
+        return 0 if since_us is None else max(0, now_us - since_us)
+
+
+def head_us(item: Item | None) -> Instant | None:
+    """Since when an item waits: an event since it came, a digest since the first of its events."""
+    if isinstance(item, Event):
+        return item.ts_us
+    return item.from_us if isinstance(item, Digest) else None
