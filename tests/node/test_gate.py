@@ -150,7 +150,7 @@ def test_so_many_passwords_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(limits, "GATE_WAITING", 3)
 
     async def rush() -> list[Verdict]:
-        passwords = Passwords({"ann": hashed("right")})
+        passwords = Passwords({"ann": ANN.password})
         return await asyncio.gather(*(passwords.check("ann", b"wrong") for _ in range(5)))
 
     assert sorted(verdict.name for verdict in asyncio.run(rush())) == ["BUSY"] * 2 + ["WRONG"] * 3
