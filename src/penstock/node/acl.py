@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import limits
 from penstock.mqtt.topics import shared_of
+from penstock.node.message import DIGEST_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 ANONYMOUS: Final = "anonymous"
 """In a line of the access list: clients without a user name."""
-
-DIGESTS: Final = "$digest/"
-"""Before a filter: the digests of what matches it, for clients of MQTT 3.1.1; readable as the topics are."""
 
 _STANDS_FOR: Final = re.compile("%[uc]")
 
@@ -115,7 +113,10 @@ class _View:
     def may_subscribe(self, filter_: str) -> bool:
         decided = self._subscribing.get(filter_)
         if decided is None:
-            asked = _pattern(shared_of(filter_).filter.removeprefix(DIGESTS), {"%u": "%u", "%c": "%c"})
+            plain = shared_of(filter_).filter.removeprefix(
+                DIGEST_TOPICS
+            )  # who may read events may read digests
+            asked = _pattern(plain, {"%u": "%u", "%c": "%c"})
             decided = next(
                 (
                     allow
