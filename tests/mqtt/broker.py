@@ -50,7 +50,9 @@ class Broker:
                     message.payload,
                     how.qos,
                     how.retain,
-                    properties=fanout.properties_of(raw[1:]) if len(raw) > 1 else Properties(),
+                    properties=fanout.properties_of(raw[1:], from_client=False)
+                    if len(raw) > 1
+                    else Properties(),
                 )
             )
             if client_id in self.links:

@@ -26,7 +26,7 @@ def test_spans_are_the_parts_of_the_packet(case: tuple[int, Publish]) -> None:
     assert topic.decode() == packet.topic
     assert packet_id == packet.packet_id
     assert frame[payload_at:] == packet.payload
-    assert fanout.properties_of(frame[properties_at:payload_at]) == packet.properties
+    assert fanout.properties_of(frame[properties_at:payload_at], from_client=False) == packet.properties
 
 
 @pytest.mark.parametrize("size", [0, 100, 120, 127, 128, 16_370, 16_384, 2_097_152])
@@ -54,7 +54,7 @@ def test_what_spans_refuse_the_codec_refuses(case: tuple[int, Publish], data: st
         expected = None
     try:
         _, topic, packet_id, properties_at, payload_at = fanout.spans(changed, version)
-        properties = fanout.properties_of(changed[properties_at:payload_at])
+        properties = fanout.properties_of(changed[properties_at:payload_at], from_client=False)
     except MqttError:
         assert expected is None
         return
@@ -92,7 +92,7 @@ def _dup(packet: Publish) -> Publish:
 def test_a_receiver_gets_its_own_identifiers_and_what_is_left_of_the_expiry() -> None:
     sent = Properties(topic_alias=3, subscription_ids=(9,), message_expiry_s=60, user=(("a", "b"),))
     raw = fanout.forwarded(sent, subscription_ids=(1, 2), message_expiry_s=7)
-    assert fanout.properties_of(raw[1:]) == Properties(
+    assert fanout.properties_of(raw[1:], from_client=False) == Properties(
         subscription_ids=(1, 2), message_expiry_s=7, user=(("a", "b"),)
     )
     assert fanout.forwarded(NONE) == b"\0"
@@ -123,3 +123,10 @@ def test_a_frame_goes_on_as_it_came_when_nothing_has_to_be_said() -> None:
 def test_spans_refuse_what_is_no_publish(frame: bytes) -> None:
     with pytest.raises(MqttError):
         fanout.spans(frame, V5)
+
+
+def test_a_client_does_not_name_subscriptions() -> None:
+    raw = fanout.forwarded(NONE, subscription_ids=(1,))[1:]
+    with pytest.raises(MqttError, match="must not send it") as caught:
+        fanout.properties_of(raw)
+    assert caught.value.reason == 0x82

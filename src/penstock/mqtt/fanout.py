@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from penstock.errors import MalformedPacket
 from penstock.mqtt.kinds import V5, Kind
 from penstock.mqtt.properties import NONE, decode_properties, encode_properties
-from penstock.mqtt.publish import check_publish_flags
+from penstock.mqtt.publish import check_from_client, check_publish_flags
 from penstock.mqtt.reader import Reader
 from penstock.mqtt.varint import decode_varint, encode_varint
 
@@ -68,12 +68,15 @@ def _cut_off() -> MalformedPacket:
     return MalformedPacket("the packet ends before its parts do", where="PUBLISH")
 
 
-def properties_of(raw: bytes) -> Properties:
+def properties_of(raw: bytes, *, from_client: bool = True) -> Properties:
     """The checked properties of a span, as `spans` finds it."""
     if not raw:
         return NONE
     reader = Reader(encode_varint(len(raw)) + raw, packet="PUBLISH")
-    return decode_properties(reader, Kind.PUBLISH)
+    properties = decode_properties(reader, Kind.PUBLISH)
+    if from_client:
+        check_from_client(properties)
+    return properties
 
 
 def forwarded(

@@ -193,7 +193,7 @@ def decode_properties(reader: Reader, kind: int) -> Properties:
             raise _misplaced(rule, kind, inner.packet)
         if rule.field in _TUPLES:
             found.setdefault(rule.field, []).append(value)
-            if len(found[rule.field]) > limits.MQTT_USER_PROPERTIES:
+            if rule.form is Form.PAIR and len(found[rule.field]) > limits.MQTT_USER_PROPERTIES:
                 raise MqttError(
                     f"more than {limits.MQTT_USER_PROPERTIES}",
                     where=inner.where(rule.field),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.errors import MalformedPacket
+from penstock.errors import MalformedPacket, ProtocolError
 from penstock.mqtt.kinds import V5, Kind
 from penstock.mqtt.properties import NONE, Properties, decode_properties, encode_properties
 from penstock.mqtt.text import encode_text
@@ -36,6 +36,12 @@ def check_publish_flags(first: int) -> None:
         raise MalformedPacket("QoS 3", where="PUBLISH flags")
     if first & 14 == 8:
         raise MalformedPacket("DUP with QoS 0", where="PUBLISH flags")
+
+
+def check_from_client(properties: Properties) -> None:
+    """What a client must not say: which subscriptions match is for the server to tell [MQTT-3.3.4-6]."""
+    if properties.subscription_ids:
+        raise ProtocolError("a client must not send it", where="PUBLISH subscription identifier")
 
 
 def decode_publish(reader: Reader, version: int, first: int) -> Publish:

@@ -26,7 +26,7 @@ from penstock.mqtt.packet import body_of, decode, encode, kind_of
 from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.ping import Pingreq, Pingresp
 from penstock.mqtt.properties import NONE, Properties
-from penstock.mqtt.publish import Publish
+from penstock.mqtt.publish import Publish, check_from_client
 from penstock.mqtt.reasons import ALLOWED, CONNACK_V4, DISCONNECT_FROM_CLIENT, Reason, explained
 from penstock.mqtt.session import NEVER_S
 from penstock.mqtt.varint import MOST as LONGEST
@@ -99,6 +99,8 @@ class ServerConnection:
         packet = decode(frame, self.version)
         if kind is Kind.AUTH:
             raise ProtocolError("no authentication method was agreed", where="AUTH")
+        if isinstance(packet, Publish):
+            check_from_client(packet.properties)
         if isinstance(packet, Disconnect) and packet.reason not in DISCONNECT_FROM_CLIENT:
             raise ProtocolError(f"{explained(packet.reason)} is for servers to say", where="DISCONNECT")
         return packet
