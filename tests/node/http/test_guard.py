@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import uvloop
 
 from penstock import limits
 from penstock.errors import NodeError
@@ -13,6 +15,9 @@ from penstock.node.config import Config, Http
 from penstock.node.http import server, start_http
 from penstock.node.http.guard import OPEN
 from tests.node.http.running import Running, running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105
 
@@ -226,7 +231,10 @@ def test_a_head_without_end_is_sent_away() -> None:
     asyncio.run(story())
 
 
-def test_a_request_that_comes_byte_by_byte_is_answered() -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_request_that_comes_byte_by_byte_is_answered(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
     async def story() -> None:
         async with running() as node:
             reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
@@ -236,7 +244,8 @@ def test_a_request_that_comes_byte_by_byte_is_answered() -> None:
             assert (await _rest(reader)).startswith(b"HTTP/1.1 200 OK")
             writer.close()
 
-    asyncio.run(story())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(story())
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:

@@ -7,7 +7,7 @@ head of a request has arrived whole; a stranger who sends it byte by byte is sen
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from penstock import limits
 
@@ -57,10 +57,9 @@ class Visitor(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the head of a request, not for ever."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not say so
         if self._door.full:
-            transport.abort()
+            self._transport.abort()
             return
         self._door.waiting.add(self)
         self._timer = asyncio.get_running_loop().call_later(limits.HTTP_HEAD_S, self.leave)

@@ -101,12 +101,6 @@ class Handlers:
             )
         since_us = _number(request, "since_us", default=0, most=2**63 - 1)
         series = history.series(client_id, filter_, since_us=since_us)
-        if series is None:
-            raise Refused(
-                HTTPStatus.NOT_FOUND,
-                f"nothing is remembered of client '{client_id}' and filter '{filter_}'",
-                where="client, filter",
-            )
         return _json(answers.Timeline(client_id=client_id, filter=filter_, series=series))
 
     async def live(self, request: web.Request) -> web.StreamResponse:

@@ -124,10 +124,10 @@ class History:
         for key in idle[:places]:
             del self._rings[key]
 
-    def series(self, client_id: str, filter_: str, *, since_us: int = 0) -> Series | None:
-        """Samples younger than `since_us`, oldest first; None: nothing is remembered."""
+    def series(self, client_id: str, filter_: str, *, since_us: int = 0) -> Series:
+        """Samples younger than `since_us`, oldest first; none if nothing is remembered."""
         ring = self._rings.get((client_id, filter_))
-        return None if ring is None else ring.series(since_us=since_us)
+        return Series(*([] for _ in _COLUMNS)) if ring is None else ring.series(since_us=since_us)
 
     def remembered(self) -> list[tuple[str, str]]:
         """Clients and filters that have a history."""

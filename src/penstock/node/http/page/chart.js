@@ -103,7 +103,9 @@ export class Charts {
 
   show(series, seconds) {
     this.end = series.at_us.at(-1) ?? 0;
-    this.begin = this.end - seconds * 1e6;
+    // A short past fills the width, once it is longer than half a minute.
+    const known = this.end - (series.at_us[0] ?? this.end);
+    this.begin = this.end - Math.min(seconds * 1e6, Math.max(known, 30e6));
     const first = series.at_us.findIndex((at) => at >= this.begin);
     this.series = Object.fromEntries(Object.entries(series).map(([key, list]) => [key, first < 0 ? [] : list.slice(first)]));
     if (this.cursor !== null) this.cursor = Math.min(this.cursor, this.series.at_us.length - 1);

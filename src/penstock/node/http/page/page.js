@@ -101,21 +101,22 @@ class Problem extends Error {
 }
 
 async function ask(path, { body, signal } = {}) {
-  const headers = {};
-  const token = sessionStorage.getItem("token");
-  if (token) headers.Authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const response = await fetch(API + path, {
-    method: body === undefined ? "GET" : "POST",
-    headers,
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal,
-    cache: "no-store",
-  });
-  if (response.ok) return response;
-  const problem = new Problem(response.status, await response.json().catch(() => null));
-  if (problem.status === 401) await askToken();
-  throw problem;
+  for (;;) {
+    const headers = {};
+    const token = sessionStorage.getItem("token");
+    if (token) headers.Authorization = `Bearer ${token}`;
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const response = await fetch(API + path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      cache: "no-store",
+    });
+    if (response.ok) return response;
+    if (response.status !== 401) throw new Problem(response.status, await response.json().catch(() => null));
+    await askToken(token);
+  }
 }
 
 const get = async (path, options) => (await ask(path, options)).json();
@@ -123,8 +124,9 @@ const post = async (path, body) => (await ask(path, { body })).json();
 
 let asking = null;
 
-/** One question at a time, however many requests were refused. */
-function askToken() {
+/** One question at a time, however many requests were refused; none if another request has asked already. */
+async function askToken(refused) {
+  if (sessionStorage.getItem("token") !== refused) return;
   asking ??= new Promise((done) => {
     const dialog = $("ask-token");
     dialog.addEventListener("close", () => {
@@ -135,7 +137,7 @@ function askToken() {
     }, { once: true });
     dialog.showModal();
   });
-  return asking;
+  await asking;
 }
 $("ask-token").addEventListener("cancel", (event) => event.preventDefault());
 
@@ -166,7 +168,7 @@ async function follow() {
       await read(response.body.getReader());
     } catch (error) {
       if (stop.signal.aborted) break;
-      if (error instanceof Problem && error.status !== 401) notice(error.message);
+      if (error instanceof Problem) notice(error.message);
     }
     if (stop.signal.aborted) break;
     live("lost", "reconnecting");
@@ -206,8 +208,8 @@ async function shown(snapshot) {
   live("live", "live");
   notice("");
   showOverview(snapshot.overview);
-  showSlow(snapshot.slow);
   offerChoices();
+  showSlow(snapshot.slow);
   showClients();
   await Promise.all([fetchSeries(), state.search ? search() : null]);
 }
@@ -355,14 +357,8 @@ async function fetchSeries() {
   if (!chosen) return;
   const since = state.series?.at_us.at(-1) ?? 0;
   const query = new URLSearchParams({ client: chosen.client_id, filter: chosen.filter, since_us: since });
-  let fresh;
-  try {
-    fresh = (await get(`/history?${query}`)).series;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404 && state.chosen === chosen) drawSeries();
-    return;
-  }
-  if (state.chosen !== chosen || (state.series?.at_us.at(-1) ?? 0) !== since) return;
+  const fresh = (await get(`/history?${query}`).catch(() => null))?.series;
+  if (!fresh || state.chosen !== chosen || (state.series?.at_us.at(-1) ?? 0) !== since) return;
   state.series = state.series
     ? Object.fromEntries(Object.entries(state.series).map(([key, list]) => [key, [...list, ...fresh[key]].slice(-600)]))
     : fresh;
