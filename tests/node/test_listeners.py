@@ -7,10 +7,11 @@ import socket
 import ssl
 import warnings
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 import pytest
+import uvloop
 
 from penstock.errors import NodeError
 from penstock.node.config import Bounds, Listener
@@ -19,8 +20,25 @@ from penstock.node.websocket import frame
 from tests.node import certificates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
+
+
+_loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+@pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test with either event loop: their transports are not the same."""
+    monkeypatch.setitem(_loops, "chosen", _loops[request.param])
+
+
+def run(scenario: Coroutine[None, None, None]) -> None:
+    with asyncio.Runner(loop_factory=_loops["chosen"]) as runner:
+        runner.run(scenario)
 
 
 class Echo(asyncio.Protocol):
@@ -33,9 +51,8 @@ class Echo(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=0)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
@@ -98,7 +115,7 @@ def test_tcp_carries_bytes() -> None:
             writer.close()
             await door.made[0].lost.wait()
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 100_000])
@@ -129,7 +146,7 @@ def test_websocket_carries_bytes_however_they_are_cut() -> None:
                 assert await client.receive_bytes(timeout=10) == b"a" * 70_000 + b"b"
             await asyncio.wait_for(door.made[0].lost.wait(), 10)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_text_ends_a_websocket() -> None:
@@ -143,7 +160,7 @@ def test_text_ends_a_websocket() -> None:
             await asyncio.wait_for(door.made[0].lost.wait(), 10)
             assert door.made[0].received == 0
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_message_larger_than_the_largest_packet_ends_a_websocket() -> None:
@@ -156,7 +173,7 @@ def test_a_message_larger_than_the_largest_packet_ends_a_websocket() -> None:
                 assert client.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
             await asyncio.wait_for(door.made[0].lost.wait(), 10)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_the_node_ends_a_websocket_after_its_last_words() -> None:
@@ -173,7 +190,7 @@ def test_the_node_ends_a_websocket_after_its_last_words() -> None:
                 assert client.close_code == aiohttp.WSCloseCode.OK
             await asyncio.wait_for(door.made[0].lost.wait(), 10)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_websocket_client_that_vanishes_is_noticed() -> None:
@@ -190,7 +207,7 @@ def test_a_websocket_client_that_vanishes_is_noticed() -> None:
             client._response.connection.transport.abort()
             await asyncio.wait_for(door.made[0].lost.wait(), 10)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_websocket_client_that_does_not_read_holds_back_the_writer() -> None:
@@ -212,7 +229,7 @@ def test_a_websocket_client_that_does_not_read_holds_back_the_writer() -> None:
             assert echo.transport.get_write_buffer_size() == 0
             writer.close()
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 async def _raw_websocket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -258,7 +275,7 @@ def test_a_connection_that_does_not_read_holds_back_the_websocket_client() -> No
                 await sending
                 await until(lambda: echo.received == total)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -292,7 +309,7 @@ def test_a_handshake_is_looked_at(path: str, headers: dict[str, str], status: in
                 assert answer.status == status
             assert len(door.made) == (status == 101)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /mqtt HTTP/1.1\r\nHost: x\r\nX: "])
@@ -305,7 +322,7 @@ def test_a_handshake_that_does_not_end_is_cut_off(said: bytes) -> None:
                 await asyncio.wait_for(reader.readexactly(1), 10)
             writer.close()
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------
@@ -340,7 +357,7 @@ def test_tls_carries_bytes_and_refuses_old_versions(made: certificates.Certifica
             with pytest.raises((ssl.SSLError, ConnectionError)):
                 await asyncio.open_connection("127.0.0.1", door.port, ssl=old, server_hostname="localhost")
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_websocket_over_tls_carries_bytes(made: certificates.Certificates) -> None:
@@ -353,7 +370,7 @@ def test_websocket_over_tls_carries_bytes(made: certificates.Certificates) -> No
                 await client.send_bytes(b"hello")
                 assert await client.receive_bytes(timeout=10) == b"hello"
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_client_without_a_certificate_is_refused_where_one_is_wanted(
@@ -389,7 +406,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_wanted(
             assert shown["subject"] == ((("commonName", "ann"),),)
             writer.close()
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_new_certificates_are_shown_to_new_connections(
@@ -422,7 +439,7 @@ def test_new_certificates_are_shown_to_new_connections(
                 door.doors.reload_certificates([listener])
             await shown(door.port, other.ca)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 # -- places that cannot be listened at -----------------------------------------------------------------------
@@ -435,7 +452,7 @@ def test_a_port_in_use_is_named() -> None:
                 async with opened(Listener(port=door.port)):
                     pass
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -448,4 +465,4 @@ def test_an_address_that_is_not_ours_is_named(host: str, said: str) -> None:
             async with opened(Listener(host=host, port=0)):
                 pass
 
-    asyncio.run(scenario())
+    run(scenario())
