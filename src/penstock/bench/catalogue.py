@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 class Benchmark(Protocol):
     """What every benchmark module offers as `measure`."""
 
-    def __call__(self, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
+    def __call__(self, *, quick: bool, progress: Progress, **options: str) -> Outcome:
+        """Run it; `options` are those of OPTIONS that were given."""
         ...
 
 
-BENCHMARKS: Final = {"policy": "penstock.bench.policy"}
+BENCHMARKS: Final = {"policy": "penstock.bench.policy", "spark": "penstock.bench.spark"}
 """Name → module."""
+
+
+OPTIONS: Final = {"spark": ("events", "master", "remote", "memory")}
+"""Name → options that this benchmark has beside those of all."""
 
 
 def load(module: str) -> Benchmark:

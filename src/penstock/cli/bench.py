@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from penstock.bench.catalogue import BENCHMARKS, load
+from penstock.bench.catalogue import BENCHMARKS, OPTIONS, load
 from penstock.bench.outcome import Outcome
 from penstock.cli.choices import chosen
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
+from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_spark
 from penstock.errors import GoalMissed
 
 
@@ -17,15 +18,29 @@ def bench(
     name: Annotated[str, typer.Argument(help="Which benchmark: " + ", ".join(BENCHMARKS) + ", or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="Finish within a minute.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 if a goal is missed.")] = False,
+    events: Annotated[
+        str | None, typer.Option("--events", metavar="N,N…", help="spark: numbers of events, as 1e6,1e7.")
+    ] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure against a named rival in the same run; a ratio above 1 means ours is better."""
     wanted = BENCHMARKS if name == "all" else {name: chosen(BENCHMARKS, name, "benchmark", also="all")}
+    asked = {"events": events, "master": master, "remote": remote, "memory": memory}
+    given = {option: value for option, value in asked.items() if value is not None}
+    for option in given:
+        if not any(option in OPTIONS.get(one, ()) for one in wanted):
+            raise typer.BadParameter(f"the benchmark '{name}' has no option --{option}")
+    if "spark" in wanted:
+        need_spark()
     outcomes: list[Outcome] = []
     for one, module in wanted.items():
         measure = load(module)
         with progress(f"bench {one}") as step:
-            outcomes.append(measure(quick=quick, progress=step))
+            own = {option: value for option, value in given.items() if option in OPTIONS.get(one, ())}
+            outcomes.append(measure(quick=quick, progress=step, **own))
     if as_json:
         found = [outcome.as_json() for outcome in outcomes]
         print_json(found[0] if name != "all" else {"bench": "all", "benches": found})

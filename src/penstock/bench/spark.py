@@ -1,0 +1,270 @@
+"""Packing on Spark: compiled policies against SQL written by hand and against `applyInPandas`.
+
+All three get the same frame, held on disk by Spark, and must give the same rows, digests included; that is
+checked on a small frame before time is taken. Times are from plan to the last row, which nobody stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isclose
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark.sql.types as st
+from pyspark import StorageLevel
+
+from penstock.bench import spark_pandas, spark_sql
+from penstock.bench.outcome import Outcome, Row
+from penstock.bench.spark_events import QUEUE, events
+from penstock.errors import InputError
+from penstock.pipeline import pack
+from penstock.pipeline.session import cores, open_session
+from penstock.policy.builder import drop, keep, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd  # type: ignore[import-untyped]
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.bench.outcome import Progress
+    from penstock.policy.nodes import Policy
+
+NAME: Final = "spark"
+EVENTS: Final = (1_000_000, 10_000_000, 50_000_000)
+QUICK: Final = (50_000, 200_000)
+MOST: Final = 1_000_000_000
+"""Events in one frame: more do not fit on the disk of a machine that would wait for the result."""
+SQL_GOAL: Final = 1 / 1.2
+"""At most 1.2 times the time of SQL written by hand."""
+PANDAS_GOAL: Final = 8.0
+GROWTH_GOAL: Final = 0.8
+"""Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
+MEMORY: Final = "8g"
+SUMMARY: Final = ("count", "mean", "min", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A policy, and its rivals."""
+
+    name: str
+    policy: Policy
+    sql: str
+    pandas: Callable[[pd.DataFrame], pd.DataFrame]
+
+
+CONTESTS: Final = (
+    Contest(
+        "stateless: drop within [50, 100]",
+        policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
+        spark_sql.WITHIN,
+        spark_pandas.packing(spark_pandas.within, "pulse", ((1, "within"),)),
+    ),
+    Contest(
+        "windowed: drop uniq",
+        policy(drop.uniq(), attribute="step", digest={"pulse": SUMMARY}),
+        spark_sql.UNIQ,
+        spark_pandas.packing(spark_pandas.uniq, "pulse", ((1, "uniq"),)),
+    ),
+    Contest(
+        "windowed: keep latest 100",
+        policy(keep.latest(100), attribute="pulse", digest=SUMMARY),
+        spark_sql.LATEST,
+        spark_pandas.packing(spark_pandas.latest, "pulse", ((1, "latest"),)),
+    ),
+    Contest(
+        "dead band: drop delta 5",
+        policy(drop.delta(5), attribute="drift", digest=SUMMARY),
+        spark_sql.BAND,
+        spark_pandas.packing(spark_pandas.band, "drift", ((1, "delta"),)),
+    ),
+    Contest(
+        "chain: delta, within, latest 10",
+        policy(
+            drop.delta(5),
+            drop(attribute="pulse").within(50, 100),
+            keep.latest(10),
+            attribute="drift",
+            digest=SUMMARY,
+        ),
+        spark_sql.CHAIN,
+        spark_pandas.packing(spark_pandas.chain, "drift", ((1, "delta"), (2, "within"), (3, "latest"))),
+    ),
+)
+
+
+def measure(
+    *,
+    quick: bool,
+    progress: Progress,
+    events: str | None = None,
+    master: str | None = None,
+    remote: str | None = None,
+    memory: str | None = None,
+) -> Outcome:
+    """Time every contest at the smallest size, and ours at the others."""
+    start = perf_counter()
+    asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
+    rounds = 3
+    with open_session(master=master, remote=remote, app="penstock bench", memory=memory or MEMORY) as spark:
+        steps = 1 + len(asked) * len(CONTESTS)
+        progress(0, steps, "the rivals give the same")
+        for contest in CONTESTS:
+            check_same(spark, contest)
+        taken: dict[int, dict[str, dict[str, float]]] = {}
+        for turn, number in enumerate(asked):
+
+            def told(done: int, what: str, before: int = 1 + turn * len(CONTESTS)) -> None:
+                progress(before + done, steps, what)
+
+            taken[number] = _at_size(spark, number, rounds, everyone=turn == 0, told=told)
+        rows = _rows(taken, cores(spark)) + _memory(spark)
+    return Outcome(NAME, tuple(rows), perf_counter() - start, note=_note(asked, rounds))
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """`1e6,1e7` as numbers of events, ascending."""
+    try:
+        found = sorted({int(float(part)) for part in text.split(",")})
+    except (ValueError, OverflowError):
+        raise InputError(f"--events {text}: write numbers of events with commas, as 1e6,1e7") from None
+    if not QUEUE <= found[0] <= found[-1] <= MOST:
+        raise InputError(f"--events {text}: from {QUEUE:,} to {MOST:,} events can be asked for")
+    return tuple(found)
+
+
+def _at_size(
+    spark: SparkSession, number: int, rounds: int, *, everyone: bool, told: Callable[[int, str], None]
+) -> dict[str, dict[str, float]]:
+    """Seconds by contest and contestant."""
+    told(0, f"{number:,} events are made")
+    frame = events(spark, number).persist(StorageLevel.DISK_ONLY)
+    frame.count()
+    found: dict[str, dict[str, float]] = {}
+    try:
+        for done, contest in enumerate(CONTESTS):
+            told(done, f"{contest.name}, {number:,} events")
+            ways = contestants(frame, contest)
+            found[contest.name] = _interleaved(ways if everyone else {"ours": ways["ours"]}, rounds)
+    finally:
+        frame.unpersist(blocking=True)
+    return found
+
+
+def contestants(frame: DataFrame, contest: Contest) -> dict[str, Callable[[], DataFrame]]:
+    """The packed frame, made in three ways."""
+
+    def by_hand() -> DataFrame:
+        frame.createOrReplaceTempView("events")
+        return frame.sparkSession.sql(contest.sql)
+
+    ours = frame.transform(
+        pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
+    )
+    shape = st.StructType(ours.schema.fields)
+    return {
+        "ours": lambda: frame.transform(
+            pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
+        ),
+        "sql": by_hand,
+        "pandas": lambda: frame.groupBy("patient").applyInPandas(contest.pandas, shape),
+    }
+
+
+def _interleaved(ways: Mapping[str, Callable[[], DataFrame]], rounds: int) -> dict[str, float]:
+    """Median seconds of each; a slow moment of the machine hits all alike. One round more is for the JIT."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, made in ways.items():
+            start = perf_counter()
+            made().write.format("noop").mode("overwrite").save()
+            if turn:
+                taken[name].append(perf_counter() - start)
+    return {name: median(found) for name, found in taken.items()}
+
+
+def _rows(taken: dict[int, dict[str, dict[str, float]]], on: int) -> list[Row]:
+    least, most = min(taken), max(taken)
+    rows: list[Row] = []
+    for contest in CONTESTS:
+        small = taken[least][contest.name]
+        rates = {name: least / seconds / 1e6 for name, seconds in small.items()}
+        ours, unit = rates["ours"], "M events/s"
+        rows += [
+            Row(contest.name, ours, unit, "SQL by hand", rates["sql"], ours / rates["sql"], SQL_GOAL),
+            Row(
+                contest.name,
+                ours,
+                unit,
+                "applyInPandas",
+                rates["pandas"],
+                ours / rates["pandas"],
+                PANDAS_GOAL,
+            ),
+            Row(f"{contest.name}, per core", ours / on, unit),
+        ]
+        if most > least:
+            small_us, large_us = (
+                taken[number][contest.name]["ours"] / number * 1e6 for number in (least, most)
+            )
+            name = f"{contest.name}, {most:,} events"
+            rows.append(
+                Row(name, large_us, "µs/event", f"{least:,}", small_us, small_us / large_us, GROWTH_GOAL)
+            )
+    return rows
+
+
+def _memory(spark: SparkSession) -> list[Row]:
+    """The peak of the heap, where the JVM is ours to ask."""
+    if not hasattr(spark, "_jvm"):
+        return []
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way
+    pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    peak = sum(pool.getPeakUsage().getUsed() for pool in pools if pool.getType().name() == "HEAP")
+    return [Row("peak heap of the driver's JVM", peak / 2**30, "GiB")]
+
+
+def _note(asked: tuple[int, ...], rounds: int) -> str:
+    numbers = ", ".join(f"{number:,}" for number in asked)
+    return (
+        f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; medians of {rounds} "
+        "interleaved rounds; rivals at the smallest size. Shuffle and sort take most of the time; the dead "
+        "band folds each queue by Spark's interpreted lambdas"
+    )
+
+
+def check_same(spark: SparkSession, contest: Contest) -> None:
+    """A contest between different results would mean nothing."""
+    frame = events(spark, 3 * QUEUE)
+    found = {
+        name: sorted((row.asDict(recursive=True) for row in made().collect()), key=_place)
+        for name, made in contestants(frame, contest).items()
+    }
+    for rival in ("sql", "pandas"):
+        ours, theirs = found["ours"], found[rival]
+        assert len(ours) == len(theirs), f"{contest.name}, {rival}: {len(theirs)} rows, ours {len(ours)}"
+        for a, b in zip(ours, theirs, strict=True):
+            assert _rounded(a) == _rounded(b), f"{contest.name}, {rival}: {b} is not {a}"
+            assert _totals_agree(a, b), f"{contest.name}, {rival}: {b} is not {a}"
+
+
+def _place(row: dict[str, Any]) -> tuple[str, int]:
+    return row["patient"], row["place"]
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without sums of fractions, which depend on the order of addition."""
+    if row["digest"] is None:
+        return row
+    parts = [{**part, "total": None} for part in row["digest"]["attributes"]]
+    return {**row, "digest": {**row["digest"], "attributes": parts}}
+
+
+def _totals_agree(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    if a["digest"] is None:
+        return True
+    pairs = zip(a["digest"]["attributes"], b["digest"]["attributes"], strict=True)
+    return all(isclose(x["total"], y["total"], rel_tol=1e-9) for x, y in pairs)
