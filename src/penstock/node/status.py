@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Account(msgspec.Struct, frozen=True):
+class Account(msgspec.Struct, frozen=True, gc=False):
     """Events of a subscription, or of all of them."""
 
     accepted: int = 0
@@ -39,7 +39,7 @@ class Account(msgspec.Struct, frozen=True):
         return self.accepted == self.delivered + self.digested + self.queued + self.abandoned
 
 
-class FilterStatus(msgspec.Struct, frozen=True):
+class FilterStatus(msgspec.Struct, frozen=True, gc=False):
     """What one filter of a policy has done so far."""
 
     level: int
@@ -49,7 +49,7 @@ class FilterStatus(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class SubscriptionStatus(msgspec.Struct, frozen=True):
+class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     """One subscription of one client, with its queue."""
 
     filter: str
@@ -73,7 +73,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True):
     latency_p99_us: int
 
 
-class ClientStatus(msgspec.Struct, frozen=True):
+class ClientStatus(msgspec.Struct, frozen=True, gc=False):
     """One session."""
 
     client_id: str
@@ -96,7 +96,7 @@ class ClientStatus(msgspec.Struct, frozen=True):
     subscriptions: tuple[SubscriptionStatus, ...]
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """The node at one moment."""
 
     version: str

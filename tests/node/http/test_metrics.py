@@ -7,7 +7,7 @@ import asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import limits
-from penstock.node.http.metrics import Metrics
+from penstock.node.http import metrics
 from tests.node.http.running import VITALS, running
 from tests.node.http.test_history import client, node, subscription
 
@@ -43,7 +43,7 @@ def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:
 
 def test_only_the_slowest_have_series_of_their_own() -> None:
     crowd = [client(f"c{number}", subscription("x", items=number)) for number in range(1_000)]
-    text, _ = Metrics().text(node(1, *crowd))
+    text, _ = metrics.text(node(1, *crowd))
     found = samples(text.decode())["penstock_slow_subscription_items"]
     assert len(found) == limits.METRICS_SLOWEST
     assert found[0] == ({"client": "c999", "filter": "x"}, 999.0)
@@ -51,7 +51,7 @@ def test_only_the_slowest_have_series_of_their_own() -> None:
 
 def test_names_of_strangers_stay_within_their_quotes() -> None:
     name = 'a"} 1\npenstock_connections 7\n\\'
-    text, _ = Metrics().text(node(1, client(name, subscription("x", items=1))))
+    text, _ = metrics.text(node(1, client(name, subscription("x", items=1))))
     found = samples(text.decode())
     assert found["penstock_connections"] == [({}, 0.0)]
     assert found["penstock_slow_subscription_items"][0][0]["client"] == name

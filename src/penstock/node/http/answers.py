@@ -25,7 +25,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a bad policy: problem, path, line, column, what is allowed, a near match."""
 
 
-class Rates(msgspec.Struct, frozen=True):
+class Rates(msgspec.Struct, frozen=True, gc=False):
     """Since the sample before, per second."""
 
     messages_received: float = 0.0
@@ -37,7 +37,7 @@ class Rates(msgspec.Struct, frozen=True):
     digested: float = 0.0
 
 
-class Overview(msgspec.Struct, frozen=True):
+class Overview(msgspec.Struct, frozen=True, gc=False):
     """The node in figures."""
 
     version: str
@@ -69,7 +69,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Items one queue may hold."""
 
 
-class ClientRow(msgspec.Struct, frozen=True):
+class ClientRow(msgspec.Struct, frozen=True, gc=False):
     """A client in one line, with those of its subscriptions that are furthest behind."""
 
     client_id: str
@@ -97,7 +97,7 @@ class ClientRow(msgspec.Struct, frozen=True):
     subscriptions: tuple[SubscriptionStatus, ...]
 
 
-class SubscriptionRow(msgspec.Struct, frozen=True):
+class SubscriptionRow(msgspec.Struct, frozen=True, gc=False):
     """A subscription and whose it is."""
 
     client_id: str
@@ -106,7 +106,7 @@ class SubscriptionRow(msgspec.Struct, frozen=True):
     subscription: SubscriptionStatus
 
 
-class Clients(msgspec.Struct, frozen=True):
+class Clients(msgspec.Struct, frozen=True, gc=False):
     """Some of the clients, those furthest behind first."""
 
     total: int
@@ -114,7 +114,7 @@ class Clients(msgspec.Struct, frozen=True):
     clients: tuple[ClientRow, ...]
 
 
-class Subscriptions(msgspec.Struct, frozen=True):
+class Subscriptions(msgspec.Struct, frozen=True, gc=False):
     """Some of the subscriptions, those furthest behind first."""
 
     total: int
@@ -122,7 +122,7 @@ class Subscriptions(msgspec.Struct, frozen=True):
     subscriptions: tuple[SubscriptionRow, ...]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """What a live view shows; sent once a second."""
 
     overview: Overview
@@ -130,7 +130,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     slow: tuple[SubscriptionRow, ...]
 
 
-class Series(msgspec.Struct, frozen=True):
+class Series(msgspec.Struct, frozen=True, gc=False):
     """A subscription's past, one list per quantity; the n-th members belong together."""
 
     at_us: list[int]
@@ -143,7 +143,7 @@ class Series(msgspec.Struct, frozen=True):
     digested_per_s: list[int]
 
 
-class Timeline(msgspec.Struct, frozen=True):
+class Timeline(msgspec.Struct, frozen=True, gc=False):
     """The past of one subscription."""
 
     client_id: str
@@ -151,14 +151,14 @@ class Timeline(msgspec.Struct, frozen=True):
     series: Series
 
 
-class Remembered(msgspec.Struct, frozen=True):
+class Remembered(msgspec.Struct, frozen=True, gc=False):
     """A subscription that has a history."""
 
     client_id: str
     filter: str
 
 
-class Histories(msgspec.Struct, frozen=True):
+class Histories(msgspec.Struct, frozen=True, gc=False):
     """Which subscriptions have a history."""
 
     samples_most: int
@@ -182,14 +182,14 @@ class PolicyFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The policy itself, where it is a registered one that was asked for."""
 
 
-class Registered(msgspec.Struct, frozen=True):
+class Registered(msgspec.Struct, frozen=True, gc=False):
     """A policy of the configuration."""
 
     name: str
     policy: PolicyFacts
 
 
-class Policies(msgspec.Struct, frozen=True):
+class Policies(msgspec.Struct, frozen=True, gc=False):
     """The policies of the configuration."""
 
     policies: tuple[Registered, ...]
@@ -213,7 +213,7 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Stop after this time."""
 
 
-class LevelEffect(msgspec.Struct, frozen=True):
+class LevelEffect(msgspec.Struct, frozen=True, gc=False):
     """The queue after packing at one level."""
 
     level: int
@@ -225,7 +225,7 @@ class LevelEffect(msgspec.Struct, frozen=True):
     """Of the events that are kept."""
 
 
-class Tried(msgspec.Struct, frozen=True):
+class Tried(msgspec.Struct, frozen=True, gc=False):
     """What a policy would have done to the events seen, had they waited in one queue."""
 
     name: str
@@ -267,7 +267,7 @@ class Farewell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_id: _Text
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """It was done."""
 
     done: str

@@ -13,7 +13,7 @@ from penstock import limits
 from penstock.errors import MqttError, PenstockError, PolicyError
 from penstock.mqtt.reasons import Reason
 from penstock.mqtt.topics import check_filter, check_topic
-from penstock.node.http import answers, guard, views
+from penstock.node.http import answers, guard, metrics, views
 from penstock.node.http.problems import Refused, bad_policy
 from penstock.node.http.trial import try_policy
 from penstock.policy import read
@@ -23,7 +23,6 @@ from penstock.policy.lint import lint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.http.metrics import Metrics
     from penstock.node.http.needs import Watched
     from penstock.node.http.watch import Watch
     from penstock.policy.nodes import Policy
@@ -39,24 +38,22 @@ def _json(found: object) -> web.Response:
 class Handlers:
     """One method per question."""
 
-    def __init__(self, broker: Watched, watch: Watch, metrics: Metrics) -> None:
+    def __init__(self, broker: Watched, watch: Watch) -> None:
         self._broker = broker
         self._watch = watch
-        self._metrics = metrics
         self._tries = 0
 
     # -- what there is ---------------------------------------------------------------------------------------
 
     async def status(self, _: web.Request) -> web.Response:
         """The node in figures."""
-        return _json(self._watch.overview())
+        return _json(await self._watch.overview())
 
     async def clients(self, request: web.Request) -> web.Response:
         """Clients, those furthest behind first."""
         query = request.query
-        found = views.clients(
-            self._watch.status(), search=query.get("search", ""), state=_state(query.get("state", ""))
-        )
+        search, state = query.get("search", ""), _state(query.get("state", ""))
+        found = await asyncio.to_thread(views.clients, self._watch.status(), search=search, state=state)
         offset, limit = _page(request)
         rows = tuple(map(views.client_row, found[offset : offset + limit]))
         return _json(answers.Clients(total=len(found), offset=offset, clients=rows))
@@ -71,8 +68,9 @@ class Handlers:
 
     async def subscriptions(self, request: web.Request) -> web.Response:
         """Subscriptions with their queues, those furthest behind first."""
-        found = views.subscriptions(
-            self._watch.status(), client_id=request.query.get("client"), filter_=request.query.get("filter")
+        client_id, filter_ = request.query.get("client"), request.query.get("filter")
+        found = await asyncio.to_thread(
+            views.subscriptions, self._watch.status(), client_id=client_id, filter_=filter_
         )
         offset, limit = _page(request)
         rows = tuple(found[offset : offset + limit])
@@ -83,7 +81,7 @@ class Handlers:
         status = self._watch.status()
         offset, limit = _page(request)
         total = sum(one.items > 0 for client in status.clients for one in client.subscriptions)
-        rows = tuple(views.slow(status, most=offset + limit)[offset:])
+        rows = tuple((await asyncio.to_thread(views.slow, status, most=offset + limit))[offset:])
         return _json(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
 
     async def history(self, request: web.Request) -> web.Response:
@@ -127,7 +125,7 @@ class Handlers:
 
     async def metrics(self, _: web.Request) -> web.Response:
         """For Prometheus."""
-        body, content_type = self._metrics.text(self._watch.status())
+        body, content_type = await asyncio.to_thread(metrics.text, self._watch.status())
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     # -- policies --------------------------------------------------------------------------------------------

@@ -54,37 +54,30 @@ _OF_SLOWEST: Final[tuple[tuple[str, str, Callable[[SubscriptionRow], float]], ..
 )
 
 
-class Metrics:
-    """Writes a status as text."""
-
-    def __init__(self) -> None:
-        self._status = _Status()
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self._status)
-        ProcessCollector(registry=self._registry)
-
-    def text(self, status: NodeStatus) -> tuple[bytes, str]:
-        """The exposition and its content type."""
-        self._status.now = status
-        try:
-            return generate_latest(self._registry), CONTENT_TYPE_LATEST
-        finally:
-            self._status.now = None
+def text(status: NodeStatus) -> tuple[bytes, str]:
+    """The exposition of a status and of this process, and its content type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Status(status))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
 class _Status(Collector):
-    """Makes metrics of the status it holds."""
+    """Makes metrics of a status."""
 
-    now: NodeStatus | None = None
+    def __init__(self, status: NodeStatus) -> None:
+        self._status = status
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance: registering asks for names, and there is but one of these."""
+        return ()
 
     def collect(self) -> Iterable[Metric]:
-        if self.now is None:  # asked for its names on registration
-            return
-        status = self.now
-        for name, text, value in _GAUGES:
-            yield GaugeMetricFamily(f"penstock_{name}", text, value=float(value(status)))
-        for name, text, value in _COUNTERS:
-            yield CounterMetricFamily(f"penstock_{name}", text, value=float(value(status)))
+        status = self._status
+        for name, about, value in _GAUGES:
+            yield GaugeMetricFamily(f"penstock_{name}", about, value=float(value(status)))
+        for name, about, value in _COUNTERS:
+            yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
         yield from _events(status)
         yield from _by_label(status)
         yield from _slowest(status)
@@ -124,10 +117,10 @@ def _by_label(status: NodeStatus) -> Iterator[Metric]:
 
 def _slowest(status: NodeStatus) -> Iterator[Metric]:
     rows = views.slow(status, most=limits.METRICS_SLOWEST)
-    for name, text, value in _OF_SLOWEST:
+    for name, about, value in _OF_SLOWEST:
         family = GaugeMetricFamily(
             f"penstock_slow_subscription_{name}",
-            f"{text}, of the {limits.METRICS_SLOWEST} slowest subscriptions",
+            f"{about}, of the {limits.METRICS_SLOWEST} slowest subscriptions",
             labels=["client", "filter"],
         )
         for row in rows:

@@ -19,7 +19,6 @@ from penstock.node.http.door import Door
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
 from penstock.node.http.history import History
-from penstock.node.http.metrics import Metrics
 from penstock.node.http.routes import API, ROUTES
 from penstock.node.http.watch import Watch
 from penstock.node.listeners import cannot_listen
@@ -80,7 +79,7 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
     watch = Watch(broker, config, history or History())
     guard = Guard(http)
     app = web.Application(middlewares=[guard.middleware], client_max_size=limits.HTTP_BODY_BYTES)
-    handlers = Handlers(broker, watch, Metrics())
+    handlers = Handlers(broker, watch)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, getattr(handlers, route.handler))
     app.router.add_get(

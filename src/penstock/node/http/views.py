@@ -11,8 +11,6 @@ from penstock.node.http.answers import ClientRow, Overview, Rates, Snapshot, Sub
 from penstock.node.status import Account
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from penstock.node.status import ClientStatus, NodeStatus, SubscriptionStatus
 
 
@@ -118,10 +116,11 @@ def subscriptions(
 ) -> list[SubscriptionRow]:
     """Subscriptions of one client or of all, those furthest behind first."""
     rows = [
-        row
-        for row in _rows(status.clients)
-        if (client_id is None or row.client_id == client_id)
-        and (filter_ is None or row.subscription.filter == filter_)
+        SubscriptionRow(client.client_id, client.state, client.behind, one)
+        for client in status.clients
+        if client_id is None or client.client_id == client_id
+        for one in client.subscriptions
+        if filter_ is None or one.filter == filter_
     ]
     rows.sort(key=lambda row: (row.client_id, row.subscription.filter))
     rows.sort(key=_row_trouble, reverse=True)
@@ -130,22 +129,22 @@ def subscriptions(
 
 def slow(status: NodeStatus, *, most: int) -> list[SubscriptionRow]:
     """The subscriptions in which something waits: longest wait first, then deepest queue."""
-    return nlargest(most, (row for row in _rows(status.clients) if row.subscription.items), key=_row_trouble)
+    waiting = (
+        SubscriptionRow(client.client_id, client.state, client.behind, one)
+        for client in status.clients
+        for one in client.subscriptions
+        if one.items
+    )
+    return nlargest(most, waiting, key=_row_trouble)
 
 
 def snapshot(status: NodeStatus, *, rates: Rates, queue_events: int) -> Snapshot:
     """What a live view shows."""
     return Snapshot(
         overview=overview(status, rates=rates, queue_events=queue_events),
-        clients=tuple(map(client_row, clients(status)[: limits.LIVE_CLIENTS])),
+        clients=tuple(map(client_row, nlargest(limits.LIVE_CLIENTS, status.clients, key=_client_trouble))),
         slow=tuple(slow(status, most=limits.METRICS_SLOWEST)),
     )
-
-
-def _rows(found: Iterable[ClientStatus]) -> Iterator[SubscriptionRow]:
-    for client in found:
-        for one in client.subscriptions:
-            yield SubscriptionRow(client.client_id, client.state, client.behind, one)
 
 
 def _trouble(one: SubscriptionStatus) -> tuple[int, int, int]:
@@ -156,6 +155,5 @@ def _row_trouble(row: SubscriptionRow) -> tuple[int, int, int]:
     return _trouble(row.subscription)
 
 
-def _client_trouble(client: ClientStatus) -> tuple[bool, int, int, int]:
-    worst = max(map(_trouble, client.subscriptions), default=(0, 0, 0))
-    return (client.behind, *worst)
+def _client_trouble(client: ClientStatus) -> tuple[bool, tuple[int, int, int]]:
+    return (client.behind, max(map(_trouble, client.subscriptions), default=(0, 0, 0)))

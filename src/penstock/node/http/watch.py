@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from penstock.node.config import Config
-    from penstock.node.http.answers import Overview, Snapshot
+    from penstock.node.http.answers import Overview
     from penstock.node.http.history import History
     from penstock.node.http.needs import Watched
     from penstock.node.status import NodeStatus
@@ -25,7 +26,7 @@ INTERVAL_S: Final = 1.0
 
 SHARE: Final = 0.02
 """Of the event loop's time that looking may take: a node of many thousands of clients is looked at less
-often, and its clients do not notice."""
+often. Sorting and writing down what was seen is done in a thread: it is a frozen value."""
 
 
 class Watch:
@@ -57,13 +58,11 @@ class Watch:
         """Something was done to the node: the next answer must show it."""
         self._looked_s = float("-inf")
 
-    def overview(self) -> Overview:
+    async def overview(self) -> Overview:
         """The node in figures."""
-        return views.overview(self.status(), rates=self._rates, queue_events=self.config.queues.events)
-
-    def snapshot(self) -> Snapshot:
-        """What a live view shows."""
-        return views.snapshot(self.status(), rates=self._rates, queue_events=self.config.queues.events)
+        return await asyncio.to_thread(
+            views.overview, self.status(), rates=self._rates, queue_events=self.config.queues.events
+        )
 
     # -- once a second ---------------------------------------------------------------------------------------
 
@@ -71,12 +70,12 @@ class Watch:
         """Sample until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            began_s = loop.time()
+            began_s, busy_s = loop.time(), time.thread_time()
             self._sample()
+            busy_s = time.thread_time() - busy_s
             if self.viewers:
                 await self._tell()
-            spent_s = loop.time() - began_s
-            await asyncio.sleep(max(INTERVAL_S - spent_s, spent_s / SHARE))
+            await asyncio.sleep(max(INTERVAL_S - (loop.time() - began_s), busy_s / SHARE))
 
     def _sample(self) -> None:
         self.changed()
@@ -86,15 +85,24 @@ class Watch:
         self.history.sample(status)
 
     async def _tell(self) -> None:
-        """Encode the snapshot once, and wake all viewers."""
-        self._frame = b"data: " + msgspec.json.encode(self.snapshot()) + b"\n\n"
+        """Write the snapshot down once, beside the loop, and wake all viewers."""
+        self._frame = await self._written()
         self._frames += 1
         async with self._news:
             self._news.notify_all()
 
+    async def _written(self) -> bytes:
+        status, rates, queue_events = self.status(), self._rates, self.config.queues.events
+
+        def write() -> bytes:
+            found = views.snapshot(status, rates=rates, queue_events=queue_events)
+            return b"data: " + msgspec.json.encode(found) + b"\n\n"
+
+        return await asyncio.to_thread(write)
+
     async def frames(self) -> AsyncIterator[bytes]:
         """Server-sent events, the first at once; a viewer that is slow misses the ones between."""
-        yield b"data: " + msgspec.json.encode(self.snapshot()) + b"\n\n"
+        yield await self._written()
         seen = self._frames
         while True:
             async with self._news:
