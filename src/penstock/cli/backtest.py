@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock import limits
-from penstock.cli.backtest_report import balance, tables, write_page
+from penstock.cli.backtest_report import balances, tables, write_page
 from penstock.cli.choices import chosen
 from penstock.cli.files import read_policy
 from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, progress, warn
@@ -166,6 +166,6 @@ def _show(found: Backtest, setting: str, report: Path, *, as_json: bool, setting
     out.print(f"{escape(setting)}\n")
     for table in tables(found):
         print_table(table.title, table.header, table.rows)
-    for name, account in found.accounts.items():
-        out.print(escape(balance(name, account)))
+    for line in balances(found):
+        out.print(escape(line))
     out.print(f"written: {escape(str(report))}")

@@ -21,10 +21,15 @@ def tables(found: Backtest) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def balance(name: str, account: Account) -> str:
-    """The line that shows that nothing is lost unaccounted."""
-    parts = f"delivered {account.delivered:,} + counted in digests {account.digested:,}"
+def balances(found: Backtest) -> list[str]:
+    """The lines that show that nothing is lost unaccounted."""
+    return [_balance(name, account, silent=name in found.silent) for name, account in found.accounts.items()]
+
+
+def _balance(name: str, account: Account, *, silent: bool) -> str:
+    gone = "dropped without a word" if silent else "counted in digests"
     sign = "=" if account.is_conserved else "≠"
+    parts = f"delivered {account.delivered:,} + {gone} {account.digested:,}"
     return f"{name}: accepted {account.accepted:,} {sign} {parts}"
 
 
@@ -40,8 +45,8 @@ def write_page(found: Backtest, title: str, setting: str, policies: dict[str, st
     first, *others = tables(found)
     page.heading(first.title)
     page.table(first.header, first.rows)
-    for name, account in found.accounts.items():
-        page.text(balance(name, account))
+    for line in balances(found):
+        page.text(line)
     for path in drawn:
         page.picture(path)
     for table in others:
@@ -63,7 +68,7 @@ def _candidates(found: Backtest) -> Table:
             (
                 name,
                 share(account.loss),
-                f"{account.digests:,}" if account.levels else "–",
+                "–" if name in found.silent else f"{account.digests:,}",
                 *map(duration, times),
                 f"{account.packs:,}",
                 "–" if often is None else _level(often),

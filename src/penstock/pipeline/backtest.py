@@ -159,6 +159,8 @@ class Backtest:
     stream: Stream
     accounts: dict[str, Account]
     """By candidate, in their order."""
+    silent: frozenset[str] = frozenset()
+    """Candidates that tell the receiver nothing about what they drop."""
 
 
 def backtest(frame: DataFrame, settings: Settings) -> Backtest:
@@ -175,7 +177,8 @@ def backtest(frame: DataFrame, settings: Settings) -> Backtest:
         for number, candidate in enumerate(settings.candidates)
     }
     queues = next(iter(accounts.values())).queues
-    return Backtest(replace(stream, queues=queues), accounts)
+    silent = frozenset(one.name for one in settings.candidates if one.drops is not None)
+    return Backtest(replace(stream, queues=queues), accounts, silent)
 
 
 # -- the frame -----------------------------------------------------------------------------------------------
