@@ -7,6 +7,7 @@
     ├── DigestError               bytes that should be a digest are not
     ├── InputError                a file or a line of it cannot be read
     ├── NodeError                 a node cannot start: a port or a folder is in use, a file does not load
+    │   └── StoreError            the file of sessions and retained messages cannot be read or written
     ├── QueueError                a queue was asked for what it cannot do
     │   └── ControlOverflow       more control items wait than a queue may hold
     ├── MqttError                 an MQTT peer broke a rule; carries the reason code to answer with
@@ -131,6 +132,13 @@ class ConfigError(PlacedError):
 
 class NodeError(PenstockError):
     """A node cannot start or go on; what stands in its way is outside of it."""
+
+
+class StoreError(NodeError):
+    """The store cannot be opened, read or written; the message names the file."""
+
+    def __init__(self, problem: str, path: object) -> None:
+        super().__init__(printable(f"{path}: {problem}"))
 
 
 class DigestError(PenstockError):

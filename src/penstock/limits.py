@@ -274,6 +274,15 @@ ROUTES: Final = 65_536
 INLINE_POLICIES: Final = 1_000
 """Policies in SUBSCRIBE packets that are remembered compiled."""
 
+JOURNAL_ROWS: Final = 200_000
+"""Rows that may wait for the disk; beyond it QoS 1 and 2 messages for kept sessions are refused."""
+
+JOURNAL_DROPS: Final = 1_000
+"""Oldest events a queue drops before the store hears of it: finding out costs a look at the whole queue."""
+
+JOURNAL_RETRY_S: Final = 1.0
+"""Between attempts to write when the disk is full or gone."""
+
 LATENCY_SAMPLES: Final = 256
 """Of one subscription: enough for a 99th percentile."""
 

@@ -25,6 +25,7 @@ from penstock.node.connection import Connection
 from penstock.node.deadlines import Deadlines
 from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.policies import NO_POLICY, Policies, Queueing
+from penstock.node.restoring import restore
 from penstock.node.retained import Retained
 from penstock.node.routes import Router
 from penstock.node.sessions import Sessions
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.node.journal import Journal
     from penstock.node.routes import Fan, Tap
     from penstock.node.session import Session
+    from penstock.node.store import Store
     from penstock.node.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ class Broker:
         config: Config,
         *,
         gate: Gate,
-        store: None = None,  # noqa: ARG002
+        store: Store | None = None,
         clock: Callable[[], Instant] = now_us,
     ) -> None:
         self.config = config
@@ -96,16 +98,20 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._seq = 0
+        if store is not None:
+            restore(self, store)
 
     # -- living ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Look after deadlines from now on, in the running loop."""
         self._loop = asyncio.get_running_loop()
+        if self.journal is not None:
+            self.journal.start()
         self._look()
 
     async def close(self) -> None:
-        """Tell every client, and end."""
+        """Tell every client, write what is to be kept, and end; StoreError if that cannot be written."""
         if self._tick is not None:
             self._tick.cancel()
         for connection in list(self._connections):
@@ -113,6 +119,14 @@ class Broker:
                 MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
             )
         await asyncio.sleep(0)
+        for session in self.sessions:
+            if session.link is not None:
+                self.sessions.lost(session, session.link)
+        if self.journal is not None:
+            for session in self.sessions:
+                for subscription in session.held.values():
+                    self.journal.keep_queue(session, subscription)
+            await self.journal.close()
 
     def protocol(self, listener: Listener) -> Connection:
         """For a new connection."""

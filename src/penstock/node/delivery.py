@@ -129,12 +129,20 @@ class Delivery(rules.Session[Sent]):
             return
         self.keeping_up = False
         self.waiting[subscription] = None
-        if place:
-            subscription.places[id(event)] = place
-        subscription.offer(event, now_us=now_us)
-        if subscription.places:
-            assert self._journal is not None
-            self._journal.packed(self, subscription)
+        self._queue(subscription, event, place, now_us=now_us)
+
+    def _queue(
+        self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
+    ) -> None:
+        journal = self._journal
+        if place and journal is not None:
+            before = subscription.places.pop(id(item), 0)
+            if before:  # of an event that was dropped, whose identity is free again
+                journal.settled(before)
+            subscription.places[id(item)] = place
+        subscription.offer(item, now_us=now_us)
+        if subscription.places and journal is not None:
+            journal.packed(self, subscription)
 
     def _journalled(self, subscription: Subscription, event: Event, qos: int) -> int:
         """Write down a message that must not be lost; its place."""
@@ -166,6 +174,8 @@ class Delivery(rules.Session[Sent]):
             packet_id = self.exchange.outgoing.send(Sent(event, retain, ids, place), qos=qos)
             if place and self._journal is not None:
                 self._journal.sent(place, packet_id=packet_id, qos=qos)
+        elif place and self._journal is not None:
+            self._journal.settled(place)
         self.sent += 1
         link.sampled = subscription
         link.write(
@@ -275,14 +285,16 @@ class Delivery(rules.Session[Sent]):
         return isinstance(item, Digest) or (isinstance(item, Event) and bool(qos_of(item)))
 
     def _send_item(self, subscription: Subscription, item: Item, now_us: Instant) -> None:
+        place = subscription.places.pop(id(item), 0) if subscription.places else 0
         if isinstance(item, Digest):
             self._send_digest(subscription, item, now_us)
+            if place and self._journal is not None:
+                self._journal.settled(place)
             return
         assert isinstance(item, Event)
         message: Message | None = item.carried
         qos = 0 if message is None else min(message.qos, subscription.options.qos)
         retain = message is not None and message.retain and subscription.options.retain_as_published
-        place = subscription.places.pop(id(item), 0) if subscription.places else 0
         ids = self._ids_for(subscription, item.topic)
         if self._send(subscription, item, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
             subscription.latency.add(now_us - item.ts_us)

@@ -1,60 +1,264 @@
-"""What must survive a restart, as the sessions tell it while it happens."""
+"""What must survive a restart, written down while it happens.
+
+Rows collect during a turn of the event loop and are written by a thread, one transaction at a time; what
+comes meanwhile is the next transaction. A publisher's answer waits for the transaction that holds its
+message, so nothing acknowledged is lost. A message that is settled before its row was written is not written.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from penstock import limits
+from penstock.core.queues import PackingQueue
+from penstock.errors import StoreError
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.node import store as sql
+from penstock.node.records import State, event_bytes, item_bytes, session_bytes
 
 if TYPE_CHECKING:
-    from penstock.model.event import Event
+    from collections.abc import Callable
+
     from penstock.node.delivery import Delivery
-    from penstock.node.publishing import Publisher
     from penstock.node.session import Session
+    from penstock.node.store import Row, Store
     from penstock.node.subscription import Subscription
 
+log = logging.getLogger(__name__)
 
-class Journal(Protocol):
-    """Where sessions that outlive their connections, their messages and retained ones are written down."""
+
+class Journal:
+    """The rows to be written, and who waits for them."""
+
+    def __init__(self, store: Store, *, last_place: int = 0) -> None:
+        self._store = store
+        self._last_place = last_place + last_place % 2
+        """Places of messages are even, a digest's is the odd one beside a message's."""
+        self._rows: list[Row | None] = []
+        self._fresh: dict[int, int] = {}
+        """Where in `_rows` messages are that no transaction holds yet."""
+        self._waiting: list[Callable[[], None]] = []
+        self._unsafe = False
+        """Whether something was noted that its publisher's answer must wait for."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._scheduled = False
+        self.fault = ""
+        """Why the last transaction failed; empty if it did not."""
+
+    # -- messages of sessions --------------------------------------------------------------------------------
 
     def accepted(self, session: Delivery, subscription: Subscription, event: Event) -> int:
-        """A QoS 1 or 2 message was accepted for such a session; its place from now on."""
-        ...
+        """A QoS 1 or 2 message was accepted for a session that is kept; its place from now on."""
+        place = self._last_place = self._last_place + 2
+        self._fresh[place] = len(self._rows)
+        self._note(
+            sql.PUT_MESSAGE,
+            place,
+            session.client_id,
+            subscription.filter,
+            State.QUEUED,
+            0,
+            event_bytes(event),
+        )
+        self._unsafe = True
+        return place
 
     def sent(self, place: int, *, packet_id: int, qos: int) -> None:
         """It is in flight."""
-        ...
+        state = State.SENT_QOS2 if qos == 2 else State.SENT_QOS1
+        at = self._fresh.get(place)
+        row = self._rows[at] if at is not None else None
+        if at is not None and row is not None:
+            old = row[1]
+            self._rows[at] = (row[0], (*old[:3], state, packet_id, old[5]))
+        else:
+            self._note(sql.MOVE_MESSAGE, state, packet_id, place)
 
-    def released(self, place: int) -> None:
+    def released(self, place: int, packet_id: int) -> None:
         """The client has it (QoS 2) and was sent a PUBREL."""
-        ...
+        self._note(sql.MOVE_MESSAGE, State.RELEASED, packet_id, place)
 
     def settled(self, place: int) -> None:
         """Nobody needs it any more."""
-        ...
+        at = self._fresh.pop(place, None)
+        if at is not None:
+            self._rows[at] = None
+        else:
+            self._note(sql.END_MESSAGE, place)
 
     def packed(self, session: Delivery, subscription: Subscription) -> None:
-        """Something was queued; the queue may have dropped events into digests."""
-        ...
+        """Something was queued: if the queue dropped events for it, write down what it holds now."""
+        queue = subscription.queue
+        if queue is None:
+            return
+        dropped = queue.dropped - subscription.dropped_before
+        # Dropping the oldest one by one is written down now and then: rows that are too many do no harm.
+        if not dropped or (dropped < limits.JOURNAL_DROPS and not isinstance(queue, PackingQueue)):
+            return
+        subscription.dropped_before += dropped
+        items = queue.items()
+        alive = {id(item) for item in items}
+        places = subscription.places
+        for key in [key for key in places if key not in alive]:
+            self.settled(places.pop(key))
+        before = 0
+        for item in items:
+            place = places.get(id(item), 0)
+            if isinstance(item, Digest) and not place:
+                place = places[id(item)] = before + 1 if before else self._place_before(items, places)
+                self._put(place, session, subscription, item)
+            before = place or before
+
+    def _place_before(self, items: tuple[Any, ...], places: dict[int, int]) -> int:
+        """A place before the first item that has one."""
+        first = next((places[id(item)] for item in items if id(item) in places), 0)
+        if not first:
+            first = self._last_place = self._last_place + 2
+        return first - 1
+
+    def keep_queue(self, session: Session, subscription: Subscription) -> None:
+        """The node ends: write down what waits, QoS 0 included, which nobody would miss after a crash."""
+        queue = subscription.queue
+        if queue is None:
+            return
+        for place in subscription.places.values():
+            self.settled(place)
+        subscription.places.clear()
+        for item in queue.items():
+            if isinstance(item, Event | Digest):
+                self._last_place += 2
+                self._put(self._last_place, session, subscription, item)
+
+    def _put(self, place: int, session: Delivery, subscription: Subscription, item: Event | Digest) -> None:
+        state = State.DIGEST if isinstance(item, Digest) else State.QUEUED
+        self._note(sql.PUT_MESSAGE, place, session.client_id, subscription.filter, state, 0, item_bytes(item))
+
+    # -- everything else -------------------------------------------------------------------------------------
 
     def received(self, session: Session, packet_id: int) -> None:
         """A QoS 2 message of this client was accepted."""
-        ...
+        self._note(sql.PUT_RECEIVED, session.client_id, packet_id)
+        self._unsafe = True
 
     def completed(self, session: Session, packet_id: int) -> None:
         """The client released it."""
-        ...
-
-    def hold(self, publisher: Publisher, packet_id: int, qos: int, reason: int) -> bool:
-        """Whether the publisher's answer waits until what was accepted last is on disk."""
-        ...
+        self._note(sql.END_RECEIVED, session.client_id, packet_id)
 
     def retained(self, event: Event) -> None:
         """A topic's retained message has changed."""
-        ...
+        if event.payload:
+            self._note(sql.PUT_RETAINED, event.topic, event_bytes(event))
+        else:
+            self._note(sql.END_RETAINED, event.topic)
+        self._unsafe = True
 
     def session_changed(self, session: Session) -> None:
         """Its expiry, its subscriptions or its connection have changed."""
-        ...
+        if session.expiry_s:
+            self._note(sql.PUT_SESSION, session.client_id, session_bytes(session))
+            session.written = True
+            self._unsafe = True
+        elif session.written:
+            self.session_ended(session)
 
     def session_ended(self, session: Session) -> None:
-        """It departed."""
-        ...
+        """It departed, or will with its connection."""
+        if session.written:
+            session.written = False
+            self._note(sql.END_SESSION, session.client_id)
+            self._note(sql.END_MESSAGES, session.client_id)
+            self._note(sql.END_ALL_RECEIVED, session.client_id)
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    @property
+    def choked(self) -> bool:
+        """Whether so much waits for the disk that nothing more should be accepted."""
+        return len(self._rows) > limits.JOURNAL_ROWS
+
+    def hold(self, safe: Callable[[], None]) -> bool:
+        """Call `safe` when what was noted since the last call is on disk; False: nothing was."""
+        if not self._unsafe:
+            return False
+        self._unsafe = False
+        self._waiting.append(safe)
+        return True
+
+    def start(self) -> None:
+        """Write from now on, from the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-store")
+        if self._rows:
+            self._soon()
+
+    def _note(self, statement: str, *parameters: Any) -> None:
+        self._rows.append((statement, parameters))
+        if not self._scheduled:
+            self._soon()
+
+    def _soon(self, delay_s: float = 0.0) -> None:
+        if self._loop is not None and self._writing is None:
+            self._scheduled = True
+            if delay_s:
+                self._loop.call_later(delay_s, self._begin)
+            else:
+                self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Hand what has collected to the thread."""
+        self._scheduled = False
+        if self._writing is not None or self._thread is None or self._loop is None:
+            return
+        rows = [row for row in self._rows if row is not None]
+        waiting = self._waiting
+        self._rows, self._waiting, self._fresh = [], [], {}
+        if not rows:
+            for safe in waiting:
+                safe()
+            return
+        self._writing = self._loop.run_in_executor(self._thread, self._store.write, rows)
+        self._writing.add_done_callback(lambda done: self._written(done, rows, waiting))
+
+    def _written(
+        self, done: asyncio.Future[None], rows: list[Row], waiting: list[Callable[[], None]]
+    ) -> None:
+        self._writing = None
+        error = done.exception()
+        if error is None:
+            if self.fault:
+                log.warning("the store can be written again")
+            self.fault = ""
+            for safe in waiting:
+                safe()
+            if self._rows or self._waiting:
+                self._soon()
+            return
+        # Nobody is answered: what was accepted is in memory, and tried again until it is on disk.
+        text = str(error) if isinstance(error, StoreError) else repr(error)
+        if text != self.fault:
+            log.error("%s; trying again every %g s", text, limits.JOURNAL_RETRY_S)
+        self.fault = text
+        self._fresh = {place: at + len(rows) for place, at in self._fresh.items()}
+        self._rows = [*rows, *self._rows]
+        self._waiting = [*waiting, *self._waiting]
+        self._soon(limits.JOURNAL_RETRY_S)
+
+    async def close(self) -> None:
+        """Write the rest and let go of the file; StoreError if it cannot be written."""
+        while self._writing is not None or (self._rows and not self.fault):
+            if self._writing is None:
+                self._begin()
+            await asyncio.sleep(0.001)
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        fault = self.fault
+        self._store.close()
+        if fault:
+            raise StoreError(f"{len(self._rows)} rows could not be written: {fault}", self._store.path)

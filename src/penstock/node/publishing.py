@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.errors import MqttError
+from penstock.errors import ProtocolError
 from penstock.mqtt.acks import ack_frame
 from penstock.mqtt.fanout import spans
 from penstock.mqtt.incoming import Arrival
@@ -15,6 +16,7 @@ from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.runs import Run
 
 if TYPE_CHECKING:
+    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.broker import Broker
     from penstock.node.connection import Connection
@@ -36,7 +38,9 @@ class Publisher:
         """Fans by topic, where an access list makes them this client's own."""
         self.routes: dict[bytes, Fan] = broker.router.known
         self._version = -1
-        self._budget = Budget(broker.config.bounds.messages_per_s, broker.config.bounds.bytes_per_s)
+        self._budget = Budget(
+            broker.config.bounds.messages_per_s, broker.config.bounds.bytes_per_s, now_us=broker.now_us
+        )
 
     def begin(self, now_us: Instant) -> None:
         """Bytes have come; what follows belongs to them."""
@@ -106,16 +110,13 @@ class Publisher:
         if payload_at > properties_at:
             properties = self._broker.properties(frame[properties_at:payload_at])
             if properties.subscription_ids:
-                raise MqttError(
-                    "only a server sends it", where="PUBLISH subscription identifier", reason=0x82
-                )
+                raise ProtocolError("only a server sends it", where="PUBLISH subscription identifier")
         if not topic or properties.topic_alias is not None:
             topic = self._connection.rules.aliases_in.resolve(topic, properties.topic_alias)
         fan = self._fan(topic)
-        qos = first >> 1 & 3
-        broker = self._broker
-        broker.messages_received += 1
+        self._broker.messages_received += 1
         self._budget.spend(1, len(frame))
+        qos = first >> 1 & 3
         if qos:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
             if arrival is not Arrival.NEW:
@@ -123,29 +124,42 @@ class Publisher:
                     self._answer(packet_id, qos, Reason.SUCCESS)
                 return
         session.published += 1
-        if fan.denied:
-            broker.count_refused("publish not allowed")
-            if qos:
-                self._answer(packet_id, qos, Reason.NOT_AUTHORIZED)
-            return
-        message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, self._now_us))
+        now_us = self._now_us
+        message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, now_us))
         event = event_of(
             message,
             frame[payload_at:],
             topic=topic.decode(),
-            now_us=self._now_us,
+            now_us=now_us,
             sender=session.client_id,
             seq=session.published,
         )
-        reason = broker.accept(event, fan, origin=session, now_us=self._now_us)
-        if not qos:
-            return
-        if qos == 2 and session.expiry_s and broker.journal is not None and reason < 0x80:
-            broker.journal.received(session, packet_id)
-        if broker.journal is None or not broker.journal.hold(self, packet_id, qos, reason):
-            self._answer(packet_id, qos, reason)
+        reason = self._accept(event, fan, qos)
+        if qos:
+            self._answer_when_safe(packet_id, qos, reason)
 
-    def answer_held(self, packet_id: int, qos: int, reason: int) -> None:
+    def _accept(self, event: Event, fan: Fan, qos: int) -> int:
+        """Hand a message on; the reason code to answer with."""
+        broker = self._broker
+        if fan.denied:
+            broker.count_refused("publish not allowed")
+            return Reason.NOT_AUTHORIZED
+        if qos and broker.journal is not None and broker.journal.choked:
+            broker.count_refused("store behind")
+            return Reason.QUOTA_EXCEEDED
+        return broker.accept(event, fan, origin=self._session, now_us=self._now_us)
+
+    def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
+        """Acknowledge a message; if it must survive a restart, not before it does."""
+        journal = self._broker.journal
+        if journal is not None and reason < Reason.UNSPECIFIED:
+            if qos == 2 and self._session.expiry_s:
+                journal.received(self._session, packet_id)
+            if journal.hold(partial(self._answer_safe, packet_id, qos, reason)):
+                return
+        self._answer(packet_id, qos, reason)
+
+    def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """What was accepted is on disk."""
         if self._connection.session is self._session and self._connection.transport is not None:
             self._answer(packet_id, qos, reason)
@@ -167,12 +181,12 @@ class Budget:
 
     __slots__ = ("_bytes", "_bytes_per_s", "_last_us", "_messages", "_messages_per_s")
 
-    def __init__(self, messages_per_s: float, bytes_per_s: float) -> None:
+    def __init__(self, messages_per_s: float, bytes_per_s: float, *, now_us: Instant) -> None:
         self._messages_per_s = messages_per_s
         self._bytes_per_s = bytes_per_s
         self._messages = 0.0
         self._bytes = 0.0
-        self._last_us = 0
+        self._last_us = now_us
 
     def spend(self, messages: int, size: int) -> None:
         """So much was sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import MqttError, PolicyError
@@ -66,13 +67,21 @@ def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> N
                 wanted.append(subscription)
     if session.version != V5:
         reasons = [reason if reason < 0x80 else Reason.UNSPECIFIED for reason in reasons]
-    connection.send(Suback(packet.packet_id, tuple(reasons), _explained(problems)))
     broker = connection.broker
+    _answer(connection, session, Suback(packet.packet_id, tuple(reasons), _explained(problems)))
     for subscription in wanted:
         session.owe_retained(subscription, broker.retained.topics(subscription.filter))
-    if broker.journal is not None:
-        broker.journal.session_changed(session)
     session.drain(now_us=broker.now_us)
+
+
+def _answer(connection: Connection, session: Session, packet: Packet) -> None:
+    """Subscriptions have changed; a session that is kept is on disk before the client is told."""
+    journal = connection.broker.journal
+    if journal is not None:
+        journal.session_changed(session)
+        if journal.hold(partial(connection.send, packet)):
+            return
+    connection.send(packet)
 
 
 def _subscribe_one(
@@ -117,6 +126,4 @@ def _unsubscribe(connection: Connection, session: Session, packet: Unsubscribe) 
         session.subscriptions.remove(filter_)
         ended = broker.unsubscribe(session, filter_)
         reasons.append(Reason.SUCCESS if ended else Reason.NO_SUBSCRIPTION_EXISTED)
-    if broker.journal is not None:
-        broker.journal.session_changed(session)
-    connection.send(Unsuback(packet.packet_id, tuple(reasons) if session.version == V5 else ()))
+    _answer(connection, session, Unsuback(packet.packet_id, tuple(reasons) if session.version == V5 else ()))

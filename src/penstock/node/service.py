@@ -16,6 +16,7 @@ from penstock.node.data_folder import DataFolder
 from penstock.node.gate import Gate
 from penstock.node.listeners import Doors
 from penstock.node.reload import Files, applicable
+from penstock.node.store import STORE, Store
 from penstock.node.sys_topics import SysTopics
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ class Node:
 
     def __init__(self, loaded: Loaded, *, again: Callable[[], Loaded] | None = None) -> None:
         self.config = loaded.config
-        self._files = loaded.files
+        self._files = Files(loaded.files)
         self._again = again
         """Reads the configuration once more."""
+        self.loop = asyncio.get_running_loop()
         self._gate = Gate(self.config)
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
@@ -72,10 +74,13 @@ class Node:
     async def _start(self) -> None:
         config = self.config
         self._stack.callback(self._gate.close)
+        store = None
         if config.data:
             folder = DataFolder(config.data)
             self._stack.callback(folder.close)
-        self.broker = Broker(config, gate=self._gate)
+            store = Store(folder.path / STORE)
+            self._stack.callback(store.close)
+        self.broker = Broker(config, gate=self._gate, store=store)
         self._doors = Doors(self.broker.protocol)
         self.broker.start()
         self._stack.push_async_callback(self._doors.close)
@@ -134,7 +139,7 @@ class Node:
             self._window.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())
         self.config = config
-        self._files = loaded.files
+        self._files.follow(loaded.files)
         for warning in loaded.warnings:
             log.warning("%s", warning)
         for name in waiting:
@@ -143,12 +148,10 @@ class Node:
         return True
 
     async def _watch(self, every_s: float) -> None:
-        files = Files(self._files)
         while True:
             await asyncio.sleep(every_s)
-            if files.changed():
+            if self._files.changed():
                 self.reload()
-                files = Files(self._files)
 
 
 def allow_files(connections: int) -> None:

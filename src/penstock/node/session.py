@@ -10,12 +10,15 @@ from penstock.node.delivery import Delivery
 from penstock.node.status import ClientStatus
 
 if TYPE_CHECKING:
+    from penstock.model.digest import Digest
+    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.acks import Ack
     from penstock.mqtt.connect import Connect
     from penstock.mqtt.server import ServerConnection
     from penstock.node.delivery import Link
     from penstock.node.journal import Journal
+    from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
     from penstock.node.subscription import Subscription
 
@@ -38,6 +41,8 @@ class Session(Delivery):
         """Messages the client has published: the last one's sequence number."""
         self.since_us = now_us
         """When it attached or detached."""
+        self.written = False
+        """Whether the journal knows it."""
         self._releasing: dict[int, int] = {}
         """Places in the journal of QoS 2 messages the client has and did not complete."""
 
@@ -88,7 +93,7 @@ class Session(Delivery):
                 self._journal.settled(place)
             case Pubrec() if place and isinstance(reply, Pubrel):
                 self._releasing[ack.packet_id] = place
-                self._journal.released(place)
+                self._journal.released(place, ack.packet_id)
             case Pubrec() if place:
                 self._journal.settled(place)
             case Pubcomp() | Pubrec():
@@ -99,6 +104,24 @@ class Session(Delivery):
                     self._releasing[ack.packet_id] = place
             case Pubrel() if self.expiry_s:
                 self._journal.completed(self, ack.packet_id)
+
+    # -- after a restart -------------------------------------------------------------------------------------
+
+    def restore(self, facts: SessionFacts, *, now_us: Instant) -> None:
+        """What the store held of it; detached since then, or since now if it was attached."""
+        self.written = True
+        self.version = facts.version
+        self.expiry_s = facts.expiry_s
+        self.published = facts.published
+        self.will = facts.will
+        self.since_us = self._detached_us = facts.detached_us or now_us
+
+    def requeue(
+        self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
+    ) -> None:
+        """Something that waited before a restart waits again."""
+        self.waiting[subscription] = None
+        self._queue(subscription, item, place, now_us=now_us)
 
     def restore_released(self, packet_id: int, place: int) -> None:
         """A QoS 2 message that was released before a restart."""

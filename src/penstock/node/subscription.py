@@ -57,7 +57,9 @@ class Subscription:
         """Digests sent."""
         self.latency = Latency()
         self.places: dict[int, int] = {}
-        """Where events of the queue are in the store, by identity."""
+        """Where items of the queue are in the journal, by identity."""
+        self.dropped_before = 0
+        """Events the queue had dropped when the journal last looked."""
         self._past = Account()
         """Of queues that others took the place of."""
         self._only_topic = ""
@@ -98,6 +100,7 @@ class Subscription:
             return
         items = before.items()
         self._past = self._settled()
+        self.dropped_before = 0
         after = self.queue = self._new_queue()
         if isinstance(after, PackingQueue):
             after.absorb(items, now_us=now_us)
