@@ -27,6 +27,7 @@ from penstock.cli import (
     config,
     demo,
     filters,
+    generate,
     passwd,
     policy,
     reproduce,
@@ -55,6 +56,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
 app.command("shed")(shed.shed)
+app.command("generate")(generate.generate)
 app.command("backtest")(backtest.backtest)
 app.command("advise")(advise.advise)
 app.command("top")(top.top)
