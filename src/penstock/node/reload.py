@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -35,26 +35,29 @@ def _place(listener: Listener) -> Listener:
     return msgspec.structs.replace(listener, certificate="", key="", client_ca="")
 
 
+Look: TypeAlias = tuple[int, int, int] | None
+"""When a file was written, its size and its number; None if it is not there."""
+
+
 class Files:
     """Files that are looked at from time to time."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = tuple(paths)
-        self._seen = self._look()
+        self._seen = {path: _look(path) for path in paths}
 
     def changed(self) -> bool:
         """Whether one was written, replaced or removed since the last look."""
-        now = self._look()
-        before, self._seen = self._seen, now
-        return now != before
+        before, self._seen = self._seen, {path: _look(path) for path in self._seen}
+        return self._seen != before
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
-        found: list[tuple[int, int, int] | None] = []
-        for path in self._paths:
-            try:
-                about = path.stat()
-            except OSError:
-                found.append(None)
-            else:
-                found.append((about.st_mtime_ns, about.st_size, about.st_ino))
-        return found
+    def follow(self, paths: Iterable[Path]) -> None:
+        """Look at these from now on; what changes between a look and the reading after it is not missed."""
+        self._seen = {path: self._seen[path] if path in self._seen else _look(path) for path in paths}
+
+
+def _look(path: Path) -> Look:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -1,0 +1,319 @@
+"""A node put together: real clients through every kind of door, reload, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from penstock.errors import NodeError
+from penstock.node.data_folder import DataFolder
+from penstock.node.read_config import Loaded, load
+from penstock.node.reload import Files, applicable
+from penstock.node.service import Node, about
+from tests.node import certificates
+from tests.node.test_gate import cheap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LEAST = "listeners: [{port: 0}]\nhttp: {enabled: false}\ndata: ''\nsys_interval_s: 0\n"
+"""A node with nothing on disk."""
+
+
+@dataclass
+class Client:
+    """A paho client that keeps what it hears."""
+
+    paho: paho.Client
+    heard: list[tuple[str, bytes]] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    ended: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def client(
+    port: int,
+    *,
+    name: str = "c",
+    transport: Any = "tcp",
+    ca: Path | None = None,
+    user: tuple[str, str] | None = None,
+) -> Iterator[Client]:
+    made = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, transport=transport)
+    found = Client(made)
+    if user is not None:
+        made.username_pw_set(*user)
+    if ca is not None:
+        made.tls_set(ca_certs=str(ca))
+    made.on_connect = lambda _c, _u, _f, reason, _p: found.answers.append(reason)
+    made.on_disconnect = lambda _c, _u, _f, reason, _p: found.ended.append(reason)
+    made.on_message = lambda _c, _u, message: found.heard.append((message.topic, bytes(message.payload)))
+    made.on_subscribe = lambda _c, _u, _m, reasons, _p: found.answers.append(reasons[0])
+    made.reconnect_delay_set(60, 60)
+    made.connect("localhost" if ca else "127.0.0.1", port)
+    made.loop_start()
+    try:
+        yield found
+    finally:
+        made.disconnect()
+        made.loop_stop()
+
+
+def wait(true: Callable[[], object]) -> None:
+    """Until it is true."""
+    pause = threading.Event()
+    for _ in range(2_000):
+        if true():
+            return
+        pause.wait(0.01)
+    pytest.fail("it did not come true")
+
+
+def with_node(loaded: Loaded, scenario: Callable[[Node], None], **given: Any) -> None:
+    """Run a scenario that waits, beside a node in this process."""
+
+    async def main() -> None:
+        async with Node(loaded, **given) as node:
+            await asyncio.to_thread(scenario, node)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "websockets"])
+def test_messages_go_through_every_kind_of_door(transport: str) -> None:
+    kind = "websocket" if transport == "websockets" else "tcp"
+
+    def scenario(node: Node) -> None:
+        with client(node.listeners[0].port, transport=transport) as one:
+            wait(lambda: one.answers)
+            one.paho.subscribe("a/#", qos=1)
+            wait(lambda: len(one.answers) == 2)
+            for size in (0, 10, 200, 70_000):
+                one.paho.publish(f"a/{size}", bytes(size), qos=1)
+            wait(lambda: len(one.heard) == 4)
+            assert one.heard == [(f"a/{size}", bytes(size)) for size in (0, 10, 200, 70_000)]
+
+    with_node(load(LEAST.replace("port: 0", f"port: 0, kind: {kind}")), scenario)
+
+
+@pytest.mark.parametrize(("kind", "transport"), [("tls", "tcp"), ("websockets", "websockets")])
+def test_messages_go_through_tls(kind: str, transport: str, tmp_path: Path) -> None:
+    made = certificates.make(tmp_path)
+    listener = f"port: 0, kind: {kind}, certificate: {made.server}, key: {made.server_key}"
+
+    def scenario(node: Node) -> None:
+        with client(node.listeners[0].port, transport=transport, ca=made.ca) as one:
+            wait(lambda: one.answers)
+            one.paho.subscribe("a")
+            wait(lambda: len(one.answers) == 2)
+            one.paho.publish("a", bytes(50_000), qos=1)
+            wait(lambda: one.heard)
+            assert one.heard == [("a", bytes(50_000))]
+
+    with_node(load(LEAST.replace("port: 0", listener)), scenario)
+
+
+def test_users_and_the_access_list_are_asked() -> None:
+    users = f"users: [{{name: ann, password: '{cheap('right')}'}}]\n"
+    rules = f"{users}acl: [{{user: ann, topic: own/%u/#}}]\nanonymous: never\n"
+
+    def scenario(node: Node) -> None:
+        port = node.listeners[0].port
+        with client(port, name="nobody") as nobody:
+            wait(lambda: nobody.answers)
+            assert nobody.answers[0].value == 0x87
+        with client(port, name="wrong", user=("ann", "wrong")) as wrong:
+            wait(lambda: wrong.answers)
+            assert wrong.answers[0].value == 0x86
+        with client(port, user=("ann", "right")) as ann:
+            wait(lambda: ann.answers)
+            assert ann.answers[0].value == 0
+            ann.paho.subscribe("other/#")
+            wait(lambda: len(ann.answers) == 2)
+            assert ann.answers[1].value == 0x87
+            ann.paho.subscribe("own/ann/#")
+            wait(lambda: len(ann.answers) == 3)
+            ann.paho.publish("other/x", b"1", qos=1)
+            ann.paho.publish("own/ann/x", b"2", qos=1)
+            wait(lambda: ann.heard)
+            assert ann.heard == [("own/ann/x", b"2")]
+
+    with_node(load(LEAST + rules), scenario)
+
+
+def test_a_reload_keeps_connections_and_takes_rules_and_policies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "penstock.yaml"
+    path.write_text(LEAST + "acl: [{topic: a}]\n")
+
+    def scenario(node: Node) -> None:
+        reload = asyncio.run_coroutine_threadsafe
+        loop = node.loop
+
+        async def again() -> bool:
+            return node.reload()
+
+        with client(node.listeners[0].port) as one:
+            wait(lambda: one.answers)
+            one.paho.subscribe("b")
+            wait(lambda: len(one.answers) == 2)
+            assert one.answers[1].value == 0x87
+            path.write_text(
+                LEAST + "acl: [{topic: '#'}]\npolicies: {p: {levels: [drop: uniq]}}\nlog: debug\n"
+            )
+            assert reload(again(), loop).result(10)
+            properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
+            properties.UserProperty = [("policy", "p")]
+            one.paho.subscribe("b", properties=properties)
+            wait(lambda: len(one.answers) == 3)
+            assert one.answers[2].value == 0
+            one.paho.publish("b", b"1", qos=1)
+            wait(lambda: one.heard)
+            path.write_text(LEAST + "acl: [{topic: a/#/b}]\ninstall: [{policy: q}]\n")
+            caplog.clear()
+            assert not reload(again(), loop).result(10)
+            assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+            path.write_text(LEAST.replace("port: 0", "port: 0, host: '::1'"))
+            caplog.clear()
+            assert reload(again(), loop).result(10)
+            assert "listeners: the change takes effect when the node is started again" in caplog.text
+            one.paho.publish("b", b"2", qos=1)
+            wait(lambda: len(one.heard) == 2)
+            assert one.ended == []
+
+    with caplog.at_level(logging.INFO, "penstock"):
+        with_node(load(path), scenario, again=lambda: load(path))
+
+
+def test_changed_files_are_noticed_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.yaml"
+    path.write_text(LEAST + "watch_s: 0.02\nacl: [{topic: a}]\n")
+
+    def scenario(node: Node) -> None:
+        path.write_text(LEAST + "watch_s: 0.02\n# longer\nacl: [{topic: b}]\n")
+        wait(lambda: node.config.acl[0].topic == "b")
+        path.write_text("bounds: 3")
+        path.write_text(LEAST + "watch_s: 0.02\nacl: [{topic: c}]\n")
+        wait(lambda: node.config.acl[0].topic == "c")
+
+    with_node(load(path), scenario, again=lambda: load(path))
+
+
+def test_clients_are_told_that_the_node_stops() -> None:
+    ended: list[Any] = []
+
+    def scenario(node: Node) -> None:
+        made = paho.Client(CallbackAPIVersion.VERSION2, "c", protocol=paho.MQTTv5)
+        connected = threading.Event()
+        made.on_connect = lambda *_: connected.set()
+        made.on_disconnect = lambda _c, _u, _f, reason, _p: ended.append(reason)
+        made.reconnect_delay_set(60, 60)
+        made.connect("127.0.0.1", node.listeners[0].port)
+        made.loop_start()
+        assert connected.wait(10)
+        asyncio.run_coroutine_threadsafe(node.close(), node.loop).result(10)
+        wait(lambda: ended)
+        made.disconnect()
+        made.loop_stop()
+
+    with_node(load(LEAST), scenario)
+    assert ended[0].value == 0x8B
+
+
+def test_sys_topics_reach_their_readers() -> None:
+    def scenario(node: Node) -> None:
+        with client(node.listeners[0].port) as one:
+            wait(lambda: one.answers)
+            one.paho.subscribe("$SYS/broker/+")
+            one.paho.subscribe("$SYS/broker/clients/#")
+            wait(lambda: ("$SYS/broker/clients/connected", b"1") in one.heard)
+            heard = dict(one.heard)
+            assert heard["$SYS/broker/version"].startswith(b"penstock ")
+
+    with_node(load(LEAST.replace("sys_interval_s: 0", "sys_interval_s: 0.1")), scenario)
+
+
+def test_the_window_is_where_it_is_said_to_be() -> None:
+    async def main() -> None:
+        async with (
+            Node(load(LEAST.replace("enabled: false", "port: 0"))) as node,
+            aiohttp.ClientSession() as web,
+        ):
+            found = about(node)
+            assert found["listeners"][0]["url"] == f"mqtt://127.0.0.1:{node.listeners[0].port}"
+            async with web.get(found["http"]["url"]) as answer:
+                assert answer.status == 200
+
+    asyncio.run(main())
+
+
+def test_two_nodes_do_not_share_a_folder(tmp_path: Path) -> None:
+    loaded = load(LEAST.replace("data: ''", f"data: {tmp_path / 'data'}"))
+
+    async def main() -> None:
+        async with Node(loaded):
+            with pytest.raises(NodeError, match=r"another node \(process \d+\) uses it; stop that one, or"):
+                await Node(loaded).start()
+        async with Node(loaded):
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NodeError, match="file/data: cannot be used: Not a directory"):
+        DataFolder(f"{tmp_path}/file/data")
+
+
+def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Node(load(LEAST)) as other:
+            taken = other.listeners[0].port
+            text = (
+                f"listeners: [{{port: 0}}, {{port: {taken}}}]\nhttp: {{enabled: false}}\ndata: {tmp_path}\n"
+            )
+            with pytest.raises(NodeError, match=f"port {taken} of 127.0.0.1 is in use"):
+                await Node(load(text)).start()
+        async with Node(load(text)):  # the folder and the port are free again
+            pass
+
+    asyncio.run(main())
+
+
+def test_what_needs_a_restart_is_kept_until_then() -> None:
+    running = load("listeners: [{port: 1}]\ndata: a\nhttp: {token: 0123456789abcdef}").config
+    wanted = load(
+        "listeners: [{port: 2}]\ndata: b\nhttp: {token: fedcba9876543210, port: 81}\nacl: [{}]"
+    ).config
+    config, waiting = applicable(running, wanted)
+    assert waiting == ["data", "listeners", "http"]
+    assert config.listeners == running.listeners
+    assert config.data == "a"
+    assert (config.http.token, config.http.port) == ("fedcba9876543210", 8080)
+    assert config.acl == wanted.acl
+    assert applicable(running, running) == (running, [])
+
+
+def test_files_are_compared_with_the_last_look(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    files = Files([path, tmp_path / "b"])
+    assert not files.changed()
+    path.write_text("1")
+    assert files.changed()
+    assert not files.changed()
+    path.unlink()
+    assert files.changed()
