@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -73,3 +74,13 @@ def test_it_is_served_and_knows_everything_that_is() -> None:
             assert offered == known | {("GET", path) for path in OPEN} | {("GET", f"{API}/openapi.json")}
 
     asyncio.run(story())
+
+
+def test_the_reference_names_every_request_parameter_and_field() -> None:
+    text = (Path(__file__).parents[3] / "docs/reference/http-api.md").read_text()
+    for route in ROUTES:
+        assert f"| `{route.method} {route.path}` |" in text
+        for one in route.parameters:
+            assert one.in_path or f"`{one.name}`" in text
+        for name in route.body.__struct_fields__ if route.body else ():
+            assert f"`{name}`" in text
