@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SYS = "$SYS/"
+"""The node's own figures; they are made anew after a restart."""
+
 TICK_S = 0.25
 """How often deadlines are looked at: wills and expiries are given in seconds."""
 
@@ -119,7 +122,7 @@ class Broker:
                 MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
             )
         await asyncio.sleep(0)
-        for session in self.sessions:
+        for session in list(self.sessions):
             if session.link is not None:
                 self.sessions.lost(session, session.link)
         if self.journal is not None:
@@ -224,14 +227,14 @@ class Broker:
         if message.retain and not self.retained.keep(event):
             self.count_refused("retained messages full")
             return Reason.QUOTA_EXCEEDED
-        if message.retain and self.journal is not None:
+        if message.retain and self.journal is not None and not event.topic.startswith(SYS):
             self.journal.retained(event)
         wanted = False
         for receiver in fan.all:
             wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
         if wanted:
             return Reason.SUCCESS
-        self.unrouted += 1
+        self.unrouted += origin is not self
         return Reason.NO_MATCHING_SUBSCRIBERS
 
     def publish(

@@ -75,7 +75,9 @@ class Sessions:
         if isinstance(verdict, Refused):
             raise MqttError(verdict.why, where="CONNECT", reason=verdict.reason)
         will = connect.will
-        if will is not None and not broker.gate.may_publish(verdict.user, client_id, will.topic):
+        if will is not None and (
+            will.topic.startswith("$") or not broker.gate.may_publish(verdict.user, client_id, will.topic)
+        ):
             raise MqttError(
                 f"a will on '{will.topic}' is not allowed",
                 where="CONNECT will topic",
