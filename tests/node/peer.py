@@ -255,7 +255,7 @@ class Peer:
             self.send(Puback(packet.packet_id))
         elif packet.qos == 2:
             self.send(Pubrec(packet.packet_id))
-            assert (await self.expect(Pubrel)).packet_id == packet.packet_id
+            assert (await self.answer(Pubrel)).packet_id == packet.packet_id
             self.send(Pubcomp(packet.packet_id))
         return packet
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -391,7 +392,7 @@ def test_properties_of_a_message_are_passed_on() -> None:
             old = await running.connect("o", version=V4)
             await old.subscribe("ask")
             sender = await running.connect("s")
-            given = {
+            given: dict[str, Any] = {
                 "response_topic": "answer",
                 "correlation_data": b"\x00\x01",
                 "content_type": "application/json",

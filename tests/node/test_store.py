@@ -1,0 +1,325 @@
+"""What survives a restart, and what happens when the disk does not take it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
+from penstock.mqtt.connect import Will
+from penstock.mqtt.disconnect import Disconnect
+from penstock.mqtt.properties import Properties
+from penstock.mqtt.publish import Publish
+from penstock.node.config import Config, Queues
+from penstock.node.store import PUT_RETAINED, STORE, Store
+from tests.node.peer import Running, node, run
+from tests.node.test_policies_live import VITALS, away, body, is_digest, pulse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEPT = {"clean": False, "session_expiry_s": 1000}
+
+
+def store(path: Path) -> Store:
+    return Store(path / STORE)
+
+
+def test_retained_messages_survive(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(store=store(tmp_path)) as running:
+            sender = await running.connect("s")
+            await sender.publish1("a/1", b"one", retain=True, content_type="text/plain", user=(("k", "v"),))
+            await sender.publish1("a/2", b"two", retain=True)
+            await sender.publish1("a/2", b"", retain=True)
+
+    async def after() -> None:
+        async with node(store=store(tmp_path)) as running:
+            client = await running.connect("c")
+            await client.subscribe("a/#")
+            found = await client.message()
+            assert (found.topic, found.payload, found.retain) == ("a/1", b"one", True)
+            assert found.properties == Properties(content_type="text/plain", user=(("k", "v"),))
+            assert await client.silent()
+
+    run(before())
+    run(after())
+
+
+def test_sessions_their_subscriptions_and_queues_survive(tmp_path: Path) -> None:
+    config = Config(data="", queues=Queues(events=10))
+
+    async def before() -> None:
+        async with node(config, store=store(tmp_path)) as running:
+            client = await running.connect("c", **KEPT)
+            await client.subscribe("ward", qos=1, number=3, user=(("policy", VITALS),))
+            await client.subscribe("plain", qos=2)
+            await client.subscribe("zero", qos=0)
+            await away(running, client, "c")
+            sender = await running.connect("s")
+            for value in (60, 61, 62, 150, 63, 64, 65, 66, 67, 68, 69, 30):
+                await sender.publish1("ward", pulse(value))
+            await sender.publish2("plain", b"two")
+            sender.publish0("zero", b"zero")
+            await sender.settled()
+
+    async def after() -> None:
+        async with node(config, store=store(tmp_path)) as running:
+            status = running.broker.status()
+            assert [each.filter for each in status.clients[0].subscriptions] == ["ward", "plain", "zero"]
+            assert status.clients[0].subscriptions[0].policy == "vitals"
+            client = await running.connect("c", **KEPT)
+            assert client.connack.session_present
+            found = [
+                await client.message() for _ in range(sum(s.items for s in status.clients[0].subscriptions))
+            ]
+            ward = [each for each in found if each.topic == "ward"]
+            assert {each.properties.subscription_ids for each in ward} == {(3,)}
+            assert sum(body(each)["count"] if is_digest(each) else 1 for each in ward) == 12
+            assert 150 in [body(each).get("pulse") for each in ward]
+            assert [each.payload for each in found if each.topic != "ward"] == [b"two", b"zero"]
+            assert running.account_holds()
+            assert await client.silent()
+
+    async def empty() -> None:
+        async with node(config, store=store(tmp_path)) as running:
+            assert running.broker.status().account.queued == 0
+            client = await running.connect("c", **KEPT)
+            assert client.connack.session_present
+            assert await client.silent()
+
+    run(before())
+    run(after())
+    run(empty())
+
+
+def test_what_is_in_flight_is_sent_again_with_its_packet_identifier(tmp_path: Path) -> None:
+    async def before() -> tuple[int, int, int]:
+        async with node(store=store(tmp_path)) as running:
+            client = await running.connect("c", **KEPT)
+            await client.subscribe("a", qos=2)
+            sender = await running.connect("s")
+            await sender.publish1("a", b"one")
+            await sender.publish2("a", b"two")
+            await sender.publish2("a", b"received")
+            found = [await client.expect(Publish) for _ in range(3)]
+            client.send(Pubrec(found[2].packet_id))
+            await client.expect(Pubrel)
+            first, second, third = (each.packet_id for each in found)
+            return first, second, third
+
+    async def after(ids: tuple[int, int, int]) -> None:
+        async with node(store=store(tmp_path)) as running:
+            client = await running.connect("c", **KEPT)
+            assert (await client.expect(Pubrel)).packet_id == ids[2]
+            again = [await client.expect(Publish) for _ in range(2)]
+            assert [(each.packet_id, each.qos, each.dup, each.payload) for each in again] == [
+                (ids[0], 1, True, b"one"),
+                (ids[1], 2, True, b"two"),
+            ]
+            client.send(Pubcomp(ids[2]))
+            client.send(Puback(ids[0]))
+            client.send(Pubrec(ids[1]))
+            await client.expect(Pubrel)
+            client.send(Pubcomp(ids[1]))
+            assert await client.silent()
+
+    async def nothing() -> None:
+        async with node(store=store(tmp_path)) as running:
+            client = await running.connect("c", **KEPT)
+            assert await client.silent()
+
+    run(after(run(before())))
+    run(nothing())
+
+
+def test_a_qos_2_message_repeated_after_a_restart_is_not_delivered_twice(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(store=store(tmp_path)) as running:
+            receiver = await running.connect("r", **KEPT)
+            await receiver.subscribe("a", qos=2)
+            sender = await running.connect("s", **KEPT)
+            sender.send(Publish("a", b"x", qos=2, packet_id=5))
+            await sender.expect(Pubrec)
+            assert (await receiver.message()).payload == b"x"
+            await receiver.settled()
+
+    async def after() -> None:
+        async with node(store=store(tmp_path)) as running:
+            receiver = await running.connect("r", **KEPT)
+            sender = await running.connect("s", **KEPT)
+            sender.send(Publish("a", b"x", qos=2, packet_id=5, dup=True))
+            await sender.expect(Pubrec)
+            sender.send(Pubrel(5))
+            assert (await sender.expect(Pubcomp)).reason == 0
+            assert await receiver.silent()
+
+    run(before())
+    run(after())
+
+
+def test_a_session_that_is_not_to_be_kept_leaves_nothing(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(store=store(tmp_path)) as running:
+            passing = await running.connect("passing")
+            await passing.subscribe("a", qos=1)
+            kept = await running.connect("kept", **KEPT)
+            await kept.subscribe("a", qos=1)
+            kept.send(Disconnect(properties=Properties(session_expiry_s=0)))
+            assert await kept.closed()
+
+    run(before())
+    assert [len(each) for each in store(tmp_path).load()] == [0, 0, 0, 0]
+
+
+def test_expiry_and_wills_go_on_after_a_restart(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(store=store(tmp_path)) as running:
+            will = Will("gone", b"w", properties=Properties(will_delay_s=1))
+            client = await running.connect("c", clean=False, session_expiry_s=2, will=will)
+            await away(running, client, "c")
+
+    async def after() -> None:
+        async with node(store=store(tmp_path)) as running:
+            watcher = await running.connect("w")
+            await watcher.subscribe("gone")
+            assert (await watcher.message()).payload == b"w"
+            while running.broker.status().sessions > 1:
+                await asyncio.sleep(0.05)
+
+    run(before())
+    run(after())
+
+
+def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
+    class Slow(Store):
+        let = False
+
+        def write(self, rows: object) -> None:
+            while not self.let:
+                pass
+            super().write(rows)  # type: ignore[arg-type]
+
+    async def test() -> None:
+        slow = Slow(tmp_path / STORE)
+        slow.let = True
+        async with node(store=slow) as running:
+            client = await running.connect("c", **KEPT)
+            await client.subscribe("a", qos=1)
+            sender = await running.connect("s")
+            slow.let = False
+            sender.send(Publish("a", b"x", qos=1, packet_id=1))
+            assert (await client.message()).payload == b"x"  # receivers do not wait for the disk
+            assert await sender.silent()
+            slow.let = True
+            assert (await sender.expect(Puback)).packet_id == 1
+
+    run(test())
+
+
+def test_a_full_disk_holds_answers_back_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(Store):
+        full = False
+
+        def write(self, rows: object) -> None:
+            if self.full:
+                raise StoreError("database or disk is full; free some space on its disk", self.path)
+            super().write(rows)  # type: ignore[arg-type]
+
+    async def test() -> None:
+        disk = Full(tmp_path / STORE)
+        async with node(store=disk) as running:
+            client = await running.connect("c", **KEPT)
+            await client.subscribe("kept", qos=1)
+            passing = await running.connect("p")
+            await passing.subscribe("passing", qos=1)
+            disk.full = True
+            sender = await running.connect("s")
+            sender.send(Publish("kept", b"x", qos=1, packet_id=1))
+            assert (await client.message()).payload == b"x"
+            other = await running.connect("o")
+            assert (await other.publish1("passing", b"y")).reason == 0
+            assert (await passing.message()).payload == b"y"
+            assert await sender.silent()
+            disk.full = False
+            assert (await sender.expect(Puback)).packet_id == 1
+        assert "disk is full" in caplog.text
+        assert "can be written again" in caplog.text
+
+    run(test())
+
+
+def test_a_real_disk_that_is_full_is_said_clearly(tmp_path: Path) -> None:
+    file = Store(tmp_path / STORE)
+    file._database.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(StoreError, match="free some space"):
+        file.write([(PUT_RETAINED, (f"t{n}", b"x" * 4096)) for n in range(100)])
+    assert file.load().retained == []
+    file.write([(PUT_RETAINED, ("t", b"x"))])
+    assert file.load().retained == [("t", b"x")]
+    file.close()
+
+
+def test_damaged_and_foreign_files_are_refused_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / STORE
+    path.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreError, match="move the file away"):
+        Store(path)
+    path.unlink()
+    good = Store(path)
+    good.write([(PUT_RETAINED, (f"t{n}", b"x" * 1000)) for n in range(100)])
+    good.close()
+    data = bytearray(path.read_bytes())
+    data[8192:12288] = bytes(4096)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="move the file away"):
+        Store(path)
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match="version 99"):
+        Store(path)
+    (tmp_path / "a-file").touch()
+    with pytest.raises(StoreError, match="check the folder"):
+        Store(tmp_path / "a-file" / STORE)
+
+
+def test_what_waits_is_packed_in_the_store_too(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(Config(data="", queues=Queues(events=10)), store=store(tmp_path)) as running:
+            client = await running.connect("c", **KEPT)
+            await client.subscribe("a", qos=1, user=(("policy", "levels: [keep: {latest: 3}]"),))
+            await away(running, client, "c")
+            sender = await running.connect("s")
+            for number in range(200):
+                await sender.publish1("a", b"%d" % number)
+            assert await rows(running) <= 11
+
+    async def rows(running: Running) -> int:
+        while running.broker.journal is not None and running.broker.journal._rows:
+            await asyncio.sleep(0.01)
+        with sqlite3.connect(tmp_path / STORE) as database:
+            (count,) = database.execute("SELECT count(*) FROM message").fetchone()
+        database.close()
+        return int(count)
+
+    async def after() -> None:
+        async with node(store=store(tmp_path)) as running:
+            items = running.broker.status().clients[0].subscriptions[0].items
+            client = await running.connect("c", **KEPT)
+            found = [await client.message() for _ in range(items)]
+            total = sum(json.loads(each.payload)["count"] if is_digest(each) else 1 for each in found)
+            assert total == 200
+            assert is_digest(found[0])
+            assert found[-1].payload == b"199"
+
+    run(before())
+    run(after())
