@@ -32,9 +32,10 @@ FLIGHT = 50
 async def service(data: Path) -> AsyncIterator[tuple[Process, int]]:
     """`penstock up` on a free port."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "penstock", "up", "--port", "0", "--http-port", "0", "--data", str(data), "--json",
+        *(sys.executable, "-m", "penstock", "up", "--json", "--data", str(data)),
+        *("--port", "0", "--http-port", "0"),
         stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         assert process.stdout is not None
         said = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))

@@ -10,13 +10,13 @@ import pytest
 
 from penstock.errors import PolicyError
 from penstock.mqtt.kinds import V4
-from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
 from penstock.node.config import Config, Installed, Queues
 from penstock.node.message import DIGEST_MARK
 from tests.node.peer import node, run
 
 if TYPE_CHECKING:
+    from penstock.mqtt.publish import Publish
     from penstock.node.status import SubscriptionStatus
     from tests.node.peer import Peer, Running
 
