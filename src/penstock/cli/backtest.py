@@ -25,6 +25,7 @@ from penstock.cli.spark import (
     TsOption,
     columns_of,
     need_spark,
+    small,
 )
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
@@ -103,7 +104,13 @@ def backtest(
     with progress("backtest") as step:
         step(0, 0, "starting Spark")
         with (
-            open_session(master=master, remote=remote, memory=memory, app="penstock backtest") as spark,
+            open_session(
+                master=master,
+                remote=remote,
+                memory=memory,
+                app="penstock backtest",
+                config=small(master, remote),
+            ) as spark,
             watched(spark, step),
         ):
             found = run.backtest(read(spark, events, format=form, ts=ts), settings)

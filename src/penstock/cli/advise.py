@@ -1,0 +1,185 @@
+"""`penstock advise`: a policy proposed for a recorded stream and a budget, with what to expect of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock import limits
+from penstock.cli.backtest_report import balances, duration, share
+from penstock.cli.files import write_text
+from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, print_text, progress, warn
+from penstock.cli.spark import (
+    ColumnsOption,
+    EventsOption,
+    FormatOption,
+    KeyOption,
+    MasterOption,
+    MemoryOption,
+    RemoteOption,
+    SeqOption,
+    TsOption,
+    columns_of,
+    need_spark,
+    small,
+)
+from penstock.errors import GoalMissed
+from penstock.policy import write
+
+if TYPE_CHECKING:
+    from penstock.pipeline.advise import Advice, Reached
+
+
+def advise(
+    *,
+    events: EventsOption,
+    attribute: Annotated[
+        list[str],
+        typer.Option(
+            "--attribute", metavar="PATH", help="What the receiver cares about, the first one most."
+        ),
+    ],
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SHARE", help="Share of the events that may be kept, as 0.3.")
+    ],
+    key: KeyOption = None,
+    series: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--series", metavar="COL", help="Column that tells sources apart; sender and topic if omitted."
+        ),
+    ] = None,
+    capacity: Annotated[
+        int, typer.Option("--capacity", min=limits.QUEUE_EVENTS_LEAST, help="Events a queue may hold.")
+    ] = limits.QUEUE_EVENTS,
+    ts: TsOption = "ts",
+    seq: SeqOption = None,
+    columns: ColumnsOption = None,
+    form: FormatOption = None,
+    path: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the policy here, as YAML.")
+    ] = None,
+    as_json: JsonFlag = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    memory: MemoryOption = None,
+) -> None:
+    """Propose a policy whose levels come down to a share of the events.
+
+    Learned on the first 70 % of each queue, checked on the rest. Exits 1 if no level meets the budget there.
+    """
+    need_spark()
+    from penstock.pipeline.advise import advise as propose  # noqa: PLC0415  # Spark, where it is needed
+    from penstock.pipeline.advise_profile import Asked  # noqa: PLC0415
+    from penstock.pipeline.recorded import read  # noqa: PLC0415
+    from penstock.pipeline.session import open_session  # noqa: PLC0415
+
+    asked = Asked(
+        attributes=tuple(dict.fromkeys(attribute)),
+        budget=budget,
+        capacity=capacity,
+        key=tuple(key or ()),
+        series=tuple(series or ()),
+        columns=columns_of(columns, seq=seq),
+    )
+    with progress("advise") as step:
+        step(0, 4, "starting Spark")
+        with open_session(
+            master=master, remote=remote, memory=memory, app="penstock advise", config=small(master, remote)
+        ) as spark:
+            found = propose(read(spark, events, format=form, ts=ts), asked, step)
+    text = write.to_yaml(found.policy)
+    if path is not None:
+        write_text(path, text)
+    if as_json:
+        print_json(_as_json(found, text, path))
+    else:
+        _show(found, text, path)
+    if found.needed is None:
+        best = min(one.kept for one in found.measured)
+        raise GoalMissed(
+            f"no level keeps {share(budget)} or less of what was held out; the best keeps {share(best)}"
+        )
+
+
+def _show(found: Advice, text: str, path: Path | None) -> None:
+    print_text(text)
+    rows = []
+    for level, reasons in enumerate(found.reasons, start=1):
+        expected, measured = found.expected[level - 1], found.measured[level - 1]
+        rows.append(
+            (
+                str(level),
+                "\n".join(reasons),
+                share(expected.kept),
+                share(measured.kept),
+                _rmse(expected),
+                _rmse(measured),
+            )
+        )
+    header = ("level", "why", "kept, expected", "measured", "RMSE, expected", "measured")
+    print_table("Levels: as learned, and on what was held out", header, rows)
+    replayed = [
+        (
+            name,
+            share(account.loss),
+            duration(account.latency.mean_us),
+            duration(account.latency.quantile_us(0.99)),
+            "\n".join(
+                f"{attribute} {held.live.rmse:.4g}"
+                for attribute, held in account.errors.items()
+                if held.live.rmse is not None
+            ),
+        )
+        for name, account in found.replayed.accounts.items()
+    ]
+    title = f"What was held out, replayed at {share(found.budget)} of its rate ({found.setting})"
+    print_table(title, ("candidate", "lost", "mean latency", "p99", "RMSE, delay included"), replayed)
+    for line in balances(found.replayed):
+        out.print(escape(line))
+    if found.needed is not None:
+        kept = share(found.measured[found.needed - 1].kept)
+        out.print(f"the budget of {share(found.budget)} is met from level {found.needed} on: it keeps {kept}")
+    if path is not None:
+        out.print(f"written: {escape(str(path))}")
+    elif found.needed is not None:
+        warn("the policy is not written to a file; give --out policy.yaml")
+
+
+def _rmse(found: Reached) -> str:
+    shown = [f"{name} {error.rmse:.4g}" for name, error in found.errors.items() if error.rmse is not None]
+    return "\n".join(shown) or "–"
+
+
+def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:
+    return {
+        "budget": found.budget,
+        "met": found.needed is not None,
+        "needed_level": found.needed,
+        "policy": text,
+        "levels": [
+            {
+                "level": level,
+                "reasons": list(reasons),
+                "expected": _reached(found.expected[level - 1]),
+                "measured": _reached(found.measured[level - 1]),
+            }
+            for level, reasons in enumerate(found.reasons, start=1)
+        ],
+        "stddev": found.spreads,
+        "setting": found.setting,
+        "backtest": {name: account.as_json() for name, account in found.replayed.accounts.items()},
+        "out": None if path is None else str(path),
+    }
+
+
+def _reached(found: Reached) -> dict[str, Any]:
+    return {
+        "kept": found.kept,
+        "errors": {
+            name: {"rmse": error.rmse, "max": error.largest, "unheld": error.unheld}
+            for name, error in found.errors.items()
+        },
+    }

@@ -1,0 +1,261 @@
+"""What a recorded stream is like, as far as a policy could use it: counted by Spark in two passes.
+
+The stream is split by time, queue by queue: what comes first is learned from, the rest is for checking. Both
+parts are cut into blocks of `capacity` events, since that is what a queue holds when it packs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock.errors import InputError
+from penstock.pipeline.events import known
+from penstock.pipeline.sources import ENVELOPE, Sources, attach
+from penstock.pipeline.verdicts import column
+from penstock.policy.nodes import PayloadFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.model.values import Scalar
+
+LEARNED: Final = 0.7
+"""Share of each queue's events that is learned from."""
+RANKS: Final = (*(rank / 20 for rank in range(1, 20)), 0.975, 0.99)
+"""Of the quantiles."""
+COMMON: Final = 16
+"""Values that are looked at as the usual ones."""
+BLOCK: Final = "penstock_block"
+LEARN: Final = "penstock_learn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What advice is asked for."""
+
+    attributes: tuple[str, ...]
+    budget: float
+    """Share of the events that may be kept."""
+    capacity: int
+    """Events a queue holds when it packs."""
+    key: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
+    """Columns that tell sources apart within a queue; none: sender and topic, where there are such."""
+    columns: Mapping[str, str]
+    """By attribute, as `pack` takes them."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget < 1:
+            raise InputError(f"a budget is a share between 0 and 1, as 0.3; found {self.budget:g}")
+        if not self.attributes:
+            raise InputError("advice about what? Name an attribute")
+
+    def sources(self, frame: DataFrame) -> Sources:
+        """Where the attributes stand."""
+        return Sources(frame.schema, self.columns, PayloadFormat.AUTO)
+
+    @property
+    def queue(self) -> list[str]:
+        """The columns that name a block of a queue."""
+        return [*self.key, BLOCK]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One attribute."""
+
+    name: str
+    numeric: bool
+    values: tuple[float, ...]
+    """Quantiles at RANKS, of numbers."""
+    changes: tuple[float, ...]
+    """Quantiles of the distance from the value before of the same source, at RANKS."""
+    repeats: float
+    """Share of events with the value of the event before, of the same source."""
+    common: tuple[tuple[Scalar, float], ...]
+    """The most frequent values with their shares, the commonest first; of numbers none."""
+    distinct: float
+    """Different values in a block, on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The stream as a whole."""
+
+    events: int
+    block: float
+    """Events in a block, on average."""
+    sources: float
+    """Sources in a queue, on average."""
+    by: dict[str, float]
+    """Different values in a block, on average, of what may tell sources apart."""
+    queue: float
+    """Events of a queue, on average."""
+    rate: float
+    """Events a second of a queue, on average."""
+
+
+def split(frame: DataFrame, asked: Asked) -> DataFrame:
+    """The frame with its parts and blocks, and a column of numbers for each attribute."""
+    sources = asked.sources(frame)
+    names = [*sources.schema.names]
+    for name in (*asked.key, *asked.series):
+        if sources.find(name) is None:
+            there = ", ".join(names)
+            raise InputError(f"there is no column '{name}' to make queues by; the columns are: {there}")
+    reserved = next((name for name in names if name.startswith(("__", "penstock_"))), None)
+    if reserved is not None:
+        raise InputError(f"column '{reserved}': such names are Penstock's own; rename it")
+    known(sources, asked.attributes)
+    queue = Window.partitionBy(*map(column, asked.key))
+    order = [sources.ts(), sources.seq()]
+    placed = frame.select(
+        "*",
+        (sf.row_number().over(queue.orderBy(*order)) - 1).alias("penstock_place"),
+        sf.floor(LEARNED * sf.count(sf.lit(1)).over(queue)).alias("penstock_learned"),
+    )
+    learn = sf.col("penstock_place") < sf.col("penstock_learned")
+    place = sf.when(learn, sf.col("penstock_place")).otherwise(
+        sf.col("penstock_place") - sf.col("penstock_learned")
+    )
+    cut = placed.select(
+        *map(column, names), learn.alias(LEARN), sf.floor(place / asked.capacity).cast("int").alias(BLOCK)
+    )
+    read, readings, _ = attach(cut, sources, [*names, LEARN, BLOCK], list(asked.attributes))
+    values: list[Column] = []
+    for number, name in enumerate(asked.attributes):
+        found = readings[name]
+        flag = sf.lit(None).cast("string") if found.flag is None else found.flag.cast("string")
+        values += [
+            found.number().alias(numbers(number)),
+            sf.coalesce(found.texts(), flag).alias(words(number)),
+            sf.lit(found.flag is not None and found.text is None).alias(f"penstock_flag{number}"),
+        ]
+    return read.select(*map(column, names), LEARN, BLOCK, *values)
+
+
+def numbers(place: int) -> str:
+    """The column of an attribute's numbers."""
+    return f"penstock_number{place}"
+
+
+def words(place: int) -> str:
+    """The column of an attribute's texts and truth values."""
+    return f"penstock_word{place}"
+
+
+def shape(part: DataFrame, asked: Asked) -> Shape:
+    """The shape of one part."""
+    sources = asked.sources(part)
+    by = _by(part, asked)
+    source = _source(sources, asked)
+    at = sources.ts()
+    blocks = part.groupBy(*map(column, asked.queue)).agg(
+        sf.count(sf.lit(1)).alias("events"),
+        *(sf.count_distinct(column(name)).alias(f"by{place}") for place, (_, name) in enumerate(by.items())),
+    )
+    found = blocks.agg(
+        sf.sum("events").alias("events"),
+        sf.avg("events").alias("block"),
+        *(sf.avg(f"by{place}").alias(f"by{place}") for place in range(len(by))),
+    ).first()
+    queues = part.groupBy(*map(column, asked.key)).agg(
+        sf.count_distinct(source).alias("sources"),
+        sf.count(sf.lit(1)).alias("events"),
+        sf.try_divide(sf.count(sf.lit(1)) * sf.lit(1e6), sf.max(at) - sf.min(at)).alias("rate"),
+    )
+    means = queues.agg(*(sf.avg(name).alias(name) for name in ("sources", "events", "rate"))).first()
+    assert found is not None
+    assert means is not None
+    if not found["events"]:
+        raise InputError("there are too few events to learn from and to check against")
+    spread = {name: found[f"by{place}"] or 0.0 for place, name in enumerate(by)}
+    return Shape(
+        events=found["events"],
+        block=found["block"],
+        sources=means["sources"],
+        by=spread,
+        queue=means["events"],
+        rate=means["rate"] or 1.0,
+    )
+
+
+def _by(part: DataFrame, asked: Asked) -> dict[str, str]:
+    """Columns by the attribute under which a policy finds them: what may tell sources apart."""
+    names = {field.name: field.dataType for field in part.schema}
+    found: dict[str, str] = {f"${name}": name for name in ("topic", "sender") if name in names}
+    found |= {name: name for name in asked.series if name not in found.values()}
+    taken = {*ENVELOPE, *asked.key, *asked.attributes, *asked.columns.values()}
+    for name, kind in names.items():
+        plain = isinstance(kind, st.StringType) and not name.startswith("penstock_")
+        if plain and name not in taken and name.isidentifier():
+            found[name] = name
+    return found
+
+
+def _source(sources: Sources, asked: Asked) -> Column:
+    found = [column(name) for name in asked.series]
+    if not found:
+        there = [sources.envelope(name) for name in ("$sender", "$topic")]
+        found = [one.column for one in there if one is not None]
+    return sf.struct(*found) if found else sf.lit(0)
+
+
+def profile(part: DataFrame, asked: Asked, place: int) -> Profile:
+    """One attribute of one part."""
+    sources, name = asked.sources(part), asked.attributes[place]
+    number, word = sf.col(numbers(place)), sf.col(words(place))
+    before = Window.partitionBy(*map(column, asked.key), _source(sources, asked)).orderBy(
+        sources.ts(), sources.seq()
+    )
+    told = sf.coalesce(number.cast("string"), word)
+    some = part.where(told.isNotNull())
+    changed = some.select(
+        number.alias("number"),
+        sf.abs(number - sf.lag(number).over(before)).alias("change"),
+        sf.coalesce((told == sf.lag(told).over(before)).cast("int"), sf.lit(0)).alias("repeat"),
+        sf.col(f"penstock_flag{place}").alias("flag"),
+    )
+    ranks = sf.array(*map(sf.lit, RANKS))
+    found = changed.agg(
+        sf.count(sf.lit(1)).alias("n"),
+        sf.count("number").alias("numbers"),
+        sf.avg("repeat").alias("repeats"),
+        sf.percentile_approx("number", ranks, 1_000).alias("values"),
+        sf.percentile_approx("change", ranks, 1_000).alias("changes"),
+        sf.bool_or("flag").alias("flag"),
+    ).first()
+    assert found is not None
+    if not found["n"]:
+        raise InputError(f"attribute '{name}': no event has it")
+    numeric = found["numbers"] * 2 > found["n"]
+    distinct = (
+        some.groupBy(*map(column, asked.queue))
+        .agg(sf.count_distinct(told).alias("d"))
+        .agg(sf.avg("d"))
+        .first()
+    )
+    assert distinct is not None
+    common = [] if numeric else _common(some, word, flag=found["flag"])
+    return Profile(
+        name,
+        numeric,
+        tuple(found["values"] or ()),
+        tuple(found["changes"] or ()),
+        found["repeats"],
+        tuple((value, count / found["n"]) for value, count in common),
+        distinct[0],
+    )
+
+
+def _common(some: DataFrame, word: Column, *, flag: bool) -> list[tuple[Scalar, int]]:
+    counted = some.groupBy(word.alias("word")).count().where("word is not null")
+    rows = counted.orderBy(sf.desc("count"), "word").limit(COMMON).collect()
+    return [(row["word"] == "true" if flag else row["word"], row["count"]) for row in rows]
