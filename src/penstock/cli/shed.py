@@ -179,6 +179,7 @@ class _Account:
 
 def _run(spark: SparkSession, asked: _Asked) -> _Account:
     from penstock.pipeline.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
+    from penstock.pipeline.recorded import format_of  # noqa: PLC0415
     from penstock.pipeline.streaming import pack_stream  # noqa: PLC0415
     from penstock.pipeline.streaming_account import held_count, stands_for  # noqa: PLC0415
 
@@ -190,7 +191,7 @@ def _run(spark: SparkSession, asked: _Asked) -> _Account:
         packed,
         asked.target,
         checkpoint=asked.checkpoint,
-        format=asked.format or "parquet",
+        format=asked.format or format_of(asked.target),
         every_s=asked.every_s,
     )
     with suppress(KeyboardInterrupt):  # the way to end --every

@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError
 from penstock.pipeline.recorded import CORRUPT, format_of, load, time_of
+from penstock.pipeline.schemas import DIGEST
 from penstock.pipeline.verdicts import column
 
 if TYPE_CHECKING:
@@ -105,11 +106,16 @@ def _known(kind: str, path: str) -> str:
 
 
 def _schema(spark: SparkSession, path: str, kind: str) -> st.StructType:
-    found = load(spark, path, kind).schema
-    columns = [field for field in found if field.name != CORRUPT]
-    if not columns:
+    found = [field for field in load(spark, path, kind).schema if field.name != CORRUPT]
+    if not found:
         raise InputError("nothing in it tells the columns; give a schema", path=path)
-    return st.StructType(columns)
+    return st.StructType([_digests(field) if kind == "json" else field for field in found])
+
+
+def _digests(field: st.StructField) -> st.StructField:
+    """JSON does not tell a digest from another object, nor its sketches from texts: its name does."""
+    struct = field.name == "digest" and isinstance(field.dataType, st.StructType)
+    return st.StructField(field.name, DIGEST) if struct else field
 
 
 def _parsed(spark: SparkSession, schema: st.StructType | str) -> st.StructType:

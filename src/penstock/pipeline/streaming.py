@@ -34,7 +34,7 @@ from penstock.pipeline.streaming_queue import TIE, Held, KeyQueue, Rules
 from penstock.pipeline.verdicts import column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.stateful_processor import (
@@ -103,33 +103,33 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     _check_times(hold_s, forget_s, backlog, fresh_s)
     QueueOptions(capacity_events=capacity)
     taken = sources.attributes.get("$digest", "digest")
+    events = [name for name in sources.schema.names if name not in (*key, taken)]
+    plain = _plain([*key, *events])
     rules = Rules(
         policy=policy,
         capacity=capacity,
-        key=tuple(key),
-        order=tuple(order),
-        events=tuple(name for name in sources.schema.names if name not in (*key, taken)),
+        key=tuple(plain[name] for name in key),
+        order=tuple(plain[name] for name in order),
+        events=tuple(plain[name] for name in events),
         hold_us=to_us(hold_s),
         fresh_us=to_us(fresh_s) if backlog == "shed" else None,
     )
     _use_rocksdb(stream)
-    bundles = _projected(stream, sources, rules).mapInArrow(
+    projected = _projected(stream, sources, rules, plain)
+    kinds = projected.schema
+    bundle = st.StructField(BUNDLE, st.BinaryType())
+    bundles = projected.mapInArrow(
         partial(bundled, key=rules.key),
-        st.StructType(
-            [
-                *(sources.schema[name] for name in key),
-                st.StructField(NOW, st.LongType()),
-                st.StructField(BUNDLE, st.BinaryType()),
-            ]
-        ),
+        st.StructType([*_fields(kinds, rules.key), st.StructField(NOW, st.LongType()), bundle]),
     )
-    packed = bundles.groupBy(*map(column, key)).transformWithState(
+    packed = bundles.groupBy(*map(column, rules.key)).transformWithState(
         _Packer(rules, forget_ms=round(forget_s * 1000)),
-        st.StructType([st.StructField(BUNDLE, st.BinaryType())]),
+        st.StructType([bundle]),
         "append",
         "processingTime" if hold_s or forget_s else "none",
     )
-    return packed.mapInArrow(unbundled, _output(sources, rules))
+    rows = packed.mapInArrow(unbundled, _output(kinds, rules))
+    return rows.toDF(*key, "place", "kind", *events, "digest")
 
 
 # -- what is asked for ---------------------------------------------------------------------------------------
@@ -169,7 +169,15 @@ def _use_rocksdb(stream: DataFrame) -> None:
         stream.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
 
 
-def _projected(stream: DataFrame, sources: Sources, rules: Rules) -> DataFrame:
+def _plain(names: Sequence[str]) -> dict[str, str]:
+    """Names by which `mapInArrow` finds columns: to it a dot leads into a struct."""
+    return {
+        name: name if name.replace("_", "").isalnum() else f"__column{place}"
+        for place, name in enumerate(names)
+    }
+
+
+def _projected(stream: DataFrame, sources: Sources, rules: Rules, plain: Mapping[str, str]) -> DataFrame:
     """The columns of the output, what the policy reads, what decides the order, and the trigger's time."""
     wanted = list(read_by(rules.policy))
     events = stream.transform(as_events(wanted, attributes=sources.attributes, payload=sources.payload))
@@ -179,7 +187,7 @@ def _projected(stream: DataFrame, sources: Sources, rules: Rules) -> DataFrame:
         event = sf.when(event.isNotNull(), event.withField("payload", read))
     given = sources.digest()
     return events.select(
-        *map(column, (*rules.key, *rules.events)),
+        *(column(name).alias(found) for name, found in plain.items()),
         (sf.lit(None) if given is None else given).cast(DIGEST).alias("digest"),
         event.alias(EVENT),
         sf.xxhash64(*_hashable(sources)).alias(TIE),
@@ -193,16 +201,18 @@ def _hashable(sources: Sources) -> Iterator[Column]:
         yield found if sortable(field.dataType) else sf.to_json(sf.struct(found.alias("it")))
 
 
-def _output(sources: Sources, rules: Rules) -> st.StructType:
-    def fields(names: Sequence[str]) -> list[st.StructField]:
-        return [st.StructField(name, sources.schema[name].dataType) for name in names]
+def _fields(kinds: st.StructType, names: Sequence[str]) -> list[st.StructField]:
+    """Columns that may be null, as events' are in digests, and Arrow's are to Spark."""
+    return [st.StructField(name, kinds[name].dataType) for name in names]
 
+
+def _output(kinds: st.StructType, rules: Rules) -> st.StructType:
     return st.StructType(
         [
-            *fields(rules.key),
+            *_fields(kinds, rules.key),
             st.StructField("place", st.LongType()),
             st.StructField("kind", st.StringType()),
-            *fields(rules.events),
+            *_fields(kinds, rules.events),
             st.StructField("digest", DIGEST),
         ]
     )
