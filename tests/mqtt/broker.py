@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from penstock.errors import MqttError
-from penstock.mqtt import fanout
 from penstock.mqtt.acks import Ack
 from penstock.mqtt.connect import Connect
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.framing import Framer
 from penstock.mqtt.incoming import Arrival
 from penstock.mqtt.ping import Pingreq, Pingresp
-from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.server import ServerConnection, State, Terms
 from penstock.mqtt.session import Due, Session
 from penstock.mqtt.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
-from penstock.mqtt.subscriptions import Subscribed, delivery
+from penstock.mqtt.subscriptions import Subscribed
 from penstock.mqtt.tree import TopicTree
 
 if TYPE_CHECKING:
@@ -40,19 +40,17 @@ class Broker:
         for client_id, subscribed in self.tree.match(message.topic):
             matching.setdefault(client_id, []).append(subscribed)
         for client_id, found in matching.items():
-            how = delivery(found, qos=message.qos, retain=message.retain, own=client_id == sender)
-            if how is None:
+            wanted = [each for each in found if not (client_id == sender and each.options.no_local)]
+            if not wanted:
                 continue
-            raw = fanout.forwarded(message.properties, subscription_ids=how.subscription_ids)
+            numbers = tuple(each.subscription_id for each in wanted if each.subscription_id)
             self.queues[client_id].append(
                 Publish(
                     message.topic,
                     message.payload,
-                    how.qos,
-                    how.retain,
-                    properties=fanout.properties_of(raw[1:], from_client=False)
-                    if len(raw) > 1
-                    else Properties(),
+                    qos=min(message.qos, max(each.options.qos for each in wanted)),
+                    retain=message.retain and any(each.options.retain_as_published for each in wanted),
+                    properties=replace(message.properties, topic_alias=None, subscription_ids=numbers),
                 )
             )
             if client_id in self.links:

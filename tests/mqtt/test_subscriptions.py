@@ -1,4 +1,4 @@
-"""A session's subscriptions, and what their options mean."""
+"""A session's subscriptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import MqttError
 from penstock.mqtt.subscribe import Subscription
-from penstock.mqtt.subscriptions import Delivery, Subscribed, Subscriptions, delivery
+from penstock.mqtt.subscriptions import Subscribed, Subscriptions
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,7 @@ def test_retained_messages_are_sent_as_the_subscription_says(
 def test_shared_subscriptions_get_no_retained_messages() -> None:
     held = Subscriptions()
     assert not held.add(Subscription("$share/g/a"))
-    (only,) = held
-    assert only.shared
+    assert held.get("$share/g/a") == Subscribed(Subscription("$share/g/a"))
 
 
 def test_subscribing_again_takes_the_place_of_what_was_there() -> None:
@@ -41,23 +40,3 @@ def test_subscribing_again_takes_the_place_of_what_was_there() -> None:
     assert held.remove("a") is not None
     assert held.remove("a") is None
     assert len(held) == 1
-
-
-def test_one_copy_for_all_that_match() -> None:
-    matching = [
-        Subscribed(Subscription("a/#", qos=0, retain_as_published=True), 7),
-        Subscribed(Subscription("a/+", qos=2), 9),
-        Subscribed(Subscription("a/b", qos=1), 7),
-        Subscribed(Subscription("+/b", qos=1)),
-    ]
-    assert delivery(matching, qos=2, retain=True, own=False) == Delivery(2, True, (7, 9))
-    assert delivery(matching, qos=1, retain=False, own=False) == Delivery(1, False, (7, 9))
-    assert delivery(matching[1:], qos=0, retain=True, own=True) == Delivery(0, False, (9, 7))
-
-
-def test_no_local_keeps_a_clients_own_messages_from_it() -> None:
-    quiet = Subscribed(Subscription("a", qos=2, no_local=True), 1)
-    loud = Subscribed(Subscription("#", qos=1), 2)
-    assert delivery([quiet], qos=2, retain=False, own=True) is None
-    assert delivery([quiet], qos=2, retain=False, own=False) == Delivery(2, False, (1,))
-    assert delivery([quiet, loud], qos=2, retain=False, own=True) == Delivery(1, False, (2,))

@@ -19,7 +19,7 @@ Bytes and packets:
 The fast way for PUBLISH:
 
     fanout.py       spans(frame, version) → first byte, topic, packet id, where properties and payload begin;
-                    frame_qos0 once for all receivers; head and tail_for shared, assemble for each receiver
+                    frame_qos0 once for all receivers; head and tail shared, assemble for each receiver
 
 Topics:
 
@@ -32,7 +32,7 @@ A session's rules, for either end:
     exchange.py     Exchange: QoS 1 and 2 both ways, made of outgoing.py (the window) and incoming.py
     aliases.py      AliasesIn, AliasesOut: topic aliases of one connection
     session.py      Session: what a server keeps for a client; will and expiry
-    subscriptions.py  Subscriptions, and `delivery`: what their options mean for a message
+    subscriptions.py  Subscriptions: what a session holds, with the options
     server.py       ServerConnection: what may come when, what was agreed, keep alive, the last words
     client.py       ClientConnection: the same from the other end
     client_session.py  ClientSession: what a client keeps

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from penstock.errors import MalformedPacket
-from penstock.mqtt.kinds import V5, Kind
+from penstock.mqtt.kinds import Kind
 from penstock.mqtt.properties import NONE, decode_properties, encode_properties
 from penstock.mqtt.publish import check_from_client, check_publish_flags
 from penstock.mqtt.reader import Reader
@@ -101,11 +101,6 @@ def forwarded(
     return encode_properties(rewritten, Kind.PUBLISH, packet="PUBLISH")
 
 
-def verbatim(first: int, *, retain_as_published: bool) -> bool:
-    """Whether a frame without properties may go to a receiver of its version as it came, at QoS 0."""
-    return first == 0x30 or (first == 0x31 and retain_as_published)
-
-
 def frame_qos0(topic: bytes, tail: bytes, *, retain: bool = False) -> bytes:
     """A whole QoS 0 PUBLISH; in MQTT 5 the tail begins with the properties' length."""
     size = len(topic)
@@ -134,13 +129,3 @@ def head(topic: bytes, tail_bytes: int, *, qos: int, retain: bool = False, dup: 
 def assemble(head: bytes, packet_id: int, tail: bytes) -> bytes:
     """A whole QoS 1 or 2 PUBLISH."""
     return head + packet_id.to_bytes(2, "big") + tail
-
-
-def again(frame: bytes) -> bytes:
-    """The same PUBLISH with DUP set, for a retransmission."""
-    return bytes((frame[0] | 8,)) + frame[1:]
-
-
-def tail_for(payload: bytes, version: int, properties: bytes = NO_PROPERTIES) -> bytes:
-    """The tail for receivers of a version; `properties` with their length, as `forwarded` makes them."""
-    return properties + payload if version == V5 else payload

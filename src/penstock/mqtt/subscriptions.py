@@ -1,4 +1,4 @@
-"""A session's subscriptions with their options, and what the options mean for one message."""
+"""A session's subscriptions with their options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.mqtt.reasons import Reason
 from penstock.mqtt.topics import shared_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from penstock.mqtt.subscribe import Subscription
 
@@ -21,19 +21,6 @@ class Subscribed(NamedTuple):
     options: Subscription
     subscription_id: int = 0
     """0: none was given."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether a group shares it."""
-        return bool(shared_of(self.options.filter).group)
-
-
-class Delivery(NamedTuple):
-    """How a message goes to a session whose subscriptions match it, once."""
-
-    qos: int
-    retain: bool
-    subscription_ids: tuple[int, ...]
 
 
 class Subscriptions:
@@ -70,20 +57,3 @@ class Subscriptions:
     def remove(self, filter_: str) -> Subscribed | None:
         """Unsubscribe; what was there."""
         return self._held.pop(filter_, None)
-
-
-def delivery(matching: Iterable[Subscribed], *, qos: int, retain: bool, own: bool) -> Delivery | None:
-    """One copy for all matching subscriptions of a session: the highest QoS they ask for, every identifier.
-
-    `own`: the session published it itself. `None`: not to be delivered.
-    """
-    wanted = [each for each in matching if not (own and each.options.no_local)]
-    if not wanted:
-        return None
-    return Delivery(
-        qos=min(qos, max(each.options.qos for each in wanted)),
-        retain=retain and any(each.options.retain_as_published for each in wanted),
-        subscription_ids=tuple(
-            dict.fromkeys(each.subscription_id for each in wanted if each.subscription_id)
-        ),
-    )

@@ -35,8 +35,6 @@ class TopicTree(Generic[K, V]):
     def __init__(self) -> None:
         self._root: _Node[K, V] = _Node()
         self._size = 0
-        self.version = 0
-        """Counts changes: what was found before may be used until it moves."""
 
     def __len__(self) -> int:
         """How many values there are."""
@@ -62,7 +60,6 @@ class TopicTree(Generic[K, V]):
         new = key not in values
         values[key] = value
         self._size += new
-        self.version += 1
         return new
 
     def remove(self, filter_: str, key: K) -> V | None:
@@ -82,7 +79,6 @@ class TopicTree(Generic[K, V]):
             return None
         value = values.pop(key)
         self._size -= 1
-        self.version += 1
         while levels and path[-1].empty:
             path.pop()
             del path[-1].children[levels.pop()]
