@@ -34,7 +34,7 @@ SCRIPT = "<img src=x onerror=\"document.title='broken in'\">"
 TOKEN = "correct-horse-battery-staple"  # noqa: S105
 SETTINGS = """
 listeners: [{port: 0}]
-http: {port: 0, token: "%s"}
+http: {port: %d, token: "%s"}
 data: ""
 queues: {events: 200}
 policies:
@@ -52,8 +52,8 @@ POLICY = "name: few\nlevels:\n  - keep: {latest: 7}\n"
 class Node:
     """`penstock up` as its own process."""
 
-    def __init__(self, folder: Path, *, token: str = "") -> None:
-        (folder / "penstock.yaml").write_text(SETTINGS % token)
+    def __init__(self, folder: Path, *, token: str = "", http_port: int = 0) -> None:
+        (folder / "penstock.yaml").write_text(SETTINGS % (http_port, token))
         command = [sys.executable, "-m", "penstock", "up", "--config", "penstock.yaml", "--json"]
         self._log = (folder / "log").open("wb")
         self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self._log)
@@ -64,6 +64,7 @@ class Node:
             pytest.fail(f"the node did not start: {(folder / 'log').read_text()}")
         said = json.loads(line)
         self.mqtt_port: int = said["listeners"][0]["port"]
+        self.http_port: int = said["http"]["port"]
         self.url: str = said["http"]["url"]
 
     def close(self, *, code: int | None = 0) -> None:

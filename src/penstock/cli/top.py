@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -55,7 +56,8 @@ def top(
     elif once or not out.is_terminal:
         out.print(_drawn(_first(where)))
     else:
-        _follow(where)
+        with suppress(KeyboardInterrupt):  # the way to end it
+            _follow(where)
 
 
 @dataclass(frozen=True, slots=True)

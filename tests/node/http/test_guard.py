@@ -248,6 +248,31 @@ def test_a_request_that_comes_byte_by_byte_is_answered(
         runner.run(story())
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /api/v1/publish HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\nX\xff: \x00\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_and_does_not_fill_the_log(
+    said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with running() as node:
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            writer.write(said)
+            assert b" 400 Bad Request" in await _rest(reader)
+            writer.close()
+            assert (await node.get("/status"))["balanced"]
+
+    asyncio.run(story())
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+
+
 async def _rest(reader: asyncio.StreamReader) -> bytes:
     try:
         return await asyncio.wait_for(reader.read(), 10)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from penstock import limits
 from penstock.errors import NodeError
@@ -89,7 +90,9 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
         name = path.strip("/") or "index.html"
         body = files("penstock.node.http").joinpath("page", name).read_bytes()
         app.router.add_get(path, _fixed(body, _KINDS[name.rpartition(".")[2]]))
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=2.0)
+    runner = web.AppRunner(
+        app, logger=_server_log(), access_log=None, handle_signals=False, shutdown_timeout=2.0
+    )
     await runner.setup()
     assert runner.server is not None
     door = Door(runner.server)
@@ -99,6 +102,16 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
         await runner.cleanup()
         raise cannot_listen(http.host, http.port, error) from None
     return Window(server=server, door=door, watch=watch, guard=guard, runner=runner)
+
+
+def _server_log() -> logging.Logger:
+    """aiohttp's log, without a traceback for whatever strangers send instead of HTTP."""
+    log = logging.getLogger(f"{__name__}.aiohttp")
+    if not log.filters:
+        log.addFilter(
+            lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+        )
+    return log
 
 
 def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:

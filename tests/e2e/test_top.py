@@ -1,0 +1,78 @@
+"""`penstock top` in a terminal: it draws, it waits for a node that went away, it ends on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.test_dashboard import Node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+class Terminal:
+    """A program in a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._side, other = pty.openpty()
+        environment = os.environ | {"TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+        command = [sys.executable, "-m", "penstock", *arguments]
+        self._process = subprocess.Popen(
+            command, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
+        )
+        os.close(other)
+        self.seen = b""
+
+    def expect(self, text: str) -> None:
+        """Wait until it has shown this, and forget what came before."""
+        deadline_s = time.monotonic() + 30
+        while text.encode() not in self.seen:
+            left_s = deadline_s - time.monotonic()
+            assert left_s > 0, f"{text!r} is not in {self.seen[-2_000:]!r}"
+            if select.select([self._side], [], [], min(left_s, 1))[0]:
+                try:
+                    self.seen += os.read(self._side, 65_536)
+                except OSError:  # it has ended
+                    pytest.fail(f"{text!r} is not in {self.seen[-2_000:]!r}")
+        self.seen = self.seen.partition(text.encode())[2]
+
+    def interrupt(self) -> int:
+        """Ctrl-C; its exit code, after it has given back the screen."""
+        self._process.send_signal(signal.SIGINT)
+        self.expect("\x1b[?1049l")
+        return self._process.wait(30)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._side)
+
+
+def test_a_node_that_goes_away_is_waited_for(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    terminal = Terminal("top", "--url", node.url)
+    try:
+        terminal.expect("accepted 0 = delivered 0")
+        terminal.expect("accepted 0 = delivered 0")
+        node.close()
+        terminal.expect("reconnecting")
+        node = Node(tmp_path, http_port=node.http_port)
+        terminal.expect("up ")
+        terminal.seen = b""
+        terminal.expect("accepted 0 = delivered 0")
+        assert terminal.interrupt() == 0
+    finally:
+        terminal.close()
+        node.close()
