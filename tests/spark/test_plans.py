@@ -123,13 +123,22 @@ def test_every_filter_is_in_a_plan_here() -> None:
     assert set(CATALOGUE) - used == set()
 
 
-def test_queues_are_shuffled_once_and_windows_in_queue_order_share_a_sort(spark: SparkSession) -> None:
-    policy = parse("attribute: v\nlevels: [drop: uniq, keep: {every: 2}, keep: {first: [1]}, drop: {gt: 5}]")
-    packed = pack(policy, key=["queue"], order=["ts", "seq", "sender", "topic"], level=4)
+def test_queues_are_shuffled_and_sorted_once(spark: SparkSession) -> None:
+    policy = parse(
+        "attribute: v\ndigest: [mean, stddev, min, max]\n"
+        "levels: [drop: uniq, keep: {every: 2}, keep: {first: [1]}, keep: {last: [1]}, drop: {gt: 5}, "
+        "keep: {latest: 9}]"
+    )
+    packed = pack(policy, key=["queue"], order=["ts", "seq"], level=policy.highest)
     text = physical(empty(spark, "").transform(packed))
-    assert text.count("Exchange") == 1
-    before_grouping = text[text.index("Window") :]
-    assert before_grouping.count("Sort [") == 2  # into places, then by place
+    assert (text.count("Exchange"), text.count("Sort ["), text.count("SortAggregate")) == (1, 1, 0)
+
+
+def test_what_looks_at_one_event_alone_is_counted_without_sorting(spark: SparkSession) -> None:
+    policy = parse("attribute: v\nlevels: [drop: {within: [50, 100]}, drop: {eq: 5}]")
+    text = physical(empty(spark, "").transform(effect(policy, key=["queue"], order=["ts"])))
+    assert "Sort [" not in text
+    assert "Window" not in text
 
 
 def test_the_contracts(spark: SparkSession) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.errors import InputError, PolicyError
-from penstock.pipeline import pack
+from penstock.pipeline import effect, pack
+from penstock.pipeline.schemas import DIGEST
 from penstock.policy.read import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -101,7 +105,7 @@ def test_binary_payloads_are_refused_where_the_policy_demands_them(spark: SparkS
 
 def test_an_event_without_a_time_is_an_error(spark: SparkSession) -> None:
     frame = spark.sql("select 'a' as queue, cast(null as bigint) as ts, 1 as v")
-    with pytest.raises(Exception, match="column .ts.: an event has no time, it is null"):
+    with pytest.raises(Exception, match="column 'ts': an event has no time, it is null"):
         stay(frame, "keep: {latest: 1}")
 
 
@@ -132,3 +136,59 @@ def test_an_empty_frame_and_a_single_event(spark: SparkSession) -> None:
     ):
         assert stay(one, levels) == [0]
         assert stay(one.where("ts > 0"), levels) == []
+
+
+LEVELS = "attribute: v\ndigest: [count, mean]\nlevels: [drop: {gt: 3}, keep: {latest: 1}]"
+
+
+def test_levels_are_a_column_of_whole_numbers(nested: DataFrame) -> None:
+    policy = parse(LEVELS.replace("attribute: v", "attribute: price"))
+    with pytest.raises(InputError, match="there is no column 'lvl' of levels; the columns are: queue, ts"):
+        nested.transform(pack(policy, key=["queue"], order=["ts"], level="lvl"))
+    with pytest.raises(InputError, match="column 'queue' is string, expected whole numbers: levels"):
+        nested.transform(pack(policy, key=["queue"], order=["ts"], level="queue"))
+    with pytest.raises(InputError, match="column 'properties' is map<string,string>, which cannot name a qu"):
+        nested.transform(pack(policy, key=["properties"], order=["ts"], level=1))
+
+
+@pytest.mark.parametrize("transform", [pack, effect])
+def test_a_queue_with_two_levels_is_named(spark: SparkSession, transform: Callable[..., Any]) -> None:
+    rows = [("a", 0, 1.0, 1), ("a", 1, 9.0, 1), ("b", 0, 1.0, 1), ("b", 1, 9.0, 2)]
+    frame = spark.createDataFrame(rows, "queue string, ts bigint, v double, lvl int")
+    made = transform(parse(LEVELS), key=["queue"], order=["ts"], level="lvl")
+    assert frame.where("queue = 'a'").transform(made).collect()
+    said = """column 'lvl': the rows of queue {"queue":"b"} have the levels 1 and 2; a queue has one"""
+    with pytest.raises(Exception, match=re.escape(said)):
+        frame.transform(made).collect()
+
+
+@pytest.mark.parametrize("damage", ["count = 0", "from_us = 9", "causes = null", "count = null"])
+def test_a_damaged_digest_is_named_with_its_queue(spark: SparkSession, damage: str) -> None:
+    field, _, value = damage.partition(" = ")
+    sound = {"count": "1L", "from_us": "1L", "causes": "array()", field: value}
+    values = f"{sound['count']}, {sound['from_us']}, 2L, 0L, 0L, {sound['causes']}, array()"
+    digest = f"cast(struct({values}) as {DIGEST.simpleString()})"
+    frame = spark.sql(f"select 'a' as queue, 1L as ts, 1.0 as v, {digest} as digest")
+    with pytest.raises(Exception, match=re.escape("""'digest': a damaged digest in queue {"queue":"a"}""")):
+        stay(frame, "keep: {latest: 1}")
+
+
+def test_columns_of_kept_events_come_out_as_they_went_in(spark: SparkSession) -> None:
+    frame = spark.sql(
+        """
+        select 'a' as queue, id as ts, cast('-0.0' as double) as v, cast('NaN' as float) as f,
+               named_struct('x', cast('-0.0' as double), 'y', named_struct('z', 'deep')) as s,
+               cast(null as struct<x: double>) as nothing, named_struct('x', cast(null as double)) as hollow,
+               array(cast('-0.0' as double)) as reals, array('b', 'a') as texts,
+               map('b', 1, 'a', 2) as properties, parse_json('{"k": [1, 2.5]}') as body,
+               cast(1.50 as decimal(9, 2)) as price, date'2026-01-02' as day, cast('x' as binary) as bytes
+        from range(3)
+        """
+    )
+    policy = parse("attribute: $ts\nlevels: [drop: {gt: 0}]")
+    packed = frame.transform(pack(policy, key=["queue"], order=["ts"], level=1)).orderBy("place").collect()
+    kept, digest = packed
+    before = frame.where("ts = 0").collect()[0]
+    assert str([kept[name] for name in frame.columns]) == str([before[name] for name in frame.columns])
+    assert [digest[name] for name in frame.columns if name != "queue"] == [None] * (len(frame.columns) - 1)
+    assert digest["digest"]["count"] == 2

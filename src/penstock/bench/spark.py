@@ -121,7 +121,7 @@ def measure(
                 progress(before + done, steps, what)
 
             taken[number] = _at_size(spark, number, rounds, everyone=turn == 0, told=told)
-        rows = _rows(taken, cores(spark)) + _memory(spark)
+        rows = rows_of(taken, cores=cores(spark)) + _memory(spark)
     return Outcome(NAME, tuple(rows), perf_counter() - start, note=_note(asked, rounds))
 
 
@@ -186,7 +186,8 @@ def _interleaved(ways: Mapping[str, Callable[[], DataFrame]], rounds: int) -> di
     return {name: median(found) for name, found in taken.items()}
 
 
-def _rows(taken: dict[int, dict[str, dict[str, float]]], on: int) -> list[Row]:
+def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> list[Row]:
+    """Rows of seconds by size, contest and contestant."""
     least, most = min(taken), max(taken)
     rows: list[Row] = []
     for contest in CONTESTS:
@@ -204,7 +205,7 @@ def _rows(taken: dict[int, dict[str, dict[str, float]]], on: int) -> list[Row]:
                 ours / rates["pandas"],
                 PANDAS_GOAL,
             ),
-            Row(f"{contest.name}, per core", ours / on, unit),
+            Row(f"{contest.name}, per core", ours / cores, unit),
         ]
         if most > least:
             small_us, large_us = (

@@ -51,9 +51,26 @@ def _effects(frame: DataFrame, question: Question, by: tuple[str, ...]) -> DataF
             sf.count_if(sf.coalesce(sf.col(FATE) == number, sf.lit(False))).alias(f"__dropped{number}")
         )
     groups = [column(name) for name in by]
-    counted = fated.frame.groupBy(*groups).agg(sf.count(sf.lit(1)).alias("__rows"), *counts)
+    counted = _in_all(fated.frame, question, groups, counts)
     rows = sf.array(*(_row(number, placed) for number, placed in enumerate(fated.steps)))
     return counted.select(*groups, sf.inline(rows)).select(*groups, *(sf.col(field.name) for field in EFFECT))
+
+
+def _in_all(frame: DataFrame, question: Question, groups: list[Column], counts: list[Column]) -> DataFrame:
+    """The counts over all queues; where levels are a column, by queues first, to see that each has one."""
+    if isinstance(question.level, int):
+        return frame.groupBy(*groups).agg(*counts)
+    least, most = sf.min(LEVEL).alias("__least"), sf.max(LEVEL).alias("__most")
+    queues = frame.groupBy(*map(column, question.key)).agg(*counts, least, most)
+    uneven = question.uneven(sf.col("__least"), sf.col("__most")).cast("bigint")
+
+    def summed(name: str) -> Column:
+        one = sf.when(sf.col("__least") != sf.col("__most"), uneven).otherwise(sf.col(name))
+        return sf.coalesce(sf.sum(one), sf.lit(0)).alias(name)
+
+    numbers = range(len(question.steps()))
+    names = [f"__{kind}{number}" for number in numbers for kind in ("seen", "dropped")]
+    return queues.groupBy(*groups).agg(*map(summed, names))
 
 
 def _row(number: int, placed: Placed) -> Column:

@@ -100,6 +100,22 @@ class Question:
         found = column(self.level) if isinstance(self.level, str) else self.level
         return sf.coalesce(found.cast("int"), sf.lit(0))
 
+    def uneven(self, one: Column, other: Column) -> Column:
+        """The error that a queue has two levels."""
+        name = f"column '{self.level}'" if isinstance(self.level, str) else "level"
+        return sf.raise_error(
+            sf.format_string(
+                f"{name}: the rows of queue %s have the levels %d and %d; a queue has one",
+                self.shown(),
+                one,
+                other,
+            )
+        )
+
+    def shown(self) -> Column:
+        """The key of a row, for messages."""
+        return sf.to_json(sf.struct(*map(column, self.key)))
+
     def now_us(self) -> Column:
         """Packing time in microseconds."""
         if isinstance(self.now, Column):
@@ -171,6 +187,11 @@ def _check(question: Question, sources: Sources) -> None:
     reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
     if reserved:
         raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
+    for name in question.key:
+        kind = sources.schema[name].dataType
+        if not sortable(kind):
+            raise InputError(f"column '{name}' is {kind.simpleString()}, which cannot name a queue")
+    _check_level(question, sources)
     draws = any(isinstance(placed.step.filter, filters.Random) for placed in question.steps())
     if draws and sources.envelope("$seq") is None:
         raise sources.missing("$seq", "seq")
@@ -180,6 +201,19 @@ def _check(question: Question, sources: Sources) -> None:
         raise PolicyError(
             f"Spark cannot read {question.policy.payload.value} payloads; give their attributes as columns",
             path="payload",
+        )
+
+
+def _check_level(question: Question, sources: Sources) -> None:
+    if not isinstance(question.level, str):
+        return
+    found = sources.find(question.level)
+    if found is None:
+        there = ", ".join(sources.schema.names)
+        raise InputError(f"there is no column '{question.level}' of levels; the columns are: {there}")
+    if not isinstance(found.kind, st.IntegralType):
+        raise InputError(
+            f"column '{found.name}' is {found.kind.simpleString()}, expected whole numbers: levels"
         )
 
 
@@ -210,7 +244,7 @@ def _in_queues(
     made = {
         **hashed,
         **ties,
-        FATE: sf.when(is_digest, sf.lit(DIGEST_ROW)),
+        FATE: sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources)),
         LEVEL: question.level_column(),
         TS: ts,
         SEQ: sources.seq(),
@@ -220,6 +254,23 @@ def _in_queues(
     queue = Standing((*hashed, *question.key), tuple(order), by_time)
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
     return frame, queue, [*names, *made]
+
+
+def _sound(digest: Column, question: Question, sources: Sources) -> Column:
+    """The fate of a digest, or an error where it cannot be one."""
+    sound = (
+        (digest.getField("count") >= 1)
+        & (digest.getField("from_us") <= digest.getField("to_us"))
+        & (digest.getField("seq_first") <= digest.getField("seq_last"))
+        & digest.getField("causes").isNotNull()
+        & digest.getField("attributes").isNotNull()
+    )
+    said = sf.concat(
+        sf.lit(f"column '{sources.needed('$digest').name}': a damaged digest in queue "),
+        question.shown(),
+        sf.lit(": it needs a count from 1, spans of time and of numbers, causes and attributes"),
+    )
+    return sf.when(sound, sf.lit(DIGEST_ROW)).otherwise(sf.raise_error(said).cast("int"))
 
 
 def _long(question: Question, sources: Sources) -> bool:

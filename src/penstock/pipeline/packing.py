@@ -54,7 +54,7 @@ def _packed(frame: DataFrame, question: Question) -> DataFrame:
     carried.add(events, fated.sources.schema)
     event = None if given is None else ~sf.col(FATE).eqNullSafe(DIGEST_ROW)
     parts = [
-        sf.min(PLACE).alias("place"),
+        sf.min(_checked_place(question)).alias("place"),
         *carried.aggregates,
         *digests.aggregates(fated.steps, asked, fated.readings, event=event),
     ]
@@ -80,8 +80,18 @@ def _in_runs(fated: Fated, question: Question) -> DataFrame:
     alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
     flagged = fated.frame.select("*", alone.alias("__alone"))
     run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
-    places = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
-    return flagged.select("*", run.alias("__run"), *places)
+    more = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
+    if not isinstance(question.level, int):
+        more.append(sf.lag(LEVEL).over(fated.queue.in_order()).alias("__level_before"))
+    return flagged.select("*", run.alias("__run"), *more)
+
+
+def _checked_place(question: Question) -> Column:
+    """The place of a row, or an error where its level is not that of the row before."""
+    if isinstance(question.level, int):
+        return sf.col(PLACE)
+    before, own = sf.col("__level_before"), sf.col(LEVEL)
+    return sf.when(before != own, question.uneven(before, own).cast("int")).otherwise(sf.col(PLACE))
 
 
 def _digest(fated: Fated, asked: dict[str, tuple[str, ...]], *, merges: bool) -> Column:
