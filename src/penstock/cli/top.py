@@ -211,7 +211,7 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
             Text(printable(client.client_id)),
             Text("behind" if client.behind else client.state, style="yellow" if client.behind else ""),
             Text(f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""),
-            Text(str(client.level), style="yellow" if client.level else ""),
+            Text(str(client.level), style="yellow" if client.level and client.items else ""),
             _duration(client.oldest_us) if client.items else "–",
             _duration(client.latency_p99_us) if client.latency_p99_us else "–",
             f"{client.account.delivered:,}",

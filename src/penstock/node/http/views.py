@@ -148,7 +148,8 @@ def snapshot(status: NodeStatus, *, rates: Rates, queue_events: int) -> Snapshot
 
 
 def _trouble(one: SubscriptionStatus) -> tuple[int, int, int]:
-    return (one.oldest_us, one.items, one.packs)
+    """Longest wait, then deepest queue, then most events not delivered as themselves."""
+    return (one.oldest_us, one.items, one.account.accepted - one.account.delivered)
 
 
 def _row_trouble(row: SubscriptionRow) -> tuple[int, int, int]:

@@ -85,10 +85,11 @@ function bytes(count) {
   return `${count < 10 && unit ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
 }
 
-const rate = (perSecond) => `${perSecond < 10 ? perSecond.toFixed(1) : short.format(perSecond)}/s`;
+const rate = (perSecond) => `${perSecond && perSecond < 10 ? perSecond.toFixed(1) : short.format(perSecond)}/s`;
 const name = ({ client_id, filter }) => JSON.stringify([client_id, filter]);
 const fullness = (share) => (share >= 0.9 ? "bad" : share >= 0.5 ? "warn" : null);
-const levelTone = (level) => (level >= 3 ? "bad" : level >= 1 ? "warn" : null);
+// A queue that is empty keeps its level for the next pack; that is nothing to worry about.
+const levelTone = ({ level, items }) => (!items || !level ? null : level >= 3 ? "bad" : "warn");
 
 // -- asking -----------------------------------------------------------------------------------------------------
 
@@ -244,12 +245,12 @@ function showOverview(node) {
     ["clients", "Clients", whole.format(node.attached), `${whole.format(node.detached)} detached`],
     ["received", "Received", rate(node.rates.messages_received), `${bytes(node.rates.bytes_received)}/s`],
     ["sent", "Sent", rate(node.rates.messages_sent), `${bytes(node.rates.bytes_sent)}/s`],
-    ["digested", "Digested", rate(node.rates.digested), "events counted in digests"],
+    ["digested", "Digested", rate(node.rates.digested), "counted in digests"],
     ["queued", "Queued", whole.format(account.queued), `in ${whole.format(node.waiting)} of ${whole.format(node.subscriptions)} queues`],
-    ["behind", "Behind", whole.format(node.behind), "receivers that take nothing", node.behind ? "warn" : null],
+    ["behind", "Behind", whole.format(node.behind), "taking nothing now", node.behind ? "warn" : null],
     ["retained", "Retained", whole.format(node.retained), bytes(node.retained_bytes)],
     ["refused", "Refused", whole.format(refused.reduce((sum, [, count]) => sum + count, 0)),
-      refused.sort((a, b) => b[1] - a[1]).slice(0, 1).map(([why]) => why).join() || "connections, packets"],
+      refused.sort((a, b) => b[1] - a[1]).slice(0, 1).map(([why]) => why).join() || "nothing so far"],
   ];
   keyed($("tiles"), tiles, ([key]) => key,
     () => h("div", { class: "tile" }, h("dt"), h("dd"), h("dd", { class: "small" })),
@@ -420,7 +421,7 @@ function showClient(row, client) {
   write(depth.firstElementChild, `${whole.format(client.items)}${client.items ? ` · ${bytes(client.bytes)}` : ""}`);
   fill(depth.lastElementChild, client.items);
   write(level.firstElementChild, String(client.level));
-  tone(level.firstElementChild, levelTone(client.level));
+  tone(level.firstElementChild, levelTone(client));
   write(oldest, client.items ? duration(client.oldest_us) : "–");
   write(latency, client.latency_p99_us ? duration(client.latency_p99_us) : "–");
   showChips(dropped.firstElementChild, filtersOf(client.subscriptions), 3);
@@ -476,7 +477,7 @@ function showDetails(row, client) {
     write(policy, `${one.policy || "none"}${one.content_filter ? " + content filter" : ""}`);
     write(queue, `${whole.format(one.items)} · ${bytes(one.bytes)}`);
     write(level.firstElementChild, String(one.level));
-    tone(level.firstElementChild, levelTone(one.level));
+    tone(level.firstElementChild, levelTone(one));
     write(packs, whole.format(one.packs));
     showChips(dropped.firstElementChild, filtersOf([one]), 64);
     write(digests, whole.format(one.digests));
