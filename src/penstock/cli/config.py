@@ -117,7 +117,7 @@ A node reads one file in YAML 1.2, `penstock.yaml` in the folder it is started i
 another. Every setting may be left out, but for those that are marked as required in the entries of a list.
 `penstock config check` says all that is wrong with a file, `penstock config show` prints what a node would
 run with. The [guide to operating a node](../guides/operating.md) shows the settings at work,
-[examples/penstock.yaml](../../examples/penstock.yaml) is a file to start from.
+`examples/penstock.yaml` is a file to start from.
 
 Relative paths are relative to the folder of the file. `[]` stands for each entry of a list."""
 

@@ -204,7 +204,8 @@ async def _close(node: Node, hurry: asyncio.Event) -> None:
     hurrying.cancel()
     if not closing.done():
         closing.cancel()
-        raise NodeError(f"not everything was closed within {node.config.shutdown_s:g} s; it was given up")
+        when = "at the second signal" if hurry.is_set() else f"within {node.config.shutdown_s:g} s"
+        raise NodeError(f"not everything was closed {when}; the rest was given up")
     await closing
     log.info("stopped")
 
