@@ -143,6 +143,9 @@ MQTT_TOPIC_ALIASES: Final = 32
 MQTT_CONNECT_S: Final = 10
 """A connection that has not sent its CONNECT after this is closed: ten slow round trips."""
 
+MQTT_REASON_CHARACTERS: Final = 1_024
+"""A reason string quotes the peer's own text, which may have 64 KB; so much says what is wrong."""
+
 CONNECT_S: Final = 5
 """How long a server may take to accept a connection, in seconds."""
 

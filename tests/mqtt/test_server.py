@@ -229,6 +229,12 @@ def test_a_client_that_wants_no_words_gets_none_but_at_the_end() -> None:
     assert b"a reason" in connection.farewell(ProtocolError("a reason"))
 
 
+def test_a_reason_does_not_give_back_all_that_came() -> None:
+    asked = Connect("c", properties=Properties(authentication_method="m" * 60_000))
+    _, said = refused(ServerConnection(Terms(), now_us=0), encode(asked, 5))
+    assert 1_000 < len(said) < 1_100
+
+
 def test_words_may_be_left_out_altogether() -> None:
     connection = connected(terms=Terms(reason_strings=False))
     assert connection.farewell(ProtocolError("a reason")) == b"\xe0\x01\x82"

@@ -210,7 +210,9 @@ class ServerConnection:
         return encode(Connack(reason=error.reason), V4)
 
     def _words(self, error: MqttError) -> Properties:
-        return Properties(reason_string=str(error)[:1024]) if self.terms.reason_strings else NONE
+        if not self.terms.reason_strings:
+            return NONE
+        return Properties(reason_string=str(error)[: limits.MQTT_REASON_CHARACTERS])
 
     # -- sending ---------------------------------------------------------------------------------------------
 
