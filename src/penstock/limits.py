@@ -303,5 +303,8 @@ LISTEN_BACKLOG: Final = 4_096
 TLS_SHUTDOWN_S: Final = 2
 """How long a TLS peer may take to say goodbye; a silent one would keep its socket for 30 s."""
 
+WEBSOCKET_HANDSHAKES: Final = 1_000
+"""Connections at one listener that are not WebSockets yet; one more sends away the oldest of them."""
+
 WEBSOCKET_SPARE_BYTES: Final = 1 << 16
 """A WebSocket message may be larger than the largest packet by this: the packets before it."""

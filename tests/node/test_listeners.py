@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 import uvloop
 
+from penstock import limits
 from penstock.errors import NodeError
 from penstock.node.config import Bounds, Listener
 from penstock.node.listeners import Doors
@@ -321,6 +322,30 @@ def test_a_handshake_that_does_not_end_is_cut_off(said: bytes) -> None:
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await asyncio.wait_for(reader.readexactly(1), 10)
             writer.close()
+
+    run(scenario())
+
+
+def test_too_many_handshakes_send_away_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WEBSOCKET_HANDSHAKES", 2)
+
+    async def scenario() -> None:
+        async with opened(WEB) as door:
+            silent = []
+            for _ in range(3):
+                silent.append(await asyncio.open_connection("127.0.0.1", door.port))
+                await asyncio.sleep(0.02)
+            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(silent[0][0].readexactly(1), 10)
+            _, writer = await _raw_websocket(door.port)  # sends the next away
+            assert len(door.made) == 1
+            _, other = await _raw_websocket(door.port)  # a WebSocket does not count any more
+            assert len(door.made) == 2
+            assert not any(echo.lost.is_set() for echo in door.made)
+            for _, each in silent:
+                each.close()
+            writer.close()
+            other.close()
 
     run(scenario())
 

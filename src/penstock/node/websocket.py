@@ -140,11 +140,31 @@ class WebSocketTransport(asyncio.Transport):
 class _Handler(web.RequestHandler):
     """One HTTP connection, which a handshake makes a WebSocket; passes on the socket's flow control."""
 
-    __slots__ = ("mqtt",)
+    __slots__ = ("_knocking", "mqtt")
 
-    def __init__(self, server: web.Server, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        server: web.Server,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        knocking: dict[_Handler, asyncio.TimerHandle],
+    ) -> None:
         super().__init__(server, loop=loop, access_log=None, lingering_time=0)  # type: ignore[arg-type]
         self.mqtt: WebSocketTransport | None = None
+        self._knocking = knocking
+        """Those who have not shaken hands, and when their time is up."""
+
+    def admit(self, transport: asyncio.Transport, above: asyncio.Protocol) -> WebSocketTransport:
+        """Hands are shaken: from now on it is an MQTT connection."""
+        self._knocking.pop(self).cancel()
+        self.mqtt = WebSocketTransport(transport, above)
+        above.connection_made(self.mqtt)
+        return self.mqtt
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self not in self._knocking and self.transport is not None:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -160,10 +180,13 @@ class _Handler(web.RequestHandler):
         super().connection_lost(exc)
         if self.mqtt is not None:
             self.mqtt.lost(exc)
+        elif self in self._knocking:
+            self._knocking.pop(self).cancel()
 
-    def expect(self) -> None:
-        """Close the connection if it is not a WebSocket by now."""
-        if self.mqtt is None and self.transport is not None:
+    def send_away(self) -> None:
+        """Close the connection at once; if TLS has not made it yet, as soon as it does."""
+        self._knocking.pop(self).cancel()
+        if self.transport is not None:
             self.transport.abort()
 
 
@@ -179,11 +202,14 @@ class WebSocketDoor:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._server = web.Server(self._handle)
+        self._knocking: dict[_Handler, asyncio.TimerHandle] = {}
 
     def protocol(self) -> asyncio.Protocol:
-        """For a new connection."""
-        handler = _Handler(self._server, loop=self._loop)
-        self._loop.call_later(self._connect_s, handler.expect)
+        """For a new connection; where too many shake hands already, the one that has tried longest goes."""
+        if len(self._knocking) >= limits.WEBSOCKET_HANDSHAKES:
+            next(iter(self._knocking)).send_away()
+        handler = _Handler(self._server, loop=self._loop, knocking=self._knocking)
+        self._knocking[handler] = self._loop.call_later(self._connect_s, handler.send_away)
         return handler
 
     async def close(self) -> None:
@@ -200,11 +226,9 @@ class WebSocketDoor:
             protocols=(SUBPROTOCOL,), max_msg_size=self._most, compress=False, timeout=self._connect_s
         )
         await socket.prepare(request)
-        if request.transport is None:
-            return socket  # gone while we shook hands
-        transport = WebSocketTransport(request.transport, self._connection())
-        handler.mqtt = transport
-        transport.above.connection_made(transport)
+        if request.transport is None or handler not in self._knocking:
+            return socket  # gone, or sent away, while we shook hands
+        transport = handler.admit(request.transport, self._connection())
         async for message in socket:
             if message.type is not WSMsgType.BINARY:  # [MQTT-6.0.0-1]
                 await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"MQTT is binary")
