@@ -83,22 +83,23 @@ def backtest(
 
     Two baselines run beside them: drop-newest (drop-tail) and drop-oldest, which tell the receiver nothing.
     """
+    read_policies = [(path, read_policy(path)) for path in policies]
+    drained, attributes = drain(rate), columns_of(columns, seq=seq)
     need_spark()
     from penstock.pipeline import backtest as run  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.recorded import read  # noqa: PLC0415
     from penstock.pipeline.session import open_session  # noqa: PLC0415
     from penstock.pipeline.watching import watched  # noqa: PLC0415
 
-    read_policies = [(path, read_policy(path)) for path in policies]
     candidates = _candidates(read_policies)
     settings = run.Settings(
         candidates=(*candidates, *run.BASELINES),
         capacity=capacity,
-        drain=drain(rate),
+        drain=drained,
         key=tuple(key or ()),
         series=tuple(series or ()),
         measured=tuple(attribute or _read([policy for _, policy in read_policies])),
-        attributes=columns_of(columns, seq=seq),
+        attributes=attributes,
         controller=chosen({one.value: one for one in run.Controllers}, controller, "controller"),
     )
     with progress("backtest") as step:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from penstock import limits
 from penstock.core.queues import Drain
 from penstock.core.queues.holding import Error
-from penstock.errors import InputError
+from penstock.errors import GoalMissed
 from penstock.pipeline import advise_levels as choosing
 from penstock.pipeline.advise_profile import LEARN, Profile, numbers, profile, shape, split
 from penstock.pipeline.backtest import BASELINES, Candidate, Settings, backtest
@@ -139,7 +139,7 @@ def _levels(learn: DataFrame, asked: Asked, whole: Shape, profiles: Sequence[Pro
     if kept > asked.budget:
         add([choosing.last_resort(asked)])
     if not levels:
-        raise InputError(
+        raise GoalMissed(
             f"there is nothing to propose: no filter takes anything, and {asked.budget:g} of "
             f"{asked.capacity:,} events is less than one; give a larger budget or capacity"
         )
@@ -275,7 +275,7 @@ def _bare(part: DataFrame) -> DataFrame:
 
 
 def _settings(policy: Policy, asked: Asked, rest: Shape, numeric: Sequence[str]) -> Settings:
-    """The backtest: queues that are drained at the budget's share of what comes in, and overflow four times."""
+    """The backtest: queues that are drained at the budget's share of what comes in, and so overflow."""
     per_s = Fraction(asked.budget * rest.rate).limit_denominator(10**6)
     least = Fraction(limits.DRAIN_LEAST).limit_denominator(10**6)
     drain = Drain(max(per_s, least), in_bytes=False, text=f"{float(per_s):.4g}/s")

@@ -1,0 +1,90 @@
+"""`penstock backtest` and `penstock advise` as a user runs them, each with a Spark of its own."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from tests.cli.test_commands import VITALS, answer, penstock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ward of four patients in envelopes, as JSON lines."""
+    dice = Random(5)
+    pulse = [70.0] * 4
+    lines = []
+    for place in range(1_600):
+        bed = place % 4
+        pulse[bed] += dice.gauss(0, 3) - (pulse[bed] - 70) / 20
+        lines.append(
+            {
+                "topic": f"ward/{bed}",
+                "ts": place * 250_000,
+                "seq": place // 4,
+                "payload": {"pulse": round(pulse[bed])},
+            }
+        )
+    path = tmp_path_factory.mktemp("recorded") / "ward.jsonl"
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
+    return path
+
+
+def test_backtest(recorded: Path, tmp_path: Path) -> None:
+    found = answer(
+        "backtest", "--events", str(recorded), "--policy", VITALS, "--capacity", "30", "--drain", "0.5/s",
+        "--key", "topic", "--out", str(tmp_path),
+    )  # fmt: skip
+    assert found["stream"] == {"events": 1_600, "queues": 4, "span_s": 399.75}
+    assert list(found["candidates"]) == ["vitals", "drop-newest", "drop-oldest"]
+    for account in found["candidates"].values():
+        assert account["accepted"] == 1_600 == account["delivered"] + account["digested"]
+        assert account["conserved"] is True
+        assert 0.2 < account["loss"] < 0.9
+        assert account["latency_s"]["mean"] <= account["latency_s"]["p99"] <= account["latency_s"]["max"]
+        assert account["errors"]["pulse"]["live"]["rmse"] > 0
+    vitals = found["candidates"]["vitals"]
+    assert vitals["packs"] == sum(vitals["levels"].values()) > 0
+    assert {one["filter"] for one in vitals["filters"]} >= {"delta"}
+    page = (tmp_path / "backtest.html").read_text()
+    assert found["report"] == str(tmp_path / "backtest.html")
+    assert page.count("data:image/png;base64,") == 2
+    assert "accepted 1,600 = delivered" in page
+
+
+def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    done = penstock(
+        "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
+        "--capacity", "50", "--out", str(policy),
+    )  # fmt: skip
+    assert "the budget of 40.0 % is met from level" in done.stdout
+    assert "advised: accepted" in done.stdout
+    penstock("policy", "check", "--strict", str(policy))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("absent.parquet", None, "absent.parquet: there is no such file or folder"),
+        ("broken.parquet", b"PAR1 but not really PAR1", "broken.parquet"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    found = answer(
+        "backtest", "--events", str(path), "--policy", VITALS, "--capacity", "30", "--drain", "1/s", ok=3
+    )
+    assert said in found["error"]["message"]
