@@ -72,6 +72,13 @@ class Outgoing(Generic[M]):
             self._second.add(packet_id)
         return packet_id
 
+    def send_many(self, message: M, count: int) -> list[int]:
+        """`send` with QoS 1 for so many messages that are kept as one and the same; there must be room."""
+        assert count <= self.room, "the window is full"
+        packet_ids = self._ids.take_many(count)
+        self._unanswered.update(dict.fromkeys(packet_ids, message))
+        return packet_ids
+
     # -- acknowledgements ------------------------------------------------------------------------------------
 
     def puback(self, packet_id: int) -> M | None:
@@ -84,6 +91,16 @@ class Outgoing(Generic[M]):
             if self._asleep:
                 self._asleep.discard(packet_id)
         return message
+
+    def pubacks(self, packet_ids: Iterable[int]) -> list[M]:
+        """`puback` for many; the messages."""
+        if self._second or self._released or self._asleep:
+            found = [self.puback(packet_id) for packet_id in packet_ids]
+            return [message for message in found if message is not None]
+        unanswered = self._unanswered
+        known = [packet_id for packet_id in packet_ids if packet_id in unanswered]
+        self._ids.free_many(known)
+        return [unanswered.pop(packet_id) for packet_id in dict.fromkeys(known)]
 
     def pubrec(self, packet_id: int, reason: int = Reason.SUCCESS) -> tuple[Pubrel | None, M | None]:
         """A QoS 2 message has arrived, or is refused; the answer, and the message if it is settled now."""

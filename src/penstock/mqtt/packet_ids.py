@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST: Final = 65_535
 
@@ -32,6 +35,16 @@ class PacketIds:
         self._last = packet_id
         return packet_id
 
+    def take_many(self, count: int) -> list[int]:
+        """So many that are not in use; there must be as many."""
+        first = self._last + 1
+        ids = range(first, first + count)
+        if ids.stop > MOST or not self._used.isdisjoint(ids):
+            return [self.take() for _ in ids]
+        self._used.update(ids)
+        self._last = ids.stop - 1
+        return list(ids)
+
     def claim(self, packet_id: int) -> None:
         """Use this very one, as a stored session says."""
         assert 0 < packet_id <= MOST, packet_id
@@ -41,3 +54,7 @@ class PacketIds:
     def free(self, packet_id: int) -> None:
         """It may be given out again."""
         self._used.discard(packet_id)
+
+    def free_many(self, packet_ids: Iterable[int]) -> None:
+        """They may be given out again."""
+        self._used.difference_update(packet_ids)

@@ -53,6 +53,10 @@ SYS = "$SYS/"
 TICK_S = 0.25
 """How often deadlines are looked at: wills and expiries are given in seconds."""
 
+IDLE_US = 300
+"""After so long without a write, one does not wait for the end of the loop's turn: it saves a fifth of the
+time a lone message takes, and under load there are always others to wait for."""
+
 HORIZON_US = 30_000_000
 """A connection that has closed is forgotten by then."""
 
@@ -97,6 +101,10 @@ class Broker:
         self._connections: dict[Connection, None] = {}
         self._watched: Deadlines[Connection] = Deadlines(horizon_us=HORIZON_US)
         self._dirty: list[Connection] = []
+        self._scheduled = False
+        self._flushed_us = 0
+        self.reading = False
+        """Whether a chunk is being dealt with."""
         self._property_sets: dict[bytes, Properties] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -176,12 +184,28 @@ class Broker:
 
     def flush_soon(self, connection: Connection) -> None:
         """Write what it collects at the end of this turn."""
-        if not self._dirty:
-            assert self._loop is not None
-            self._loop.call_soon(self._flush)
         self._dirty.append(connection)
+        if not self.reading and not self._scheduled:
+            self._schedule()
+
+    def read(self) -> None:
+        """A chunk was dealt with: what it brought is written at once if little goes on, else soon."""
+        self.reading = False
+        if not self._dirty or self._scheduled:
+            return
+        if self.now_us - self._flushed_us > IDLE_US:
+            self._flush()
+        else:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        assert self._loop is not None
+        self._scheduled = True
+        self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._scheduled = False
+        self._flushed_us = self.now_us
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.unmark()

@@ -17,7 +17,8 @@ from penstock.mqtt.connect import Connect
 from penstock.mqtt.reasons import Reason
 from penstock.mqtt.server import ServerConnection, State
 from penstock.node import requests
-from penstock.node.runs import Inbox, scan
+from penstock.node.publishing import PUBACK_START
+from penstock.node.runs import Inbox, acknowledged, scan
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
@@ -92,6 +93,7 @@ class Connection(asyncio.Protocol):
         now_us = broker.now_us = broker.clock()
         broker.bytes_received += len(chunk)
         self.rules.heard(now_us=now_us)
+        broker.reading = True
         try:
             if self.rules.state is State.CONNECTED:
                 self._read(chunk, now_us)
@@ -101,6 +103,8 @@ class Connection(asyncio.Protocol):
                 self._early.append(chunk)
         except MqttError as error:
             self.end(error)
+        finally:
+            broker.read()
 
     def _read(self, chunk: bytes, now_us: Instant) -> None:
         publisher, session = self.publisher, self.session
@@ -110,6 +114,10 @@ class Connection(asyncio.Protocol):
         inbox = self._inbox
         whole = inbox.joined(chunk)
         if whole is not None:
+            if whole[:2] == PUBACK_START:
+                packet_ids = acknowledged(whole)
+                session.acknowledged_many(packet_ids)
+                whole = whole[4 * len(packet_ids) :]
             at = scan(
                 whole,
                 version=session.version,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -75,6 +75,10 @@ class Sent(msgspec.Struct, frozen=True):
     """In the journal; 0: it is not there."""
 
 
+PASSING: Final = Sent(Event("", b"", 0))
+"""Stands for messages in flight to a session that ends with its connection: they are never sent again."""
+
+
 class Delivery(rules.Session[Sent]):
     """A session as its receivers' side sees it."""
 
@@ -112,6 +116,33 @@ class Delivery(rules.Session[Sent]):
         for event in run.events():
             subscription.offer(event, now_us=run.now_us)
         self.waiting[subscription] = None
+
+    def takes_qos1(self, subscription: Subscription, count: int) -> bool:
+        """Whether so many QoS 1 messages can be sent at once, and need not be remembered."""
+        # A session that ends with its connection never sends anything again.
+        return (
+            self.keeping_up
+            and not self.expiry_s
+            and bool(subscription.options.qos)
+            and self.exchange.outgoing.room >= count
+            and self.link is not None
+            and self.link.maximum_packet_bytes > LONGEST
+        )
+
+    def deliver_qos1(self, subscription: Subscription, heads: list[bytes], tails: list[bytes]) -> None:
+        """Messages that `takes_qos1`, as they came in but with packet identifiers of our own."""
+        link = self.link
+        assert link is not None
+        count = len(heads)
+        packet_ids = self.exchange.outgoing.send_many(PASSING, count)
+        subscription.direct += count
+        self.sent += count
+        link.sampled = subscription
+        parts: list[bytes] = [b""] * (3 * count)
+        parts[0::3] = heads
+        parts[1::3] = [packet_id.to_bytes(2, "big") for packet_id in packet_ids]
+        parts[2::3] = tails
+        link.write(b"".join(parts))
 
     def deliver(
         self, subscription: Subscription, event: Event, *, ids: tuple[int, ...], now_us: Instant

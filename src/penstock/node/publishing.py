@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ProtocolError
 from penstock.mqtt.acks import ack_frame
 from penstock.mqtt.fanout import spans
+from penstock.mqtt.framing import Framer
 from penstock.mqtt.incoming import Arrival
 from penstock.mqtt.kinds import V5, Kind
 from penstock.mqtt.properties import NONE
 from penstock.mqtt.reasons import Reason
 from penstock.node.message import Message, event_of, expiry_of
-from penstock.node.runs import Run
+from penstock.node.runs import QOS1, Run, split_qos1
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from penstock.node.connection import Connection
     from penstock.node.routes import Fan
     from penstock.node.session import Session
+
+
+PUBACK_START: Final = b"\x40\x02"
+"""Before the packet identifier of a PUBACK without a word."""
 
 
 class Publisher:
@@ -38,9 +43,10 @@ class Publisher:
         """Fans by topic, where an access list makes them this client's own."""
         self.routes: dict[bytes, Fan] = broker.router.known
         self._version = -1
-        self._budget = Budget(
-            broker.config.bounds.messages_per_s, broker.config.bounds.bytes_per_s, now_us=broker.now_us
-        )
+        bounds = broker.config.bounds
+        self._budget = None
+        if bounds.messages_per_s or bounds.bytes_per_s:
+            self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s, now_us=broker.now_us)
 
     def begin(self, now_us: Instant) -> None:
         """Bytes have come; what follows belongs to them."""
@@ -69,28 +75,23 @@ class Publisher:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def run(self, fan: Fan, data: bytes, count: int) -> None:
-        """Plain QoS 0 messages for the same receivers."""
+    def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
+        """Plain messages for the same receivers, of the QoS that their first byte says."""
+        if first == QOS1:
+            if not self._run_qos1(fan, data, count):
+                for frame in Framer().feed(data):
+                    self.frame(frame)
+            return
         broker, session = self._broker, self._session
-        first = session.published + 1
+        seq = session.published + 1
         session.published += count
         broker.messages_received += count
-        self._budget.spend(count, len(data))
-        if not fan.wanted:
-            if fan.denied:
-                broker.count_refused("publish not allowed", count)
-                return
-            broker.unrouted += count
-            if not fan.special:
-                return
-        run = Run(
-            data,
-            count,
-            version=session.version,
-            sender=session.client_id,
-            seq=first,
-            now_us=self._now_us,
-        )
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
+        if not fan.wanted and not self._unwanted(fan, count):
+            return
+        now_us = self._now_us
+        run = Run(data, count, version=session.version, sender=session.client_id, seq=seq, now_us=now_us)
         for target in fan.plain5:
             target.session.deliver_run(target.subscription, run)
         for target in fan.plain4:
@@ -98,7 +99,33 @@ class Publisher:
         if fan.special:
             for event in run.events():
                 for receiver in fan.special:
-                    receiver.deliver(event, origin=session, now_us=self._now_us)
+                    receiver.deliver(event, origin=session, now_us=now_us)
+
+    def _unwanted(self, fan: Fan, count: int) -> bool:
+        """Nobody gets these; whether somebody looks on."""
+        if fan.denied:
+            self._broker.count_refused("publish not allowed", count)
+        else:
+            self._broker.unrouted += count
+        return bool(fan.special)
+
+    def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
+        """Send QoS 1 messages on and answer them; False, and nothing is done, if one must be looked at."""
+        session, broker = self._session, self._broker
+        targets = fan.plain5 if session.version == V5 else fan.plain4
+        if len(targets) != len(fan.all) or not targets or session.exchange.incoming.in_flight:
+            return False
+        if not all(target.session.takes_qos1(target.subscription, count) for target in targets):
+            return False
+        session.published += count
+        broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
+        heads, packet_ids, tails = split_qos1(data)
+        for target in targets:
+            target.session.deliver_qos1(target.subscription, heads, tails)
+        self._connection.write(PUBACK_START + PUBACK_START.join(packet_ids))
+        return True
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -115,7 +142,8 @@ class Publisher:
             topic = self._connection.rules.aliases_in.resolve(topic, properties.topic_alias)
         fan = self._fan(topic)
         self._broker.messages_received += 1
-        self._budget.spend(1, len(frame))
+        if self._budget is not None:
+            self._budget.spend(1, len(frame))
         qos = first >> 1 & 3
         if qos:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
@@ -173,7 +201,7 @@ class Publisher:
 
     def pause_s(self) -> float:
         """How long to read nothing, so that the client stays within its rates."""
-        return self._budget.owed_s(self._now_us)
+        return 0.0 if self._budget is None else self._budget.owed_s(self._now_us)
 
 
 class Budget:
@@ -195,8 +223,6 @@ class Budget:
 
     def owed_s(self, now_us: Instant) -> float:
         """Seconds until the rates are met again, a second's worth being free."""
-        if not self._messages_per_s and not self._bytes_per_s:
-            return 0.0
         passed_s = (now_us - self._last_us) / 1_000_000
         self._last_us = now_us
         owed_s = 0.0

@@ -1,13 +1,14 @@
 """Runs: neighbouring messages that go to the same receivers as the bytes they came in.
 
-Most traffic is QoS 0 without properties, and what one `recv` brings goes mostly to the same receivers. Such
-messages are forwarded as one slice of the received bytes: no frame is cut out and no object made for any of
-them, unless a receiver is behind and its queue must hold them one by one.
+Most messages have no properties, and what one `recv` brings goes mostly to the same receivers. Such messages
+are forwarded as one slice of the received bytes, with QoS 1 as slices between other packet identifiers: no
+object is made for any of them, unless a receiver is behind and its queue must hold them one by one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from struct import iter_unpack
+from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.model.event import Event
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from penstock.node.routes import Fan
 
 
+QOS0: Final = 0x30
+QOS1: Final = 0x32
+"""First bytes of the messages that make runs: not retained, not sent again."""
+
+
 class Run:
-    """Plain QoS 0 messages of one publisher, in order."""
+    """Plain messages of one publisher and one QoS, in order."""
 
     __slots__ = ("_by_version", "_events", "_parts", "count", "now_us", "sender", "seq", "version")
 
@@ -84,6 +90,26 @@ def _parts(data: bytes, version: int) -> list[tuple[bytes, bytes]]:
     return found
 
 
+def split_qos1(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Of a run with QoS 1: what stands before each packet identifier, the identifiers, what stands behind."""
+    heads, packet_ids, tails = [], [], []
+    at, end = 0, len(data)
+    while at < end:
+        length = data[at + 1]
+        if length < 128:
+            body = at + 2
+        else:
+            length = length & 127 | data[at + 2] << 7
+            body = at + 3
+        middle = body + 2 + (data[body] << 8 | data[body + 1])
+        stop = body + length
+        heads.append(data[at:middle])
+        packet_ids.append(data[middle : middle + 2])
+        tails.append(data[middle + 2 : stop])
+        at = stop
+    return heads, packet_ids, tails
+
+
 class Inbox(Framer):
     """Cuts received bytes into runs as far as it can, and into frames from there on."""
 
@@ -101,26 +127,40 @@ class Inbox(Framer):
         return chunk
 
 
-def scan(
+def acknowledged(chunk: bytes) -> list[int]:
+    """Packet identifiers of the PUBACKs without a word that a chunk begins with, four bytes each."""
+    found = []
+    for start, packet_id in iter_unpack(">HH", memoryview(chunk)[: len(chunk) & ~3]):
+        if start != 0x4002 or not packet_id:
+            break
+        found.append(packet_id)
+    return found
+
+
+def scan(  # noqa: C901, PLR0912 (written out: a call for each message would take twice the time)
     chunk: bytes,
     *,
     version: int,
     most: int,
     routes: dict[bytes, Fan],
     miss: Callable[[bytes], Fan | None],
-    handed: Callable[[Fan, bytes, int], None],
+    handed: Callable[[Fan, bytes, int, int], None],
 ) -> int:
     """Hand over the runs at the beginning of a chunk; where the first other packet begins.
 
     `most` is the largest packet accepted. A topic that `routes` does not know is looked up by `miss`; `None`
-    means that it cannot be part of a run. A complaint about bytes is left to whoever reads them as a frame.
+    means that it cannot be part of a run. `handed` gets a run's fan, bytes, number of messages and first
+    byte. A complaint about bytes is left to whoever reads them as a frame.
     """
-    at = start = count = 0
+    at = start = count = first = 0
     end = len(chunk)
     v4 = version == V4
     fan: Fan | None = None
     try:
-        while at < end and chunk[at] == 0x30:
+        while at < end:
+            kind = chunk[at]
+            if kind not in (QOS0, QOS1):
+                break
             body = at + 2
             length = chunk[at + 1]
             if length > 127:
@@ -133,21 +173,25 @@ def scan(
             if stop > end or stop - at > most:
                 break
             topic_at = body + 2
-            payload_at = topic_at + (chunk[body] << 8 | chunk[body + 1])
+            payload_at = topic_end = topic_at + (chunk[body] << 8 | chunk[body + 1])
+            if kind == QOS1:
+                payload_at += 2
+                if payload_at > stop or not (chunk[topic_end] or chunk[topic_end + 1]):
+                    break
             if payload_at > stop if v4 else payload_at >= stop or chunk[payload_at]:
                 break
-            topic = chunk[topic_at:payload_at]
+            topic = chunk[topic_at:topic_end]
             found = routes.get(topic)
             if found is None and (found := miss(topic)) is None:
                 break
-            if found is not fan or stop - start > limits.RUN_BYTES:
+            if found is not fan or kind != first or stop - start > limits.RUN_BYTES:
                 if fan is not None and count:
-                    handed(fan, chunk[start:at], count)
-                fan, start, count = found, at, 0
+                    handed(fan, chunk[start:at], count, first)
+                fan, start, count, first = found, at, 0, kind
             count += 1
             at = stop
     except IndexError:  # the length is not complete
         pass
     if fan is not None and count:
-        handed(fan, chunk[start:at], count)
+        handed(fan, chunk[start:at], count, first)
     return at

@@ -79,6 +79,12 @@ class Session(Delivery):
         if sent is not None and sent.place and self._journal is not None:
             self._journal.settled(sent.place)
 
+    def acknowledged_many(self, packet_ids: list[int]) -> None:
+        """The same for many."""
+        for sent in self.exchange.outgoing.pubacks(packet_ids):
+            if sent.place and self._journal is not None:
+                self._journal.settled(sent.place)
+
     def receive(self, ack: Ack) -> Ack | None:
         """Any acknowledgement; the answer."""
         step = self.exchange.receive(ack)
