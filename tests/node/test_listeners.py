@@ -214,7 +214,7 @@ def test_a_websocket_client_that_vanishes_is_noticed() -> None:
 def test_a_websocket_client_that_does_not_read_holds_back_the_writer() -> None:
     async def scenario() -> None:
         async with opened(WEB) as door:
-            reader, writer = await _raw_websocket(door.port)
+            reader, writer = await raw_websocket(door.port)
             echo = door.made[0]
             written = 0
             while "pause" not in echo.heard:
@@ -233,7 +233,7 @@ def test_a_websocket_client_that_does_not_read_holds_back_the_writer() -> None:
     run(scenario())
 
 
-async def _raw_websocket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def raw_websocket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A client that shakes hands and reads nothing by itself."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
@@ -337,9 +337,9 @@ def test_too_many_handshakes_send_away_the_oldest(monkeypatch: pytest.MonkeyPatc
                 await asyncio.sleep(0.02)
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await asyncio.wait_for(silent[0][0].readexactly(1), 10)
-            _, writer = await _raw_websocket(door.port)  # sends the next away
+            _, writer = await raw_websocket(door.port)  # sends the next away
             assert len(door.made) == 1
-            _, other = await _raw_websocket(door.port)  # a WebSocket does not count any more
+            _, other = await raw_websocket(door.port)  # a WebSocket does not count any more
             assert len(door.made) == 2
             assert not any(echo.lost.is_set() for echo in door.made)
             for _, each in silent:

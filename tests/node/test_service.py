@@ -7,7 +7,7 @@ import logging
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import paho.mqtt.client as paho
@@ -23,6 +23,7 @@ from penstock.node.reload import Files, applicable
 from penstock.node.service import Node, about
 from tests.node import certificates
 from tests.node.test_gate import cheap
+from tests.node.test_listeners import raw_websocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 LEAST = "listeners: [{port: 0}]\nhttp: {enabled: false}\ndata: ''\nsys_interval_s: 0\n"
 """A node with nothing on disk."""
+
+_CONNECT = b"\x10\x11\x00\x04MQTT\x05\x02\x00\x00\x00\x00"
+"""Of MQTT 5, up to a client id of four letters."""
 
 
 @dataclass
@@ -244,6 +248,37 @@ def test_sys_topics_reach_their_readers() -> None:
             assert heard["$SYS/broker/version"].startswith(b"penstock ")
 
     with_node(load(LEAST.replace("sys_interval_s: 0", "sys_interval_s: 0.1")), scenario)
+
+
+def test_a_page_that_stops_reading_is_served_by_its_queue() -> None:
+    """As over TCP: at most 2,500 events of 100 bytes are under way when the queue takes over."""
+    doors = "port: 0, kind: websocket}, {port: 0"
+
+    async def main() -> None:
+        async with Node(load(LEAST.replace("port: 0", doors))) as node:
+            _, page = await raw_websocket(node.listeners[0].port)
+            cast("asyncio.Transport", page.transport).pause_reading()
+            for packet in (_CONNECT + b"\x04page", b"\x82\x07\x00\x01\x00\x00\x01a\x00"):
+                page.write(bytes((0x82, 0x80 | len(packet), 0, 0, 0, 0)) + packet)
+            async with asyncio.timeout(20):
+                while not node.broker.status().subscriptions:
+                    await asyncio.sleep(0.01)
+            _, sensor = await asyncio.open_connection("127.0.0.1", node.listeners[1].port)
+            sensor.write(_CONNECT + b"\x04ward")
+            for _ in range(200):
+                sensor.write((b"\x30\x68\x00\x01a\x00" + bytes(100)) * 50)
+                await asyncio.sleep(0.001)
+            async with asyncio.timeout(20):
+                while node.broker.status().account.accepted < 10_000:
+                    await asyncio.sleep(0.01)
+            account = node.broker.status().account
+            assert account.balanced
+            assert account.queued > 0
+            assert account.delivered <= 2_500
+            page.transport.abort()
+            sensor.transport.abort()
+
+    asyncio.run(main())
 
 
 def test_the_window_is_where_it_is_said_to_be() -> None:
