@@ -21,6 +21,7 @@ class Experiment(Protocol):
 
 EXPERIMENTS: Final = {
     "pack-fig8": "penstock.experiments.pack_fig8",
+    "pack-fig11": "penstock.experiments.pack_fig11",
     "ward": "penstock.experiments.ward",
 }
 """Name → module."""

@@ -12,7 +12,7 @@ from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
 from penstock.core.queues.ladder import Ladder, LadderState, Smoothing
 from penstock.core.queues.packing import PackingQueue
 from penstock.core.queues.predictive import Predictive
-from penstock.core.queues.replay import Drain, Replay, Replayed, drain
+from penstock.core.queues.replay import Drain, Reader, Replay, Replayed, drain
 from penstock.core.queues.statistics import PackRecord, QueueStatistics
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Predictive",
     "QueueOptions",
     "QueueStatistics",
+    "Reader",
     "Replay",
     "Replayed",
     "Smoothing",

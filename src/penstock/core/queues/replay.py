@@ -3,7 +3,8 @@
     events in order of time ──► queue ──drain: items or bytes per second──► receiver
 
 The drain takes an item when it has done with the one before, as a link does. Time is counted in fractions of
-a microsecond that make every service time whole, so that nothing drifts.
+a microsecond that make every service time whole, so that nothing drifts. Instead of a drain there may be a
+`Reader` that says itself how long each item takes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from array import array
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
 from penstock.errors import QueueError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.core.queues.bounded import BoundedQueue
     from penstock.core.queues.statistics import PackRecord, QueueStatistics
     from penstock.model.event import Item
+    from penstock.model.instant import Instant
 
 LOST: Final = -1
 """Stands for the time of delivery of an event that was not delivered."""
@@ -75,6 +77,18 @@ def drain(text: str) -> Drain:
     return Drain(per_s, in_bytes=unit is not None, text=text.strip())
 
 
+_WHOLE_US: Final = Drain(Fraction(1), in_bytes=False)
+"""One a second has no fractions of a microsecond: the clock of a reader."""
+
+
+class Reader(Protocol):
+    """A receiver that takes its own time over each item."""
+
+    def takes_us(self, item: Event | Digest, *, now_us: Instant) -> int:
+        """It begins with an item now; when, from now on, will it be done?"""
+        ...
+
+
 def wire_bytes(item: Item) -> int:
     """Bytes that an item takes on a link, framing aside."""
     return len(to_bytes(item)) if isinstance(item, Digest) else item.size
@@ -98,14 +112,16 @@ class Replayed:
 class Replay:
     """Offer all events in order of time, each an object of its own, then `finish`."""
 
-    def __init__(self, queue: BoundedQueue, drain: Drain, *, digests_on_wire: bool = True) -> None:
+    def __init__(self, queue: BoundedQueue, drain: Drain | Reader, *, digests_on_wire: bool = True) -> None:
         """Digests that are not on the wire take no time: a plain broker tells nobody what it dropped."""
         self._queue = queue
         self._digests_on_wire = digests_on_wire
-        self._in_bytes = drain.in_bytes
-        self._per_us = drain.per_s.numerator
+        self._reader = None if isinstance(drain, Drain) else drain
+        rate = drain if isinstance(drain, Drain) else _WHOLE_US
+        self._in_bytes = rate.in_bytes
+        self._per_us = rate.per_s.numerator
         """Parts of a microsecond; one unit of work takes `_work` of them."""
-        self._work = SECOND_US * drain.per_s.denominator
+        self._work = SECOND_US * rate.per_s.denominator
         self._free = 0
         """When the drain has done with what it took."""
         self._idle = True
@@ -153,11 +169,16 @@ class Replay:
                 return
             item = taken[0]
             if isinstance(item, Event):
-                self._free += self._work * max(1, item.size) if self._in_bytes else self._work
+                if self._reader is not None:
+                    self._free += self._reader.takes_us(item, now_us=self._free)
+                else:
+                    self._free += self._work * max(1, item.size) if self._in_bytes else self._work
                 self._arrive(self._places.pop(id(item)))
                 continue
             self._digests += isinstance(item, Digest)
-            if self._digests_on_wire:
+            if self._reader is not None and isinstance(item, Digest):
+                self._free += self._reader.takes_us(item, now_us=self._free)
+            elif self._digests_on_wire:
                 self._free += self._work * wire_bytes(item) if self._in_bytes else self._work
 
     def _arrive(self, place: int) -> None:

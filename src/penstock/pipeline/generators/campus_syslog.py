@@ -155,6 +155,6 @@ GENERATOR: Final = Generator(
     "550 access points' messages about devices that come, roam and leave (the PACK paper's locator)",
     550,
     "access point",
-    6 / 550,
+    0.007,
     frame,
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLOTS: Final = 16_384
-"""Messages of the pattern: three quarters of an hour at the default rate."""
+"""Messages of the pattern: about an hour at the default rate."""
 
 AUTHENTICATED: Final = "Authenticated"
 ROAMED: Final = "roamed"
