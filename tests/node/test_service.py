@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import resource
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,11 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 import aiohttp
 import paho.mqtt.client as paho
 import pytest
+from aiohttp.http_exceptions import HttpProcessingError
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from penstock.errors import NodeError
+from penstock.node import logs, service
 from penstock.node.data_folder import DataFolder
 from penstock.node.read_config import Loaded, load
 from penstock.node.reload import Files, applicable
@@ -352,3 +356,67 @@ def test_files_are_compared_with_the_last_look(tmp_path: Path) -> None:
     assert not files.changed()
     path.unlink()
     assert files.changed()
+
+
+# -- the process around it -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "given", "warned"),
+    [
+        (1_024, 2_048, 2_048, True),
+        (1_024, resource.RLIM_INFINITY, 10_256, False),
+        (20_000, 20_000, None, False),
+    ],
+)
+def test_open_files_are_allowed_for_as_many_connections_as_may_come(
+    soft: int,
+    hard: int,
+    given: int | None,
+    warned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    service.allow_files(10_000)
+    assert asked == ([] if given is None else [(given, hard)])
+    assert ("the system allows 2048 open files" in caplog.text) == warned
+
+
+@pytest.mark.parametrize(("second", "said"), [(False, "within 0.05 s"), (True, "at the second signal")])
+def test_an_end_that_takes_too_long_is_given_up(
+    second: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LEAST + ("" if second else "shutdown_s: 0.05\n")
+
+    async def main() -> None:
+        node = Node(load(text))
+        await node.start()
+        whole = node.close
+        monkeypatch.setattr(node, "close", lambda: asyncio.sleep(60))
+        hurry = asyncio.Event()
+        if second:
+            hurry.set()
+        with pytest.raises(NodeError, match=f"not everything was closed {said}; the rest was given up"):
+            await service._close(node, hurry)
+        await whole()
+
+    asyncio.run(main())
+
+
+def test_the_log_is_plain_lines_without_strangers_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    root, own = logging.getLogger(), logging.getLogger("penstock")
+    before = (root.handlers[:], root.level, own.level)
+    try:
+        logs.to_stderr(load("log: warning").config)
+        own.info("not said")
+        own.warning("client %s", "a\x1b[31m\nb")
+        bad = HttpProcessingError(message="bad")
+        logging.getLogger("aiohttp.server").error("Error handling request", exc_info=bad)
+    finally:
+        root.handlers[:], root.level = before[:2]
+        own.setLevel(before[2])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning: client a\\x1b\[31m\\nb", line)

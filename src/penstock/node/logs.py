@@ -28,10 +28,17 @@ class _Plain(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line is about us: aiohttp shows where it was when a stranger's request was none."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__module__ != "aiohttp.http_exceptions"
+
+
 def to_stderr(config: Config) -> None:
     """Log there from now on; other libraries only from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain())
+    handler.addFilter(_is_ours)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("penstock").setLevel(config.log.upper())
 
