@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import logging
 from http import HTTPStatus
+from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OPEN: Final = frozenset({"/", "/page.css", "/page.js", "/chart.js", "/icon.svg"})
+OPEN: Final = {
+    "/" if file.name == "index.html" else f"/{file.name}": file
+    for file in sorted(files("penstock.node.http").joinpath("page").iterdir(), key=lambda file: file.name)
+    if file.name.endswith((".html", ".css", ".js", ".svg"))
+}
 """The dashboard's files: they hold no secret, and are what asks for the token."""
 
 _HEADERS: Final = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -86,10 +85,8 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
     app.router.add_get(
         f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
     )
-    for path in sorted(OPEN):
-        name = path.strip("/") or "index.html"
-        body = files("penstock.node.http").joinpath("page", name).read_bytes()
-        app.router.add_get(path, _fixed(body, _KINDS[name.rpartition(".")[2]]))
+    for path, file in OPEN.items():
+        app.router.add_get(path, _fixed(file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]))
     runner = web.AppRunner(
         app, logger=_server_log(), access_log=None, handle_signals=False, shutdown_timeout=2.0
     )

@@ -1,0 +1,71 @@
+// Asking the node, with the token if there is one; asking the operator; saying what went wrong.
+
+import { $, write } from "./write.js";
+
+const API = "/api/v1";
+
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.detail ?? `the node answered ${status}`);
+    this.status = status;
+    this.body = body;
+  }
+}
+
+export async function ask(path, { body, signal } = {}) {
+  for (;;) {
+    const headers = {};
+    const token = sessionStorage.getItem("token");
+    if (token) headers.Authorization = `Bearer ${token}`;
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const response = await fetch(API + path, {
+      method: body === undefined ? "GET" : "POST",
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      cache: "no-store",
+    });
+    if (response.ok) return response;
+    if (response.status !== 401) throw new Problem(response.status, await response.json().catch(() => null));
+    await askToken(token);
+  }
+}
+
+export const get = async (path, options) => (await ask(path, options)).json();
+export const post = async (path, body) => (await ask(path, { body })).json();
+
+let asking = null;
+
+/** One question at a time, however many requests were refused; none if another request has asked already. */
+async function askToken(refused) {
+  if (sessionStorage.getItem("token") !== refused) return;
+  asking ??= new Promise((done) => {
+    const dialog = $("ask-token");
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem("token", $("token").value);
+      $("token").value = "";
+      asking = null;
+      done();
+    }, { once: true });
+    dialog.showModal();
+  });
+  await asking;
+}
+$("ask-token").addEventListener("cancel", (event) => event.preventDefault());
+
+export function confirmed(title, text, yes) {
+  return new Promise((done) => {
+    const dialog = $("confirm");
+    write($("confirm-title"), title);
+    write($("confirm-text"), text);
+    write($("confirm-yes"), yes);
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true });
+    dialog.showModal();
+  });
+}
+
+export function notice(text) {
+  $("notice").hidden = !text;
+  write($("notice"), text);
+}

@@ -1,0 +1,40 @@
+// The account and the tiles.
+
+import { bytes, duration, rate, whole } from "./figures.js";
+import { $, h, keyed, tone, write } from "./write.js";
+
+export function showOverview(node) {
+  write($("version"), node.version);
+  write($("uptime"), `up ${duration(node.now_us - node.started_us)}`);
+  const account = node.account;
+  for (const part of ["accepted", "delivered", "digested", "queued", "abandoned"]) {
+    write($(`account-${part}`), whole.format(account[part]));
+  }
+  $("account").dataset.balanced = node.balanced ? "yes" : "no";
+  write($("account-sign"), node.balanced ? "=" : "≠");
+  const missing = account.accepted - account.delivered - account.digested - account.queued - account.abandoned;
+  write($("account-verdict"), node.balanced ? "✓ every event accounted for"
+    : `✗ ${whole.format(Math.abs(missing))} events ${missing > 0 ? "missing" : "too many"}`);
+  for (const part of $("account-bar").children) {
+    part.style.width = `${(100 * account[part.className]) / Math.max(1, account.accepted)}%`;
+  }
+  const refused = Object.entries(node.refused).filter(([, count]) => count);
+  const tiles = [
+    ["clients", "Clients", whole.format(node.attached), `${whole.format(node.detached)} detached`],
+    ["received", "Received", rate(node.rates.messages_received), `${bytes(node.rates.bytes_received)}/s`],
+    ["sent", "Sent", rate(node.rates.messages_sent), `${bytes(node.rates.bytes_sent)}/s`],
+    ["digested", "Digested", rate(node.rates.digested), "counted in digests"],
+    ["queued", "Queued", whole.format(account.queued), `in ${whole.format(node.waiting)} of ${whole.format(node.subscriptions)} queues`],
+    ["behind", "Behind", whole.format(node.behind), "taking nothing now", node.behind ? "warn" : null],
+    ["retained", "Retained", whole.format(node.retained), bytes(node.retained_bytes)],
+    ["refused", "Refused", whole.format(refused.reduce((sum, [, count]) => sum + count, 0)),
+      refused.sort((a, b) => b[1] - a[1]).slice(0, 1).map(([why]) => why).join() || "nothing so far"],
+  ];
+  keyed($("tiles"), tiles, ([key]) => key,
+    () => h("div", { class: "tile" }, h("dt"), h("dd"), h("dd", { class: "small" })),
+    (tile, [key, title, value, note, mood]) => {
+      tile.id = `tile-${key}`;
+      tone(tile, mood);
+      [title, value, note].forEach((text, n) => write(tile.children[n], text));
+    });
+}

@@ -1,0 +1,85 @@
+// The timeline of the chosen subscription, and the list to choose from.
+
+import { get } from "./ask.js";
+import { Charts } from "./chart.js";
+import { duration, short } from "./figures.js";
+import { choose, name, onChosen, state } from "./state.js";
+import { $, h, keyed, write } from "./write.js";
+
+let series = null; // of what is chosen
+
+export function offerChoices() {
+  const known = new Map();
+  for (const row of state.snapshot.slow) {
+    known.set(name({ client_id: row.client_id, filter: row.subscription.filter }), [row.client_id, row.subscription.filter]);
+  }
+  for (const client of [...state.snapshot.clients, ...(state.found?.clients ?? [])]) {
+    for (const one of client.subscriptions) known.set(name({ client_id: client.client_id, filter: one.filter }), [client.client_id, one.filter]);
+  }
+  if (!state.chosen && known.size) {
+    const [client_id, filter] = known.values().next().value;
+    choose({ client_id, filter });
+    return;
+  }
+  if (state.chosen) known.set(name(state.chosen), [state.chosen.client_id, state.chosen.filter]);
+  const options = [...known].sort(([, a], [, b]) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] < b[1] ? -1 : 1));
+  const select = $("chosen");
+  if (document.activeElement !== select) {
+    keyed(select, options, ([key]) => key, ([key]) => h("option", { value: key }),
+      (option, [, [client, filter]]) => write(option, `${client} · ${filter}`));
+  }
+  if (state.chosen) select.value = name(state.chosen);
+}
+
+$("chosen").addEventListener("change", () => {
+  const [client_id, filter] = JSON.parse($("chosen").value);
+  choose({ client_id, filter });
+});
+$("span").addEventListener("change", () => drawSeries());
+
+const charts = new Charts($("charts"), [
+  {
+    title: "Queue", show: (value) => short.format(value), least: 10,
+    bound: () => state.snapshot?.overview.queue_events,
+    lines: [{ key: "items", name: "items", mark: "queued", area: true }],
+  },
+  { title: "Level", show: (value) => String(value), lines: [{ key: "level", name: "level", mark: "level-mark", step: true, area: true }] },
+  {
+    title: "Latency", show: duration, least: 1_000,
+    lines: [
+      { key: "latency_p99_us", name: "p99", mark: "digested" },
+      { key: "latency_p50_us", name: "p50", mark: "digested", faint: true },
+    ],
+  },
+  {
+    title: "Events/s", show: (value) => short.format(value), least: 10,
+    lines: [{ key: "delivered_per_s", name: "delivered", mark: "delivered" }, { key: "digested_per_s", name: "digested", mark: "digested" }],
+  },
+]);
+
+export async function fetchSeries() {
+  const chosen = state.chosen;
+  if (!chosen) return;
+  const since = series?.at_us.at(-1) ?? 0;
+  const query = new URLSearchParams({ client: chosen.client_id, filter: chosen.filter, since_us: since });
+  const fresh = (await get(`/history?${query}`).catch(() => null))?.series;
+  if (!fresh || state.chosen !== chosen || (series?.at_us.at(-1) ?? 0) !== since) return;
+  series = series
+    ? Object.fromEntries(Object.entries(series).map(([key, list]) => [key, [...list, ...fresh[key]].slice(-600)]))
+    : fresh;
+  drawSeries();
+}
+
+function drawSeries() {
+  const known = series?.at_us.length > 0;
+  $("charts").hidden = !known;
+  $("timeline-none").hidden = known;
+  write($("timeline-none"), state.chosen ? "Nothing is remembered of this subscription yet." : "Choose a subscription.");
+  if (known) charts.show(series, Number($("span").value));
+}
+
+onChosen(() => {
+  series = null;
+  offerChoices();
+  fetchSeries();
+});
