@@ -108,7 +108,7 @@ def measure(
     """Time every contest at the smallest size, and ours at the others."""
     start = perf_counter()
     asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
-    rounds = 3
+    rounds = 1 if quick else 3
     with open_session(master=master, remote=remote, app="penstock bench", memory=memory or MEMORY) as spark:
         steps = 1 + len(asked) * len(CONTESTS)
         progress(0, steps, "the rivals give the same")
@@ -231,7 +231,7 @@ def _memory(spark: SparkSession) -> list[Row]:
 def _note(asked: tuple[int, ...], rounds: int) -> str:
     numbers = ", ".join(f"{number:,}" for number in asked)
     return (
-        f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; medians of {rounds} "
+        f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; median of {rounds} "
         "interleaved rounds; rivals at the smallest size. Shuffle and sort take most of the time; the dead "
         "band folds each queue by Spark's interpreted lambdas"
     )
