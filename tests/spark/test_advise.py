@@ -85,16 +85,15 @@ def test_a_wandering_number_gets_dead_bands_and_a_normal_range(advice: Advice) -
     assert band.largest < level[0].filter.change  # what a dead band promises
 
 
-def test_the_proposal_does_better_than_dropping_blindly(advice: Advice) -> None:
+def test_the_rest_is_replayed_so_that_queues_overflow(advice: Advice) -> None:
     accounts = advice.replayed.accounts
+    assert list(accounts) == ["advised", "drop-newest", "drop-oldest"]
     assert accounts["advised"].packs > 0
-    assert all(account.loss > 0.4 for account in accounts.values())
-    ours = accounts["advised"].errors["pulse"].later.rmse
+    assert all(account.loss > 0.1 for account in accounts.values())
+    ours, theirs = accounts["advised"].latency.mean_us, accounts["drop-newest"].latency.mean_us
     assert ours is not None
-    for name in ("drop-newest", "drop-oldest"):
-        theirs = accounts[name].errors["pulse"].later.rmse
-        assert theirs is not None
-        assert ours < theirs
+    assert theirs is not None
+    assert ours < theirs
 
 
 def test_kept_shares_and_errors_are_those_of_the_reference(vitals: DataFrame, advice: Advice) -> None:
@@ -105,15 +104,13 @@ def test_kept_shares_and_errors_are_those_of_the_reference(vitals: DataFrame, ad
     found = measure(parts.where(~sf.col(LEARN)), advice.policy, asked("pulse"), ["pulse"])
     assert found == advice.measured
     for level, reached in enumerate(found, start=1):
-        kept = events = 0
+        kept = events = items = 0
         apart: list[float] = []
         for rows in blocks.values():
             queue = [Event("", msgspec.json.encode({"pulse": value}), at) for at, value in sorted(rows)]
-            stay = {
-                item.ts_us
-                for item in evaluate.pack(advice.policy, queue, level=level, now_us=0).items
-                if isinstance(item, Event)
-            }
+            packed = evaluate.pack(advice.policy, queue, level=level, now_us=0).items
+            stay = {item.ts_us for item in packed if isinstance(item, Event)}
+            items += len(packed)
             held = None
             for at, value in sorted(rows):
                 held = value if at in stay else held
@@ -121,6 +118,7 @@ def test_kept_shares_and_errors_are_those_of_the_reference(vitals: DataFrame, ad
             kept, events = kept + len(stay), events + len(rows)
         error = reached.errors["pulse"]
         assert reached.kept == pytest.approx(kept / events)
+        assert reached.items == pytest.approx(items / events)
         assert error.n == len(apart)
         assert error.largest == pytest.approx(max(apart))
         assert error.rmse == pytest.approx(sqrt(sum(one * one for one in apart) / len(apart)))

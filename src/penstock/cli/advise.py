@@ -115,11 +115,12 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
                 "\n".join(reasons),
                 share(expected.kept),
                 share(measured.kept),
+                f"{measured.items:.2f}",
                 _rmse(expected),
                 _rmse(measured),
             )
         )
-    header = ("level", "why", "kept, expected", "measured", "RMSE, expected", "measured")
+    header = ("level", "why", "kept, expected", "measured", "items per event", "RMSE, expected", "measured")
     print_table("Levels: as learned, and on what was held out", header, rows)
     replayed = [
         (
@@ -135,7 +136,7 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         )
         for name, account in found.replayed.accounts.items()
     ]
-    title = f"What was held out, replayed at {share(found.budget)} of its rate ({found.setting})"
+    title = f"What was held out, replayed: {found.setting}"
     print_table(title, ("candidate", "lost", "mean latency", "p99", "RMSE, delay included"), replayed)
     for line in balances(found.replayed):
         out.print(escape(line))
@@ -178,6 +179,7 @@ def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:
 def _reached(found: Reached) -> dict[str, Any]:
     return {
         "kept": found.kept,
+        "items": found.items,
         "errors": {
             name: {"rmse": error.rmse, "max": error.largest, "unheld": error.unheld}
             for name, error in found.errors.items()

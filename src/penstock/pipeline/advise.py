@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
@@ -28,14 +28,17 @@ from penstock.policy.builder import drop
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row, WindowSpec
 
     from penstock.pipeline.advise_levels import Choice
     from penstock.pipeline.advise_profile import Asked, Shape
     from penstock.pipeline.backtest import Backtest
     from penstock.policy.nodes import Policy
 
-LEVEL = "penstock_level"
+LEVEL: Final = "penstock_level"
+_MOST_ITEMS: Final = 0.9
+"""Of the events that come in: a queue that lets more through overflows too seldom to be compared."""
+_SUMS: Final = ("n", "squares", "largest", "unheld")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Reached:
 
     kept: float
     """Share of the events it keeps."""
+    items: float
+    """Events kept and digests, per event: what a link has to carry."""
     errors: dict[str, Error]
     """Of the value held, by numeric attribute, delay aside; none where queues hold several sources."""
 
@@ -70,8 +75,11 @@ class Advice:
     @property
     def needed(self) -> int | None:
         """The lowest level that is within the budget on the rest; None: there is none."""
-        within = (level for level, one in enumerate(self.measured, start=1) if one.kept <= self.budget)
-        return next(within, None)
+        return _needed(self.measured, self.budget)
+
+
+def _needed(reached: Sequence[Reached], budget: float) -> int | None:
+    return next((level for level, one in enumerate(reached, start=1) if one.kept <= budget), None)
 
 
 def advise(frame: DataFrame, asked: Asked, step: Callable[[int, int, str], None]) -> Advice:
@@ -98,7 +106,8 @@ def _advised(parts: DataFrame, asked: Asked, step: Callable[[int, int, str], Non
     rest = shape(check, asked)
     measured = measure(check, policy, asked, held)
     step(3, 4, "replaying queues")
-    settings = _settings(policy, asked, rest, numeric)
+    need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items
+    settings = _settings(policy, asked, rest, numeric, need)
     replayed = backtest(_bare(check), settings)
     setting = f"drain {settings.drain.text}, capacity {settings.capacity:,}"
     spreads = {
@@ -214,45 +223,42 @@ def measure(part: DataFrame, policy: Policy, asked: Asked, numeric: Sequence[str
     A digest tells exactly how far its values are from any other: their squared distance from v is
     M2 + n·(mean − v)², the largest one is at their minimum or maximum.
     """
-    kept = kept_shares(part, policy, asked)
     levels = sf.explode(sf.sequence(sf.lit(1), sf.lit(policy.highest))).alias(LEVEL)
     packed = part.select("*", levels).transform(_packed(policy, asked, LEVEL))
     queue = Window.partitionBy(*map(column, [*asked.queue, LEVEL])).orderBy("place")
     so_far = queue.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    sums: list[Column] = []
-    for name in numeric:
-        place = asked.attributes.index(name)
-        sums += _error_sums(place, name, so_far)
-    if not sums:
-        return tuple(Reached(share, {}) for share in kept)
-    staged = packed.select(LEVEL, *sums)
-    totals = staged.groupBy(LEVEL).agg(
-        *(
-            (sf.max if one.startswith("largest") else sf.sum)(one).alias(one)
-            for one in staged.columns
-            if one != LEVEL
-        )
+    places = [asked.attributes.index(name) for name in numeric]
+    sums = [one for place in places for one in _error_sums(place, asked.attributes[place], so_far)]
+    kept = (sf.col("kind") == "event").cast("int")
+    staged = packed.select(
+        LEVEL, kept.alias("kept"), sf.coalesce("digest.count", kept).alias("events"), *sums
     )
-    rows = {row[LEVEL]: row for row in totals.collect()}
-    found: list[Reached] = []
-    for level, share in enumerate(kept, start=1):
-        row = rows[level]
-        errors = {}
-        for name in numeric:
-            place = asked.attributes.index(name)
-            errors[name] = Error(
-                row[f"n{place}"] or 0,
-                max(0.0, row[f"squares{place}"] or 0.0),
-                row[f"largest{place}"] or 0.0,
-                row[f"unheld{place}"] or 0,
-            )
-        found.append(Reached(share, errors))
-    return tuple(found)
+    totals = staged.groupBy(LEVEL).agg(
+        sf.count(sf.lit(1)).alias("items"),
+        *(
+            (sf.max if name.startswith("largest") else sf.sum)(name).alias(name)
+            for name in ("kept", "events", *(f"{kind}{place}" for place in places for kind in _SUMS))
+        ),
+    )
+    rows = sorted(totals.collect(), key=lambda row: int(row[LEVEL]))
+    return tuple(
+        Reached(
+            row["kept"] / row["events"],
+            row["items"] / row["events"],
+            {asked.attributes[place]: _error(row, place) for place in places},
+        )
+        for row in rows
+    )
 
 
-def _error_sums(place: int, name: str, so_far: object) -> list[Column]:
+def _error(row: Row, place: int) -> Error:
+    n, squares, largest, unheld = (row[f"{kind}{place}"] or 0 for kind in _SUMS)
+    return Error(n, max(0.0, squares), float(largest), unheld)
+
+
+def _error_sums(place: int, name: str, so_far: WindowSpec) -> list[Column]:
     own = sf.col(numbers(place))
-    held = sf.last(own, ignorenulls=True).over(so_far)  # type: ignore[arg-type]
+    held = sf.last(own, ignorenulls=True).over(so_far)
     told = sf.get(sf.filter(sf.col("digest.attributes"), lambda one: one.getField("name") == name), 0)
     n = sf.coalesce(told.getField("n"), sf.lit(0))
     off = told.getField("total") / n - held
@@ -274,16 +280,15 @@ def _bare(part: DataFrame) -> DataFrame:
     return part.drop(*(name for name in part.columns if name.startswith("penstock_")))
 
 
-def _settings(policy: Policy, asked: Asked, rest: Shape, numeric: Sequence[str]) -> Settings:
-    """The backtest: queues that are drained at the budget's share of what comes in, and so overflow."""
-    per_s = Fraction(asked.budget * rest.rate).limit_denominator(10**6)
+def _settings(policy: Policy, asked: Asked, rest: Shape, numeric: Sequence[str], items: float) -> Settings:
+    """The backtest: a drain for what the level needed leaves of the rate, digests included."""
     least = Fraction(limits.DRAIN_LEAST).limit_denominator(10**6)
-    drain = Drain(max(per_s, least), in_bytes=False, text=f"{float(per_s):.4g}/s")
+    per_s = max(least, Fraction(min(items, _MOST_ITEMS) * rest.rate).limit_denominator(10**6))
+    drain = Drain(per_s, in_bytes=False, text=f"{float(per_s):.4g}/s")
+    overflows = int(rest.queue * (1 - min(items, _MOST_ITEMS)) / 4)
     return Settings(
         candidates=(Candidate(policy.name, policy), *BASELINES),
-        capacity=max(
-            limits.QUEUE_EVENTS_LEAST, min(asked.capacity, int(rest.queue * (1 - asked.budget) / 4))
-        ),
+        capacity=max(limits.QUEUE_EVENTS_LEAST, min(asked.capacity, overflows)),
         drain=drain,
         key=asked.key,
         series=asked.series,
