@@ -1,7 +1,7 @@
 """Passwords: argon2 hashes made and checked, off the event loop and a few at a time.
 
-A check takes some 50 ms and 64 MB on purpose. So a name that does not exist costs the same as a wrong
-password, and a password found right is remembered, by a keyed hash that never leaves the process: ten
+A check takes 0.2 s of processor time and 64 MB on purpose. So a name that does not exist costs the same as a
+wrong password, and a password found right is remembered, by a keyed hash that never leaves the process: ten
 thousand devices that come back at once are let in at once.
 """
 
