@@ -10,11 +10,13 @@ const open = new Set(); // clients with details shown
 const LABELS = ["", "State", "Queue", "Level", "Oldest", "Latency p99", "Dropped by filter", "Digests", "Delivered"];
 
 export function showClients() {
-  const rows = state.search ? state.found?.clients ?? [] : state.snapshot.clients;
-  const total = state.search ? state.found?.total ?? 0 : state.snapshot.overview.attached + state.snapshot.overview.detached;
+  const { clients, overview } = state.snapshot;
+  const rows = state.search ? state.found?.clients ?? [] : clients;
+  const total = state.search ? state.found?.total ?? 0 : overview.attached + overview.detached;
+  const some = `${whole.format(rows.length)} of ${whole.format(total)}, those behind first`;
   $("clients-none").hidden = rows.length > 0;
   write($("clients-none"), state.search ? "No client matches." : "No clients.");
-  write($("clients-count"), rows.length < total ? `${whole.format(rows.length)} of ${whole.format(total)}, those behind first` : whole.format(total));
+  write($("clients-count"), rows.length < total ? some : whole.format(total));
   const lines = rows.flatMap((client) => (open.has(client.client_id) ? [[client, false], [client, true]] : [[client, false]]));
   keyed($("client-rows"), lines, ([client, details]) => JSON.stringify([client.client_id, details]),
     ([client, details]) => (details ? makeDetails(client) : makeClient(client)),
@@ -74,53 +76,84 @@ function filtersOf(subscriptions) {
 }
 
 function showChips(box, filters, most) {
-  const few = filters.slice(0, most);
-  const chips = few.map(({ key, seen, dropped }) => [key, ` ${short.format(dropped)}`, `${key}: dropped ${whole.format(dropped)} of ${whole.format(seen)} events it saw`]);
-  keyed(box, filters.length > most ? [...chips, ["…", `+${filters.length - most}`, ""]] : chips, ([key]) => key,
-    ([key]) => (key === "…" ? h("span", { class: "chip more" }, h("b"), "") : h("span", { class: "chip" }, `${key} `, h("b"))),
-    (chip, [, count, title]) => { write(chip.querySelector("b"), count.trim()); chip.title = title; });
+  const chips = filters.slice(0, most).map(({ key, seen, dropped }) => ({
+    key,
+    count: short.format(dropped),
+    title: `${key}: dropped ${whole.format(dropped)} of ${whole.format(seen)} events it saw`,
+  }));
+  if (filters.length > most) chips.push({ key: "", count: `+${filters.length - most}`, title: "more filters" });
+  keyed(box, chips, ({ key }) => key,
+    ({ key }) => h("span", { class: key ? "chip" : "chip more" }, key && `${key} `, h("b")),
+    (chip, { count, title }) => {
+      write(chip.lastElementChild, count);
+      chip.title = title;
+    });
 }
 
+const HEADS = [
+  "Subscription", "Policy", "Queue", "Level", "Packs", "Dropped by filter", "Digests", "Accepted, and what became of it", "",
+];
+
 function makeDetails(client) {
-  const heads = ["Subscription", "Policy", "Queue", "Level", "Packs", "Dropped by filter", "Digests", "Accepted, and what became of it", ""];
+  const heads = HEADS.map((head) => h("th", { scope: "col" }, head));
+  const leave = h("button", { type: "button", onclick: () => disconnect(client.client_id) }, "Disconnect");
   return h("tr", { class: "details" }, h("td", { colspan: "9" },
-    h("p", { class: "facts" }, h("span", { class: "text" }), h("button", { type: "button", onclick: () => disconnect(client.client_id) }, "Disconnect")),
-    h("div", { class: "inner" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody")))));
+    h("p", { class: "facts" }, h("span", { class: "text" }), leave),
+    h("div", { class: "inner" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads)), h("tbody")))));
 }
 
 function showDetails(row, client) {
-  const since = new Date(client.since_us / 1000).toLocaleString("en-GB");
+  const when = (us) => new Date(us / 1000).toLocaleString("en-GB");
+  const { subscriptions, subscription_count: count } = client;
   const facts = [
-    `MQTT ${client.protocol === 5 ? "5" : "3.1.1"}`, `${client.state} since ${since}`,
-    client.expires_us ? `departs ${new Date(client.expires_us / 1000).toLocaleString("en-GB")}` : "",
-    `received ${whole.format(client.received)}`, `sent ${whole.format(client.sent)}`, `in flight ${whole.format(client.in_flight)}`,
-    client.subscription_count > client.subscriptions.length ? `${client.subscriptions.length} of ${client.subscription_count} subscriptions` : "",
+    `MQTT ${client.protocol === 5 ? "5" : "3.1.1"}`,
+    `${client.state} since ${when(client.since_us)}`,
+    client.expires_us ? `departs ${when(client.expires_us)}` : "",
+    `received ${whole.format(client.received)}`,
+    `sent ${whole.format(client.sent)}`,
+    `in flight ${whole.format(client.in_flight)}`,
+    count > subscriptions.length ? `${subscriptions.length} of ${count} subscriptions` : "",
   ];
   write(row.querySelector(".text"), facts.filter(Boolean).join(" · "));
   row.querySelector("button").disabled = client.state !== "attached";
-  keyed(row.querySelector("tbody"), client.subscriptions, (one) => one.filter, (one) => h("tr", {},
+  keyed(row.querySelector("tbody"), subscriptions, (one) => one.filter,
+    (one) => makeSubscription({ client_id: client.client_id, filter: one.filter }), showSubscription);
+}
+
+function makeSubscription(target) {
+  const select = () => {
+    choose(target);
+    $("timeline").scrollIntoView({ block: "nearest" });
+  };
+  return h("tr", {},
     h("td", { class: "topic" }), h("td"), h("td"), h("td", {}, h("span", { class: "level" })), h("td"),
     h("td", {}, h("div", { class: "chips" })), h("td"), h("td"),
-    h("td", {}, h("button", { type: "button", onclick: () => { choose({ client_id: client.client_id, filter: one.filter }); $("timeline").scrollIntoView({ block: "nearest" }); } }, "Choose"))),
-  (line, one) => {
-    const [filter, policy, queue, level, packs, dropped, digests, account] = line.children;
-    write(filter, `${one.filter} (QoS ${one.qos})`);
-    write(policy, `${one.policy || "none"}${one.content_filter ? " + content filter" : ""}`);
-    write(queue, `${whole.format(one.items)} · ${bytes(one.bytes)}`);
-    write(level.firstElementChild, String(one.level));
-    tone(level.firstElementChild, levelTone(one));
-    write(packs, whole.format(one.packs));
-    showChips(dropped.firstElementChild, filtersOf([one]), 64);
-    write(digests, whole.format(one.digests));
-    const { accepted, delivered, digested, queued, abandoned } = one.account;
-    const sign = accepted === delivered + digested + queued + abandoned ? "=" : "≠";
-    const parts = { delivered, digested, queued, abandoned };
-    write(account, `${whole.format(accepted)} ${sign} ${Object.entries(parts).filter(([part, n]) => n || part === "delivered").map(([part, n]) => `${whole.format(n)} ${part}`).join(" + ")}`);
-  });
+    h("td", {}, h("button", { type: "button", onclick: select }, "Choose")));
+}
+
+function showSubscription(line, one) {
+  const [filter, policy, queue, level, packs, dropped, digests, account] = line.children;
+  write(filter, `${one.filter} (QoS ${one.qos})`);
+  write(policy, `${one.policy || "none"}${one.content_filter ? " + content filter" : ""}`);
+  write(queue, `${whole.format(one.items)} · ${bytes(one.bytes)}`);
+  write(level.firstElementChild, String(one.level));
+  tone(level.firstElementChild, levelTone(one));
+  write(packs, whole.format(one.packs));
+  showChips(dropped.firstElementChild, filtersOf([one]), 64);
+  write(digests, whole.format(one.digests));
+  write(account, equation(one.account));
+}
+
+function equation({ accepted, ...fates }) {
+  const sum = Object.values(fates).reduce((total, count) => total + count, 0);
+  const told = Object.entries(fates).filter(([fate, count]) => count || fate === "delivered");
+  const terms = told.map(([fate, count]) => `${whole.format(count)} ${fate}`);
+  return `${whole.format(accepted)} ${accepted === sum ? "=" : "≠"} ${terms.join(" + ")}`;
 }
 
 async function disconnect(clientId) {
-  if (!(await confirmed("Disconnect?", `The connection of ${clientId} is ended; its session lives on as it was agreed.`, "Disconnect"))) return;
+  const words = `The connection of ${clientId} is ended; its session lives on as it was agreed.`;
+  if (!(await confirmed("Disconnect?", words, "Disconnect"))) return;
   try {
     await post("/disconnect", { client_id: clientId });
   } catch (error) {

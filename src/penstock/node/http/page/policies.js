@@ -20,19 +20,30 @@ let waiting = 0;
 
 export async function check() {
   const mine = (checks += 1);
-  const found = await post("/policy/check", { policy: text.value }).catch((error) => ({ ok: false, error: error.message }));
+  const found = await post("/policy/check", { policy: text.value })
+    .catch((error) => ({ ok: false, error: error.message }));
   if (mine !== checks) return;
   understood = found.ok;
-  const box = $("policy-check");
-  if (found.ok) {
-    const warnings = (found.warnings ?? []).map((warning) => h("p", { class: "warning" }, `⚠ ${warning}`));
-    box.replaceChildren(h("p", { class: "ok" }, "✓ understood"), ...(found.explanation ?? []).map((line) => h("p", {}, line)), ...warnings);
-  } else {
-    const { line, column } = found.facts ?? {};
-    const jump = line ? [h("p", {}, h("button", { type: "button", onclick: () => goTo(line, column ?? 1) }, `Go to line ${line}`))] : [];
-    box.replaceChildren(h("p", { class: "wrong" }, "✗ not understood"), h("p", {}, found.error), ...jump);
-  }
+  $("policy-check").replaceChildren(...(found.ok ? explained(found) : refused(found)));
   showTarget();
+}
+
+function explained({ explanation = [], warnings = [] }) {
+  return [
+    h("p", { class: "ok" }, "✓ understood"),
+    ...explanation.map((line) => h("p", {}, line)),
+    ...warnings.map((warning) => h("p", { class: "warning" }, `⚠ ${warning}`)),
+  ];
+}
+
+function refused({ error, facts }) {
+  const line = facts?.line;
+  const jump = () => goTo(line, facts.column ?? 1);
+  return [
+    h("p", { class: "wrong" }, "✗ not understood"),
+    h("p", {}, error),
+    ...(line ? [h("p", {}, h("button", { type: "button", onclick: jump }, `Go to line ${line}`))] : []),
+  ];
 }
 
 function goTo(line, column) {
@@ -82,48 +93,80 @@ $("try-form").addEventListener("submit", async (event) => {
 });
 
 function showTried(found) {
+  const seconds = `${found.seconds.toFixed(1)} s`;
   if (!found.events) {
-    said(`No event matched within ${found.seconds.toFixed(1)} s; try a wider topic filter or a longer time.`, "bad");
+    said(`No event matched within ${seconds}; try a wider topic filter or a longer time.`, "bad");
     return;
   }
-  said(`${whole.format(found.events)} events of ${whole.format(found.topics)} topics in ${found.seconds.toFixed(1)} s, packed as one queue. Nobody's queue was touched.`, "good");
-  const share = (part) => {
-    const bar = h("span", { class: "bar" }, h("span"));
-    bar.firstElementChild.style.width = `${100 * part}%`;
-    return h("div", { class: "share" }, bar, percent.format(part));
-  };
-  const table = (caption, heads, rows) => h("div", {}, h("h3", {}, caption), h("table", {},
-    h("thead", {}, h("tr", {}, ...heads.map((head, n) => h("th", { scope: "col", class: n ? "number" : "" }, head)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, n) => h("td", { class: n ? "number" : "" }, cell)))))));
-  const levels = table("At each level", ["Level", "Kept", "Digested", "Digests", "Share kept"],
-    found.levels.map((one) => [one.level ? String(one.level) : "worst case", whole.format(one.kept), whole.format(one.digested), whole.format(one.digests), share(one.share)]));
+  const seen = `${whole.format(found.events)} events of ${whole.format(found.topics)} topics in ${seconds}`;
+  said(`${seen}, packed as one queue. Nobody's queue was touched.`, "good");
+  const levels = table("At each level", ["Level", "Kept", "Digested", "Digests", "Share kept"], found.levels.map((one) => [
+    one.level ? String(one.level) : "worst case",
+    ...[one.kept, one.digested, one.digests].map((count) => whole.format(count)),
+    shareBar(one.share),
+  ]));
   levels.id = "tried-levels";
-  const filters = table("Each filter", ["Filter", "Saw", "Dropped", "Share dropped"],
-    found.filters.map((one) => [`${one.level}.${one.position} ${one.filter}`, whole.format(one.seen), whole.format(one.dropped), percent.format(one.seen ? one.dropped / one.seen : 0)]));
+  const filters = table("Each filter", ["Filter", "Saw", "Dropped", "Share dropped"], found.filters.map((one) => [
+    `${one.level}.${one.position} ${one.filter}`,
+    whole.format(one.seen),
+    whole.format(one.dropped),
+    percent.format(one.seen ? one.dropped / one.seen : 0),
+  ]));
   filters.id = "tried-filters";
-  const items = h("div", { class: "wide" }, h("h3", {}, `The queue after the highest level${found.items_total > found.items.length ? `, ${found.items.length} of ${whole.format(found.items_total)} items` : ""}`),
-    h("div", { class: "items", tabindex: "0", role: "region", "aria-label": "Items" }, h("table", {}, h("tbody", {}, ...found.items.map(itemRow)))));
-  $("tried").replaceChildren(levels, filters, items);
+  $("tried").replaceChildren(levels, filters, queue(found));
   $("tried").hidden = false;
 }
 
+/** A table whose columns, but for the first, hold numbers. */
+function table(caption, heads, rows) {
+  const cells = (kind, texts) => texts.map((text, n) => h(kind, { class: n ? "number" : "" }, text));
+  return h("div", {}, h("h3", {}, caption), h("table", {},
+    h("thead", {}, h("tr", {}, ...cells("th", heads))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...cells("td", row))))));
+}
+
+function shareBar(share) {
+  const bar = h("span", { class: "bar" }, h("span"));
+  bar.firstElementChild.style.width = `${100 * share}%`;
+  return h("div", { class: "share" }, bar, percent.format(share));
+}
+
+function queue({ items, items_total: total }) {
+  const some = total > items.length ? `, ${items.length} of ${whole.format(total)} items` : "";
+  const rows = h("table", {}, h("tbody", {}, ...items.map(itemRow)));
+  return h("div", { class: "wide" }, h("h3", {}, `The queue after the highest level${some}`),
+    h("div", { class: "items", tabindex: "0", role: "region", "aria-label": "Items" }, rows));
+}
+
 function itemRow({ event, digest }) {
-  if (event) return h("tr", {}, h("td", {}, "event"), h("td", { class: "topic" }, event.topic), h("td", { class: "mono" }, event.payload));
-  const about = Object.entries(digest.attributes).map(([attribute, facts]) => `${attribute}: ${Object.entries(facts).filter(([key]) => key !== "n")
-    .map(([key, value]) => `${key} ${typeof value === "number" ? Number(value.toPrecision(5)) : typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")}`);
-  const causes = digest.causes.map((one) => `${one.level ? `${one.level}.${one.position} ` : ""}${one.filter} ${whole.format(one.count)}`).join(", ");
-  return h("tr", { class: "digest" }, h("td", {}, "digest"), h("td", {}, `${whole.format(digest.count)} dropped`), h("td", {}, [...about, `by ${causes}`].join("; ")));
+  if (event) {
+    return h("tr", {}, h("td", {}, "event"), h("td", { class: "topic" }, event.topic), h("td", { class: "mono" }, event.payload));
+  }
+  const told = Object.entries(digest.attributes).map(([attribute, facts]) => `${attribute}: ${summary(facts)}`);
+  const causes = digest.causes.map((one) => {
+    const place = one.level ? `${one.level}.${one.position} ` : "";
+    return `${place}${one.filter} ${whole.format(one.count)}`;
+  });
+  return h("tr", { class: "digest" }, h("td", {}, "digest"), h("td", {}, `${whole.format(digest.count)} dropped`),
+    h("td", {}, [...told, `by ${causes.join(", ")}`].join("; ")));
+}
+
+function summary({ n, ...facts }) {
+  const short = (value) => (typeof value === "number" ? Number(value.toPrecision(5))
+    : typeof value === "object" ? JSON.stringify(value) : value);
+  return Object.entries(facts).map(([key, value]) => `${key} ${short(value)}`).join(", ");
 }
 
 async function install(policy) {
   const { client_id, filter } = state.chosen;
+  const target = `${client_id} · ${filter}`;
   const [title, words, yes] = policy === null
-    ? ["Remove the policy?", `${client_id} · ${filter}: from now on a full queue drops the oldest events into one digest.`, "Remove"]
-    : ["Apply the policy?", `${client_id} · ${filter}: its queue keeps what waits; from now on this policy decides what may go.`, "Apply"];
-  if (!(await confirmed(title, words, yes))) return;
+    ? ["Remove the policy?", "from now on a full queue drops the oldest events into one digest.", "Remove"]
+    : ["Apply the policy?", "its queue keeps what waits; from now on this policy decides what may go.", "Apply"];
+  if (!(await confirmed(title, `${target}: ${words}`, yes))) return;
   try {
-    const row = await post("/policy/apply", { client_id, filter, policy });
-    said(policy === null ? `${client_id} · ${filter} has no policy any more.` : `${client_id} · ${filter} now has the policy ${row.subscription.policy || "inline"}.`, "good");
+    const { subscription } = await post("/policy/apply", { client_id, filter, policy });
+    said(subscription.policy ? `${target} now has the policy ${subscription.policy}.` : `${target} has no policy any more.`, "good");
   } catch (error) {
     said(error.message, "bad");
   }
@@ -143,8 +186,8 @@ $("registered").addEventListener("change", async () => {
 
 export async function offerRegistered() {
   const { policies } = await get("/policies").catch(() => ({ policies: [] }));
-  const offered = policies.map(({ name: title, policy }) => h("option", { value: title }, policy.ok ? title : `${title} (not understood)`));
-  $("registered").append(...offered);
+  $("registered").append(...policies.map(({ name, policy }) =>
+    h("option", { value: name }, policy.ok ? name : `${name} (not understood)`)));
 }
 
 onChosen(showTarget);

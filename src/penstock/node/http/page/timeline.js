@@ -10,19 +10,18 @@ let series = null; // of what is chosen
 
 export function offerChoices() {
   const known = new Map();
-  for (const row of state.snapshot.slow) {
-    known.set(name({ client_id: row.client_id, filter: row.subscription.filter }), [row.client_id, row.subscription.filter]);
-  }
+  const add = (client_id, filter) => known.set(name({ client_id, filter }), [client_id, filter]);
+  for (const row of state.snapshot.slow) add(row.client_id, row.subscription.filter);
   for (const client of [...state.snapshot.clients, ...(state.found?.clients ?? [])]) {
-    for (const one of client.subscriptions) known.set(name({ client_id: client.client_id, filter: one.filter }), [client.client_id, one.filter]);
+    for (const one of client.subscriptions) add(client.client_id, one.filter);
   }
   if (!state.chosen && known.size) {
     const [client_id, filter] = known.values().next().value;
     choose({ client_id, filter });
     return;
   }
-  if (state.chosen) known.set(name(state.chosen), [state.chosen.client_id, state.chosen.filter]);
-  const options = [...known].sort(([, a], [, b]) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] < b[1] ? -1 : 1));
+  if (state.chosen) add(state.chosen.client_id, state.chosen.filter);
+  const options = [...known].sort(([a], [b]) => (a < b ? -1 : 1));
   const select = $("chosen");
   if (document.activeElement !== select) {
     keyed(select, options, ([key]) => key, ([key]) => h("option", { value: key }),
@@ -43,7 +42,10 @@ const charts = new Charts($("charts"), [
     bound: () => state.snapshot?.overview.queue_events,
     lines: [{ key: "items", name: "items", mark: "queued", area: true }],
   },
-  { title: "Level", show: (value) => String(value), lines: [{ key: "level", name: "level", mark: "level-mark", step: true, area: true }] },
+  {
+    title: "Level", show: (value) => String(value),
+    lines: [{ key: "level", name: "level", mark: "level-mark", step: true, area: true }],
+  },
   {
     title: "Latency", show: duration, least: 1_000,
     lines: [
@@ -53,7 +55,10 @@ const charts = new Charts($("charts"), [
   },
   {
     title: "Events/s", show: (value) => short.format(value), least: 10,
-    lines: [{ key: "delivered_per_s", name: "delivered", mark: "delivered" }, { key: "digested_per_s", name: "digested", mark: "digested" }],
+    lines: [
+      { key: "delivered_per_s", name: "delivered", mark: "delivered" },
+      { key: "digested_per_s", name: "digested", mark: "digested" },
+    ],
   },
 ]);
 
