@@ -15,6 +15,14 @@
     │   ├── ProtocolError         0x82: a packet in the wrong place, or saying what it must not
     │   ├── UnsupportedVersion    0x84: a CONNECT of another protocol
     │   └── PacketTooLarge        0x95: a packet beyond the size that was agreed
+    ├── ClientError               a client cannot do what its program asks for
+    │   ├── Unreachable           nobody answers at the address, or not in MQTT
+    │   ├── Refused               the node said no; carries its reason code
+    │   │   ├── ConnectRefused    to the connection
+    │   │   ├── SubscribeRefused  to a subscription
+    │   │   └── PublishRefused    to a message
+    │   ├── ConnectionLost        the connection is gone and is not made again
+    │   └── BufferFull            nothing more can wait to be sent
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
     ├── SparkFailed               a Spark session or job failed
@@ -198,6 +206,49 @@ class PacketTooLarge(MqttError):
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x95) -> None:
         super().__init__(problem, where=where, reason=reason)
+
+
+class ClientError(PenstockError):
+    """A client cannot do what its program asks for; the node, or the way to it, is the reason."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(printable(problem))
+
+
+class Unreachable(ClientError):
+    """Nobody answers at an address, or whoever does speaks no MQTT."""
+
+
+class Refused(ClientError):
+    """A node said no; `reason` is its MQTT 5 reason code."""
+
+    def __init__(self, problem: str, *, reason: int) -> None:
+        self.reason = reason
+        super().__init__(problem)
+
+
+class ConnectRefused(Refused):
+    """A node does not take the connection."""
+
+
+class SubscribeRefused(Refused):
+    """A node does not take a subscription; the connection lives."""
+
+
+class PublishRefused(Refused):
+    """A node does not take a message of QoS 1 or 2; the connection lives."""
+
+
+class ConnectionLost(ClientError):
+    """The connection is gone and is not made again; `reason` is the node's code, if it gave one."""
+
+    def __init__(self, problem: str, *, reason: int | None = None) -> None:
+        self.reason = reason
+        super().__init__(problem)
+
+
+class BufferFull(ClientError):
+    """Nothing more can wait to be sent; wait with `publish`, or give the client a policy."""
 
 
 class SimulationError(PenstockError):

@@ -308,3 +308,37 @@ WEBSOCKET_HANDSHAKES: Final = 1_000
 
 WEBSOCKET_SPARE_BYTES: Final = 1 << 16
 """A WebSocket message may be larger than the largest packet by this: the packets before it."""
+
+# -- the client ----------------------------------------------------------------------------------------------
+
+CLIENT_WRITE_BYTES: Final = 1 << 16
+"""What a client's transport holds before messages wait in the client's own buffer, where a policy reaches."""
+
+CLIENT_UNCLAIMED: Final = 1_000
+"""Messages of a resumed session that came before the program subscribed again."""
+
+CLIENT_KEEP_S: Final = 60
+"""How long a node keeps a client's session by default: a change of network, not a night."""
+
+CLIENT_CLOSE_S: Final = 10
+"""How long a closing client waits for what is still to be sent and acknowledged."""
+
+RECONNECT_LEAST_S: Final = 0.5
+"""First pause before connecting again; it doubles with each failure."""
+
+RECONNECT_MOST_S: Final = 30
+"""Longest pause before connecting again: a thousand clients then ask a node 33 times a second."""
+
+# -- the recorder --------------------------------------------------------------------------------------------
+
+RECORD_GROUP: Final = 10_000
+"""Events written to a file at once: one row group, some 1 MB."""
+
+RECORD_LATEST_S: Final = 1.0
+"""Events wait for so long, at most, until their row group is written."""
+
+RECORD_BYTES: Final = 64 << 20
+"""Bytes of events that may wait for the disk, beside the configured number of them."""
+
+RECORD_RETRY_S: Final = 5.0
+"""Between attempts to write when the disk is full or gone."""

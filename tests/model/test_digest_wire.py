@@ -16,7 +16,7 @@ from penstock import limits
 from penstock.errors import DigestError
 from penstock.model import AttributeSummary, Cause, Digest, sketches
 from penstock.model.digest import WORST_CASE, Mark
-from penstock.model.digest_wire import VERSION, from_bytes, to_bytes, to_json
+from penstock.model.digest_wire import VERSION, from_bytes, from_json, to_bytes, to_json
 from tests.model.digests import digests
 
 
@@ -223,3 +223,53 @@ def test_json_with_sketches() -> None:
     shown = to_json(digest, with_sketches=True)["attributes"]["v"]["sketches"]
     assert b64decode(shown["distinct"]) == digest.attributes[0][1].distinct
     assert b64decode(shown["quantiles"]) == digest.attributes[0][1].quantiles
+
+
+@given(digests())
+def test_json_can_be_read_back(digest: Digest) -> None:
+    found = from_json(json.loads(json.dumps(to_json(digest, with_sketches=True))))
+    assert (found.count, found.causes) == (digest.count, digest.causes)
+    assert (found.from_us, found.to_us) == (digest.from_us, digest.to_us)
+    assert (found.seq_first, found.seq_last) == (digest.seq_first, digest.seq_last)
+    for (name, one), (its_name, other) in zip(found.attributes, digest.attributes, strict=True):
+        assert (name, one.n, one.distinct, one.quantiles) == (
+            its_name,
+            other.n,
+            other.distinct,
+            other.quantiles,
+        )
+
+
+def test_json_says_what_people_read_of_a_digest() -> None:
+    digest = a_digest()
+    summary = from_json(to_json(digest)).attributes[0][1]
+    whole = digest.attributes[0][1]
+    assert (summary.mean, summary.least, summary.most) == (whole.mean, whole.least, whole.most)
+    assert summary.stddev == pytest.approx(whole.stddev)
+    assert summary.first is not None
+    assert summary.last is not None
+    assert (summary.first.value, summary.last.value) == ("ä", True)
+    assert summary.distinct is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"count": 0},
+        {"count": 31},
+        {"count": "many"},
+        {"seq": [9, 2]},
+        {"seq": [1]},
+        {"causes": [{"level": -1, "position": 0, "filter": "x", "count": 30}]},
+        {"attributes": {"v": {"n": 31}}},
+        {"attributes": {"v": {"sketches": {"distinct": "AAAA"}}}},
+        {"attributes": {"v": {"sketches": {"distinct": "?"}}}},
+        {"to_us": 2**70},
+    ],
+    ids=str,
+)
+def test_json_that_is_no_digest_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(DigestError):
+        from_json(to_json(a_digest()) | damage)
+    with pytest.raises(DigestError):
+        from_json([])

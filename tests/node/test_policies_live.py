@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import PolicyError
+from penstock.model.digest_wire import DIGEST_MARK
 from penstock.mqtt.kinds import V4
 from penstock.mqtt.reasons import Reason
 from penstock.node.config import Config, Installed, Queues
-from penstock.node.message import DIGEST_MARK
 from tests.node.peer import node, run
 
 if TYPE_CHECKING:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from itertools import pairwise
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from penstock import limits
 from penstock.errors import DigestError
 from penstock.model import sketches
-from penstock.model.digest import Digest
+from penstock.model.digest import AttributeSummary, Cause, Digest, Mark, Natural
 from penstock.model.values import INT64_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.model.digest import AttributeSummary, Mark
+DIGEST_MARK: Final = ("penstock-digest", "1")
+"""User property by which a receiver tells a digest from an event."""
 
 VERSION: Final = 0xD1
 """First byte of version 1; no UTF-8 text and no MessagePack map begins with it."""
@@ -66,6 +67,78 @@ def to_json(digest: Digest, *, with_sketches: bool = False) -> dict[str, Any]:
             name: _summary_json(summary, with_sketches=with_sketches) for name, summary in digest.attributes
         },
     }
+
+
+class _CauseJson(msgspec.Struct, gc=False):
+    level: Natural
+    position: Natural
+    filter: Annotated[str, msgspec.Meta(max_length=64)]
+    count: Natural
+
+
+class _SummaryJson(msgspec.Struct, rename={"least": "min", "most": "max", "total": "sum"}):
+    n: Natural = 0
+    total: float = 0.0
+    stddev: float | None = None
+    least: float | None = None
+    most: float | None = None
+    first: bool | int | float | str | None = None
+    last: bool | int | float | str | None = None
+    sketches: dict[str, str] = {}
+
+
+class _DigestJson(msgspec.Struct):
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    from_us: int
+    to_us: int
+    seq: tuple[int, int]
+    causes: Annotated[tuple[_CauseJson, ...], msgspec.Meta(max_length=limits.DIGEST_CAUSES)]
+    attributes: Annotated[dict[str, _SummaryJson], msgspec.Meta(max_length=limits.DIGESTERS)] = {}
+
+
+def from_json(found: object) -> Digest:
+    """The digest that `to_json` made this of; DigestError says what is wrong with it.
+
+    JSON does not say when `first` and `last` were: they are given the ends of the digest's span. Estimates
+    cannot be turned back into sketches; those are there only if they were asked for.
+    """
+    try:
+        read = msgspec.convert(found, _DigestJson)
+        digest = Digest(
+            count=read.count,
+            from_us=read.from_us,
+            to_us=read.to_us,
+            seq_first=read.seq[0],
+            seq_last=read.seq[1],
+            causes=tuple(
+                sorted((Cause(each.level, each.position, each.filter), each.count) for each in read.causes)
+            ),
+            attributes=tuple(
+                sorted(
+                    ((name, _summary_of(each, read)) for name, each in read.attributes.items()),
+                    key=lambda pair: pair[0],
+                )
+            ),
+        )
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
+        raise DigestError(f"a damaged digest: {error}") from None
+    _check(digest)
+    return digest
+
+
+def _summary_of(read: _SummaryJson, whole: _DigestJson) -> AttributeSummary:
+    kept = {name: b64decode(text, validate=True) for name, text in read.sketches.items()}
+    return AttributeSummary(
+        n=read.n,
+        total=read.total,
+        squares=None if read.stddev is None else read.stddev**2 * read.n,
+        least=read.least,
+        most=read.most,
+        first=None if read.first is None else Mark(whole.from_us, whole.seq[0], read.first),
+        last=None if read.last is None else Mark(whole.to_us, whole.seq[1], read.last),
+        distinct=kept.get("distinct"),
+        quantiles=kept.get("quantiles"),
+    )
 
 
 def _summary_json(summary: AttributeSummary, *, with_sketches: bool) -> dict[str, Any]:

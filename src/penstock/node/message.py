@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.model.digest_wire import to_json
+from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.model.event import Event
 from penstock.mqtt.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
 from penstock.mqtt.kinds import V5
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.mqtt.aliases import AliasesOut
-
-DIGEST_MARK: Final = ("penstock-digest", "1")
-"""User property by which a receiver tells a digest from an event."""
 
 DIGEST_TOPICS: Final = "$digest/"
 """What digests for MQTT 3.1.1 begin with, which has no user properties."""
