@@ -1,0 +1,1 @@
+"""What a program outside the node uses."""
