@@ -38,8 +38,7 @@ def test_the_rows_are_the_same_however_often_it_is_killed(spark: SparkSession, t
         os.killpg(query.pid, signal.SIGKILL)  # Python, Java and the workers
         query.wait(timeout=60)
     last = start(tmp_path)
-    said, _ = last.communicate(timeout=600)
-    assert last.returncode == 0, said[-2000:]
+    assert last.wait(timeout=600) == 0, said(tmp_path)
 
     out = spark.read.parquet(str(tmp_path / "out"))
     rows = out.orderBy("place").collect()
@@ -69,18 +68,18 @@ def write_files(folder: Path, dice: Random) -> int:
     return ts
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path) -> subprocess.Popen[bytes]:
     """The query in a group of processes of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.streaming_query", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "tests.spark.streaming_query", str(folder)]
+    with (folder / "log").open("a") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
-def wait_for(query: subprocess.Popen[str], folder: Path, finished: int) -> None:
+def said(folder: Path) -> str:
+    return (folder / "log").read_text()[-2000:]
+
+
+def wait_for(query: subprocess.Popen[bytes], folder: Path, finished: int) -> None:
     """Until so many triggers are finished."""
     until = time.monotonic() + 600
     while time.monotonic() < until and query.poll() is None:
@@ -88,5 +87,6 @@ def wait_for(query: subprocess.Popen[str], folder: Path, finished: int) -> None:
         if commits.exists() and sum(log.name.isdigit() for log in commits.iterdir()) >= finished:
             return
         time.sleep(0.05)
-    query.kill()
-    raise AssertionError(f"fewer than {finished} triggers: {query.communicate()[0][-2000:]}")
+    os.killpg(query.pid, signal.SIGKILL)
+    query.wait(timeout=60)
+    raise AssertionError(f"fewer than {finished} triggers: {said(folder)}")
