@@ -126,6 +126,9 @@ class Broker:
         if self._tick is not None:
             self._tick.cancel()
         for connection in list(self._connections):
+            session = connection.session
+            if session is not None and session.will is not None and not session.will.properties.will_delay_s:
+                session.will = None  # it is the node that goes, not the client
             connection.end(
                 MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
             )
@@ -149,8 +152,13 @@ class Broker:
         self.now_us = self.clock()
         for connection in self._watched.due(now_us=self.now_us):
             error = connection.rules.overdue(now_us=self.now_us)
-            if error is not None:
+            if error is None:
+                continue
+            if connection.reading:
                 connection.end(error)
+            else:  # not read from, so it cannot be heard
+                connection.rules.heard(now_us=self.now_us)
+                self.watch(connection)
         self.sessions.look(now_us=self.now_us)
 
     # -- connections -----------------------------------------------------------------------------------------
@@ -216,13 +224,17 @@ class Broker:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def subscribe(self, subscription: Subscription) -> None:
-        """A session's subscription begins, or takes the place of the one to the same filter."""
+    def subscribe(self, subscription: Subscription) -> Subscription:
+        """A session's subscription begins, or changes the one to the same filter; the one in force."""
         session = subscription.session
-        if subscription.filter in session.held:
-            self.unsubscribe(session, subscription.filter)
+        before = session.held.get(subscription.filter)
+        if before is not None:  # what waits there must not be lost
+            before.change(subscription, now_us=self.now_us)
+            self.router.forget()
+            return before
         session.held[subscription.filter] = subscription
         self.router.add(subscription)
+        return subscription
 
     def unsubscribe(self, session: Session, filter_: str) -> bool:
         """A session's subscription ends; whether there was one."""
@@ -240,26 +252,30 @@ class Broker:
         if subscription is None:
             raise KeyError(f"client '{client_id}' has no subscription to '{filter}'")
         chosen = NO_POLICY if policy is None else self.policies.asked(policy)
+        assert session is not None
         subscription.install(chosen, now_us=self.clock())
         self.router.forget()
+        if self.journal is not None:
+            self.journal.session_changed(session)
 
     # -- messages --------------------------------------------------------------------------------------------
 
     def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
         """A message for its receivers; the reason code its publisher is told."""
         message: Message = event.carried
-        if message.retain and not self.retained.keep(event):
-            self.count_refused("retained messages full")
-            return Reason.QUOTA_EXCEEDED
-        if message.retain and self.journal is not None and not event.topic.startswith(SYS):
-            self.journal.retained(event)
-        wanted = False
+        wanted, full = False, False
+        if message.retain:
+            full = not self.retained.keep(event)
+            if full:
+                self.count_refused("retained messages full")
+            elif self.journal is not None and not event.topic.startswith(SYS):
+                self.journal.retained(event)
         for receiver in fan.all:
             wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
-        if wanted:
-            return Reason.SUCCESS
-        self.unrouted += origin is not self
-        return Reason.NO_MATCHING_SUBSCRIBERS
+        self.unrouted += not wanted and origin is not self
+        if full:
+            return Reason.QUOTA_EXCEEDED
+        return Reason.SUCCESS if wanted else Reason.NO_MATCHING_SUBSCRIBERS
 
     def publish(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.errors import MqttError, UnsupportedVersion
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from penstock.node.subscription import Subscription
 
 log = logging.getLogger(__name__)
+
+
+NO_REFUSAL: Final = (
+    Reason.SESSION_TAKEN_OVER,
+    Reason.SERVER_SHUTTING_DOWN,
+    Reason.ADMINISTRATIVE_ACTION,
+)
+"""Ends of connections that are nobody's fault."""
 
 
 class Connection(asyncio.Protocol):
@@ -143,7 +151,7 @@ class Connection(asyncio.Protocol):
             first = frame[0]
             if first >> 4 == 3:
                 publisher.frame(frame)
-            elif first == 0x40 and len(frame) == 4:
+            elif first == 0x40 and len(frame) == 4 and (frame[2] or frame[3]):
                 session.acknowledged(frame[2] << 8 | frame[3])
             else:
                 requests.handle(self, session, self.rules.receive(frame))
@@ -222,7 +230,8 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Write what was collected."""
         out, transport = self._out, self.transport
-        if not out or transport is None:
+        if not out or transport is None or transport.is_closing():
+            out.clear()
             return
         data = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
@@ -260,6 +269,11 @@ class Connection(asyncio.Protocol):
         if self._not_reading == 1 and self.transport is not None:
             self.transport.pause_reading()
 
+    @property
+    def reading(self) -> bool:
+        """Whether the client can be heard at all."""
+        return not self._not_reading
+
     def release_reading(self) -> None:
         """One reason less not to read."""
         self._not_reading -= 1
@@ -274,7 +288,8 @@ class Connection(asyncio.Protocol):
 
     def end(self, error: MqttError) -> None:
         """Say why, and close."""
-        self.broker.count_refused(_short(error))
+        if error.reason not in NO_REFUSAL:
+            self.broker.count_refused(_short(error))
         if self.rules.state is not State.CLOSED:
             words = self.rules.farewell(error)
             if words:
@@ -285,6 +300,9 @@ class Connection(asyncio.Protocol):
         """Close when what was written is out; a client that takes nothing is cut off."""
         self.rules.close()
         self.flush()
+        session, self.session = self.session, None
+        if session is not None:  # from now on its messages wait
+            self.broker.sessions.lost(session, self)
         transport = self.transport
         if transport is None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,9 @@ class Timed(Protocol):
         ...
 
 
+FAR_US: Final = 2**63
+"""Later than any moment."""
+
 T = TypeVar("T", bound=Timed)
 
 
@@ -33,18 +36,27 @@ class Deadlines(Generic[T]):
         self._heap: list[tuple[Instant, int, T]] = []
         self._numbers = count()
         self._horizon_us = horizon_us
+        self._next: dict[T, Instant] = {}
+        """The moment each one waits for; others in the heap are void."""
 
     def watch(self, one: T, *, now_us: Instant) -> None:
         """Look at it when its moment comes; to be called again if its moment comes closer."""
         when_us = one.timer()
-        if when_us is not None:
-            heappush(self._heap, (min(when_us, now_us + self._horizon_us), next(self._numbers), one))
+        if when_us is None:
+            return
+        when_us = min(when_us, now_us + self._horizon_us)
+        if when_us < self._next.get(one, FAR_US):
+            self._next[one] = when_us
+            heappush(self._heap, (when_us, next(self._numbers), one))
 
     def due(self, *, now_us: Instant) -> Iterator[T]:
         """Those whose moment has come."""
         heap = self._heap
         while heap and heap[0][0] <= now_us:
-            one = heappop(heap)[2]
+            waited_us, _, one = heappop(heap)
+            if self._next.get(one) != waited_us:
+                continue
+            del self._next[one]
             when_us = one.timer()
             if when_us is None:
                 continue

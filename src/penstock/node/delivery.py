@@ -94,12 +94,14 @@ class Delivery(rules.Session[Sent]):
         """Those whose queues hold something."""
         self.aliases: AliasesOut | None = None
         """For topics we send, where the client takes aliases."""
+        self.particular = False
+        """Whether the client takes no message as it is: it wants aliases, or small packets only."""
         self.sent = 0
         """Messages sent to the client."""
         self._journal = journal
         self._retained = retained
-        self._owed: deque[tuple[Subscription, str]] = deque()
-        """Topics whose retained messages are still to be sent."""
+        self._owed: dict[Subscription, deque[str] | None] = {}
+        """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
 
     # -- a message comes -------------------------------------------------------------------------------------
 
@@ -113,8 +115,7 @@ class Delivery(rules.Session[Sent]):
             link.sampled = subscription
             link.write(run.bytes_for(self.version))
             return
-        for event in run.events():
-            subscription.offer(event, now_us=run.now_us)
+        subscription.offer_run(run)
         self.waiting[subscription] = None
 
     def takes_qos1(self, subscription: Subscription, count: int) -> bool:
@@ -125,8 +126,6 @@ class Delivery(rules.Session[Sent]):
             and not self.expiry_s
             and bool(subscription.options.qos)
             and self.exchange.outgoing.room >= count
-            and self.link is not None
-            and self.link.maximum_packet_bytes > LONGEST
         )
 
     def deliver_qos1(self, subscription: Subscription, heads: list[bytes], tails: list[bytes]) -> None:
@@ -362,30 +361,31 @@ class Delivery(rules.Session[Sent]):
 
     # -- retained messages -----------------------------------------------------------------------------------
 
-    def owe_retained(self, subscription: Subscription, topics: list[str]) -> None:
-        """Send these topics' retained messages as soon as there is room for each; `drain` follows."""
-        if topics:
-            self._owed.extend((subscription, topic) for topic in topics)
-            self.keeping_up = False
+    def owe_retained(self, subscription: Subscription) -> None:
+        """Send the retained messages that match as soon as there is room for each; `drain` follows."""
+        self._owed[subscription] = None
+        self.keeping_up = False
 
     def _send_retained(self, now_us: Instant) -> bool:
         """The next retained message; False if it has to wait for the connection or the window."""
         if self.link is None or self.link.paused:
             return False
-        subscription, topic = self._owed[0]
+        subscription, topics = next(iter(self._owed.items()))
+        if topics is None:
+            topics = self._owed[subscription] = deque(self._retained.topics(subscription.filter))
+        if not topics or self.held.get(subscription.filter) is not subscription:
+            del self._owed[subscription]
+            return True
+        topic = topics[0]
         event = self._retained.get(topic, now_us=now_us)
         content = subscription.content
-        if (
-            event is None
-            or self.held.get(subscription.filter) is not subscription
-            or (content is not None and not content.wants(event, now_us=now_us))
-        ):
-            self._owed.popleft()
+        if event is None or (content is not None and not content.wants(event, now_us=now_us)):
+            topics.popleft()
             return True
         qos = min(qos_of(event), subscription.options.qos)
         if qos and not self.exchange.outgoing.room:
             return False
-        self._owed.popleft()
+        topics.popleft()
         place = self._journalled(subscription, event, qos)
         subscription.direct += 1
         ids = subscription.ids

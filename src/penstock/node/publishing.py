@@ -179,6 +179,8 @@ class Publisher:
 
     def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """Acknowledge a message; if it must survive a restart, not before it does."""
+        if qos == 2 and reason == Reason.NO_MATCHING_SUBSCRIBERS:
+            reason = Reason.SUCCESS  # a hint that few expect in the middle of a handshake
         journal = self._broker.journal
         if journal is not None and reason < Reason.UNSPECIFIED:
             if qos == 2 and self._session.expiry_s:

@@ -70,7 +70,7 @@ def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> N
     broker = connection.broker
     _answer(connection, session, Suback(packet.packet_id, tuple(reasons), _explained(problems)))
     for subscription in wanted:
-        session.owe_retained(subscription, broker.retained.topics(subscription.filter))
+        session.owe_retained(subscription)
     session.drain(now_us=broker.now_us)
 
 
@@ -102,8 +102,7 @@ def _subscribe_one(
     subscription = Subscription(
         session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
     )
-    broker.subscribe(subscription)
-    return retained, subscription
+    return retained, broker.subscribe(subscription)
 
 
 def _explained(problems: list[tuple[str, PolicyError]]) -> Properties:

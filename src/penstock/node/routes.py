@@ -133,7 +133,7 @@ def _plain(target: Target) -> bool:
         target.ids
         or subscription.options.no_local
         or subscription.content is not None
-        or target.session.aliases is not None
+        or target.session.particular
     )
 
 

@@ -31,12 +31,24 @@ QOS1: Final = 0x32
 class Run:
     """Plain messages of one publisher and one QoS, in order."""
 
-    __slots__ = ("_by_version", "_events", "_parts", "count", "now_us", "sender", "seq", "version")
+    __slots__ = (
+        "_by_version",
+        "_events",
+        "_parts",
+        "count",
+        "each_bytes",
+        "now_us",
+        "sender",
+        "seq",
+        "version",
+    )
 
     def __init__(
         self, data: bytes, count: int, *, version: int, sender: str, seq: int, now_us: Instant
     ) -> None:
         self.count = count
+        self.each_bytes = -(-len(data) // count)
+        """Of one message on average, headers included."""
         self.version = version
         self.sender = sender
         self.seq = seq

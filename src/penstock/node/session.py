@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.session import NEVER_S
+from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.delivery import Delivery
 from penstock.node.status import ClientStatus
 
@@ -55,6 +56,7 @@ class Session(Delivery):
         self.link = link
         self.version = connect.version
         self.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
+        self.particular = self.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
         self.since_us = now_us
         self.keeping_up = False
         return self.attach(

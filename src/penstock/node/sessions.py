@@ -119,9 +119,11 @@ class Sessions:
             broker.router.forget()  # fans know versions and aliases
         if broker.journal is not None:
             broker.journal.session_changed(session)
-        connection.write(
-            connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
-        )
+        connack = connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
+        if not connack:  # the client takes no packet that large
+            connection.close()
+            return
+        connection.write(connack)
         for pubrel in again:
             connection.send(pubrel)
         session.drain(now_us=now_us)
@@ -134,6 +136,8 @@ class Sessions:
             return None
         link = session.link
         if link is not None:
+            # Another connection carries the session on, so a will that may wait is void.
+            self.lost(session, link, taken_over=not connect.clean_start)
             link.end(
                 MqttError(
                     "another connection has taken over this client id",
@@ -141,8 +145,6 @@ class Sessions:
                     reason=Reason.SESSION_TAKEN_OVER,
                 )
             )
-            # Another connection carries the session on, so a will that may wait is void.
-            self.lost(session, link, taken_over=not connect.clean_start)
             session = self._by_id.get(client_id)
             if session is None:
                 return None

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.queues import DropOldestQueue, PackingQueue
+from penstock.core.queues import PackingQueue
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt.topics import shared_of
 from penstock.node.latency import Latency
+from penstock.node.run_queue import RunQueue
 from penstock.node.status import Account, FilterStatus, SubscriptionStatus
 
 if TYPE_CHECKING:
-    from penstock.core.queues import BoundedQueue
+    from penstock.core.queues import BoundedQueue, QueueStatistics
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.subscribe import Subscription as Options
     from penstock.node.content import Content
     from penstock.node.policies import Chosen, Queueing
+    from penstock.node.runs import Run
     from penstock.node.session import Session
+    from penstock.policy.nodes import Policy
 
 SEVERAL: Final = "*"
 """Stands for a wildcard in the topic of a digest: a legal topic that the filter still matches."""
@@ -62,9 +65,6 @@ class Subscription:
         """Events the queue had dropped when the journal last looked."""
         self._past = Account()
         """Of queues that others took the place of."""
-        self._only_topic = ""
-        """The topic of all that waits, if there is one."""
-        self._mixed = False
 
     @property
     def alone(self) -> bool:
@@ -78,19 +78,25 @@ class Subscription:
         queue = self.queue
         if queue is None:
             queue = self.queue = self._new_queue()
-        if isinstance(item, Event):
-            if not len(queue):
-                self._only_topic, self._mixed = item.topic, False
-            elif item.topic != self._only_topic:
-                self._mixed = True
         queue.offer(item, now_us=now_us)
+
+    def offer_run(self, run: Run) -> None:
+        """Queue plain messages."""
+        queue = self.queue
+        if queue is None:
+            queue = self.queue = self._new_queue()
+        if isinstance(queue, RunQueue):
+            queue.offer_run(run)
+        else:
+            for event in run.events():
+                queue.offer(event, now_us=run.now_us)
 
     def _new_queue(self) -> BoundedQueue:
         chosen = self.chosen
         if chosen.plan is not None:
             return PackingQueue(chosen.plan, self._queueing.options, self._queueing.controller())
         # QoS 1 and 2 lose nothing by policy: their bound is where the node protects itself.
-        return DropOldestQueue(self._queueing.firm if self.options.qos else self._queueing.options)
+        return RunQueue(self._queueing.firm if self.options.qos else self._queueing.options)
 
     def install(self, chosen: Chosen, *, now_us: Instant) -> None:
         """Another policy from now on; what waits stays and is packed by it if it does not fit."""
@@ -99,7 +105,7 @@ class Subscription:
         if before is None:
             return
         items = before.items()
-        self._past = self._settled()
+        self._past = self._settled(before.statistics())
         self.dropped_before = 0
         after = self.queue = self._new_queue()
         if isinstance(after, PackingQueue):
@@ -108,32 +114,38 @@ class Subscription:
             for item in items:
                 after.offer(item, now_us=now_us)
 
+    def change(self, to: Subscription, *, now_us: Instant) -> None:
+        """The client subscribed once more: other options and policy, the same queue."""
+        other_queue = bool(self.options.qos) is not bool(to.options.qos)
+        other_policy = _policy_of(self.chosen) != _policy_of(to.chosen)
+        self.options, self.ids, self.content = to.options, to.ids, to.content
+        if other_queue or other_policy:
+            self.install(to.chosen, now_us=now_us)
+        else:
+            self.chosen = to.chosen
+
     def reconfigure(self, queueing: Queueing) -> None:
         """Other bounds; they hold for queues made from now on."""
         self._queueing = queueing
 
     def digest_topic(self) -> str:
-        """Where a digest of what waits is published: the topic of its events, else the filter as a topic."""
-        if self._only_topic and not self._mixed:
-            return self._only_topic
+        """Where its digests are published: the filter, with something in the place of wildcards."""
         levels = shared_of(self.filter).filter.split("/")
         return "/".join(SEVERAL if level in ("+", "#") else level for level in levels)
 
     def abandon(self) -> None:
         """It ends: nobody will get what waits."""
         waiting = self.account().queued
-        self._past = self._settled() + Account(accepted=waiting, abandoned=waiting)
+        self._past = self._settled(self._statistics()) + Account(accepted=waiting, abandoned=waiting)
         self.queue = None
 
     # -- what can be known -----------------------------------------------------------------------------------
 
-    def _settled(self) -> Account:
+    def _settled(self, stats: QueueStatistics | None) -> Account:
         """What has come and gone through the queues, those that wait counted out."""
         past = self._past
-        queue = self.queue
-        if queue is None:
+        if stats is None:
             return past
-        stats = queue.statistics()
         return Account(
             accepted=past.accepted + stats.accepted - stats.queued - stats.queued_digested,
             delivered=past.delivered + stats.delivered,
@@ -141,13 +153,16 @@ class Subscription:
             abandoned=past.abandoned,
         )
 
+    def _statistics(self) -> QueueStatistics | None:
+        return self.queue.statistics() if self.queue is not None else None
+
     def account(self) -> Account:
         """Every event that was accepted, and what became of it."""
-        settled = self._settled()
-        queued = 0
-        if self.queue is not None:
-            stats = self.queue.statistics()
-            queued = stats.queued + stats.queued_digested
+        return self._account(self._statistics())
+
+    def _account(self, stats: QueueStatistics | None) -> Account:
+        settled = self._settled(stats)
+        queued = stats.queued + stats.queued_digested if stats is not None else 0
         return Account(
             accepted=settled.accepted + queued + self.direct,
             delivered=settled.delivered + self.direct - self.withheld,
@@ -159,13 +174,13 @@ class Subscription:
     def status(self, *, now_us: Instant) -> SubscriptionStatus:
         """The subscription at this moment."""
         p50_us, p99_us = self.latency.quantiles()
-        stats = self.queue.statistics() if self.queue is not None else None
+        stats = self._statistics()
         return SubscriptionStatus(
             filter=self.filter,
             qos=self.options.qos,
             policy=self.chosen.name,
             content_filter=self.content is not None,
-            account=self.account(),
+            account=self._account(stats),
             level=stats.level if stats else 0,
             items=stats.items if stats else 0,
             bytes=stats.bytes if stats else 0,
@@ -185,6 +200,10 @@ class Subscription:
         head = self.queue.head() if self.queue is not None else None
         since_us = head_us(head)
         return 0 if since_us is None else max(0, now_us - since_us)
+
+
+def _policy_of(chosen: Chosen) -> Policy | None:
+    return chosen.plan.policy if chosen.plan is not None else None
 
 
 def head_us(item: Item | None) -> Instant | None:

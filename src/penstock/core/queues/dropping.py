@@ -53,6 +53,15 @@ class Tally:
         elif seq < self.seq_first:
             self.seq_first = seq
 
+    def add_many(self, count: int, *, ts_us: Instant, seq_first: int, seq_last: int) -> None:
+        """Take up so many dropped events of one moment."""
+        if not self.count:
+            self.from_us = self.to_us = ts_us
+            self.seq_first, self.seq_last = seq_first, seq_last
+        self.count += count
+        self.from_us, self.to_us = min(self.from_us, ts_us), max(self.to_us, ts_us)
+        self.seq_first, self.seq_last = min(self.seq_first, seq_first), max(self.seq_last, seq_last)
+
     def merge(self, digest: Digest) -> None:
         """Take up a digest that stood next to dropped events."""
         self.merged = digest if self.merged is None else self.merged.merge(digest)
@@ -120,6 +129,16 @@ class _TallyingQueue(BoundedQueue):
         self._bytes += tally.size - before
         self._queued_digested += item.count
 
+    def _add_many(self, count: int, *, ts_us: Instant, seq_first: int, seq_last: int) -> None:
+        """Take events that nobody has looked at into the digest; their places must have been given up."""
+        tally = self._tally
+        if not tally.count:
+            self._held += tally.merged is None
+            self._bytes += TALLY_BYTES
+        tally.add_many(count, ts_us=ts_us, seq_first=seq_first, seq_last=seq_last)
+        self._queued_digested += count
+        self._dropped += count
+
     def _filter_counts(self) -> dict[Cause, FilterCount]:
         return {self._cause: FilterCount(self._dropped, self._dropped)} if self._dropped else {}
 
@@ -151,19 +170,22 @@ class DropOldestQueue(_TallyingQueue):
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         """Drop from the head until there is room."""
         while self._items and (self._held >= self._most_items or self._bytes + size > self._most_bytes):
-            oldest = self._items.popleft()
-            if isinstance(oldest, Event):
-                self._held -= 1
-                self._bytes -= len(oldest.payload) + len(oldest.topic)
-                self._queued -= 1
-                self._add(oldest)
-            elif isinstance(oldest, Control):
-                self._settle_ahead()
-                self._ahead.append(oldest)
-            else:
-                self._account(oldest, -1)
-                self._add(oldest)
+            self._drop_oldest()
         self._append(item, size)
+
+    def _drop_oldest(self) -> None:
+        oldest = self._items.popleft()
+        if isinstance(oldest, Event):
+            self._held -= 1
+            self._bytes -= len(oldest.payload) + len(oldest.topic)
+            self._queued -= 1
+            self._add(oldest)
+        elif isinstance(oldest, Control):
+            self._settle_ahead()
+            self._ahead.append(oldest)
+        else:
+            self._account(oldest, -1)
+            self._add(oldest)
 
     def _settle_ahead(self) -> None:
         digest = self._settled()
