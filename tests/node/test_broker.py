@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from argon2 import PasswordHasher
 
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
-from penstock.mqtt.connect import Connack, Will
+from penstock.mqtt.connect import Connack, Connect, Will
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
-from penstock.node.config import Bounds, Config, Rule
+from penstock.node.config import Bounds, Config, Rule, User
 from tests.node.peer import node, run
+
+if TYPE_CHECKING:
+    from tests.node.peer import Running
+
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+USERS = (User("ann", CHEAP.hash("a")), User("bob", CHEAP.hash("b")))
 
 versions = pytest.mark.parametrize("version", [V4, V5])
 
@@ -606,5 +613,126 @@ def test_empty_client_ids_get_a_name() -> None:
             old = await running.dial()
             await old.hello("", version=V4)
             assert old.connack == Connack()
+
+    run(test())
+
+
+def test_subscribing_again_loses_nothing_that_waits() -> None:
+    async def test() -> None:
+        async with node() as running:
+            client = await running.connect("c", session_expiry_s=100, receive_maximum=1)
+            await client.subscribe("a", qos=1)
+            for number in range(5):
+                await running_publish(running, b"%d" % number)
+            held = await client.expect(Publish)
+            for qos in (1, 0, 2):
+                assert (await client.subscribe("a", qos=qos, number=qos + 1)).reasons == (qos,)
+            client.send(Puback(held.packet_id))
+            assert await client.payloads(4) == [b"1", b"2", b"3", b"4"]
+            assert running.broker.status().subscriptions == 1
+            assert running.account_holds()
+
+    run(test())
+
+
+async def running_publish(running: Running, payload: bytes) -> None:
+    running.broker.publish("a", payload, qos=1)
+    await asyncio.sleep(0)
+
+
+def test_a_client_that_takes_no_connack_is_let_go() -> None:
+    async def test() -> None:
+        async with node() as running:
+            tiny = await running.dial()
+            tiny.send(Connect(client_id="t", properties=Properties(maximum_packet_size=5)))
+            assert await tiny.closed()
+            while running.broker.status().sessions:
+                await asyncio.sleep(0.01)
+
+    run(test())
+
+
+@pytest.mark.parametrize(("clean", "delay_s", "sent"), [(False, 0, True), (False, 5, False), (True, 5, True)])
+def test_a_will_when_another_connection_takes_over(clean: bool, delay_s: int, sent: bool) -> None:
+    async def test() -> None:
+        async with node() as running:
+            watcher = await running.connect("w")
+            await watcher.subscribe("will")
+            will = Will("will", b"gone", properties=Properties(will_delay_s=delay_s))
+            await running.connect("c", clean=False, session_expiry_s=100, will=will)
+            await running.connect("c", clean=clean, session_expiry_s=100)
+            if sent:
+                assert (await watcher.message()).payload == b"gone"
+            assert await watcher.silent()
+
+    run(test())
+
+
+def test_a_node_that_shuts_down_publishes_no_wills() -> None:
+    async def test() -> None:
+        async with node() as running:
+            seen: list[bytes] = []
+            running.broker.tap("#", lambda event: seen.append(event.payload))
+            await running.connect("c", will=Will("will", b"gone"))
+            await running.broker.close()
+            assert seen == []
+
+    run(test())
+
+
+def test_another_users_session_is_not_handed_over() -> None:
+    async def test() -> None:
+        async with node(Config(data="", users=USERS)) as running:
+            first = await running.connect(
+                "c", clean=False, session_expiry_s=100, username="ann", password=b"a"
+            )
+            await first.subscribe("secret", qos=1)
+            other = await running.connect(
+                "c", clean=False, session_expiry_s=100, username="bob", password=b"b"
+            )
+            assert not other.connack.session_present
+            assert running.broker.status().subscriptions == 0
+
+    run(test())
+
+
+def test_a_client_that_is_read_slowly_is_not_taken_for_silent() -> None:
+    async def test() -> None:
+        async with node(Config(data="", bounds=Bounds(messages_per_s=10.0))) as running:
+            client = await running.connect("c", keep_alive_s=1)
+            client.raw(b"\x30\x04\x00\x01a\x00" * 40)  # three seconds' worth beyond the first
+            await client.settled()
+            await asyncio.sleep(2.5)
+            assert await client.silent()
+
+    run(test())
+
+
+def test_properties_that_only_a_server_sends_are_refused() -> None:
+    async def test() -> None:
+        async with node() as running:
+            client = await running.connect("c")
+            client.raw(b"\x30\x07\x00\x01a\x02\x0b\x01x")
+            assert (await client.expect(Disconnect)).reason == Reason.PROTOCOL_ERROR
+
+    run(test())
+
+
+def test_groups_pass_over_members_that_are_behind() -> None:
+    async def test() -> None:
+        async with node() as running:
+            slow = await running.connect("slow", receive_maximum=1)
+            await slow.subscribe("$share/g/a", qos=1)
+            quick = await running.connect("quick")
+            await quick.subscribe("$share/g/a", qos=1)
+            sender = await running.connect("s")
+            for number in range(20):
+                await sender.publish1("a", b"%d" % number)
+            counts = {
+                c.client_id: c.subscriptions for c in running.broker.status().clients if c.subscriptions
+            }
+            assert counts["slow"][0].account.accepted == 2  # one in flight, one that showed it is behind
+            assert counts["quick"][0].account.accepted == 18
+            assert running.account_holds()
 
     run(test())
