@@ -16,7 +16,7 @@ from penstock.cli.files import read_policy
 from penstock.cli.output import JsonFlag, err, print_json, print_text
 from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption
 from penstock.errors import GoalMissed
-from penstock.pipeline.session import open_session
+from penstock.pipeline.session import LOCAL, cores, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +91,14 @@ def shed(
     form: Annotated[
         Files | None, typer.Option("--format", help="Of both folders; told by their endings if omitted.")
     ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            min=1,
+            help="Parts of the state, fixed by the first run; on this machine as many as cores, if omitted.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -117,6 +125,9 @@ def shed(
         reading={"files_per_trigger": files, "ts": ts},
     )
     with open_session(master=master, remote=remote, memory=memory, app="penstock shed") as spark:
+        parts = partitions or (None if remote or not (master or LOCAL).startswith("local") else cores(spark))
+        if parts is not None:  # Spark's 200 are for a cluster: each part is a store with workers of its own
+            spark.conf.set("spark.sql.shuffle.partitions", parts)
         account = _run(spark, asked)
     _report(asked, account, as_json=as_json)
 
