@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 ACCESS_POINTS: Final = 550
 RATE: Final = 3.85
-"""Messages per second on average, 0.007 of an access point; chosen so that there are about 300 packs an hour."""
+"""Messages per second on average; fitted to the paper's packs in an hour."""
 CAPACITY: Final = 100
-"""Items in the queue; the paper does not say."""
+"""Items in the queue; the paper does not say. 50 to 200 were tried."""
 HOUR_S: Final = 3_600
 START_US: Final = (1_736_150_400 + 2 * HOUR_S) * SECOND_US
 """A Monday, ten in the morning."""
