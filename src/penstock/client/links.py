@@ -128,12 +128,14 @@ class TcpLink(asyncio.Protocol):
     def pause_reading(self) -> None:
         """Leave what comes to the kernel, and then to the node."""
         assert self._transport is not None
-        self._transport.pause_reading()
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Take what comes."""
         assert self._transport is not None
-        self._transport.resume_reading()
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     async def close(self) -> None:
         """Send what waits, and end; a peer that does not take it in time is left."""
@@ -225,11 +227,7 @@ class WebLink:
         """Send what waits, and end."""
         self._closing = True
         self._something.set()
-        try:
-            async with asyncio.timeout(limits.TLS_SHUTDOWN_S):
-                await self._tasks[1]
-        except TimeoutError:
-            pass
+        await asyncio.wait(self._tasks[1:], timeout=limits.TLS_SHUTDOWN_S)
         self.abort()
         await self._end
 

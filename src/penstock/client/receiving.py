@@ -1,0 +1,196 @@
+"""The receiving half of a client: which subscription a message is for, and when to stop reading.
+
+Reading stops while a program is behind, so that events wait in the node's queue, where the policy is. It goes
+on all the same while somebody waits for an answer of the node: a program that publishes from within its own
+loop would otherwise wait for itself. What then finds a buffer full is packed there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from penstock import limits
+from penstock.client.overlap import overlap
+from penstock.client.receipts import Receipts
+from penstock.client.statistics import NOTHING
+from penstock.mqtt.varint import MOST
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.client.receipts import Receipt
+    from penstock.client.statistics import Taken
+    from penstock.client.subscription import Subscription
+    from penstock.mqtt.client_session import ClientSession
+    from penstock.mqtt.publish import Publish
+
+
+class Receiver:
+    """All subscriptions of a client."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._connection: Connection | None = None
+        self.receipts = Receipts(self._acknowledge)
+        self._subscriptions: dict[str, Subscription] = {}
+        """By filter, in the order they were made."""
+        self._numbered: dict[int, Subscription] = {}
+        self._past = NOTHING
+        self._unclaimed: deque[tuple[Publish, Receipt | None]] = deque()
+        self.unwanted = 0
+        self.paused = False
+        self._awaited = 0
+        """How many wait for an answer of the node."""
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def number_for(self, filter_: str, *, alone: bool) -> int:
+        """The identifier of a new subscription, or 0 if it needs none.
+
+        It needs one if the node sends it copies of its own of what another gets, too. A node that has to
+        write identifiers cannot pass messages on as they came. The same filter gets the same identifier in
+        every program, so that a session can be taken up again.
+        """
+        rivals = (each for each in self._subscriptions.values() if not each.number)
+        if not any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals):
+            return 0
+        number = crc32(filter_.encode()) % MOST + 1
+        while number in self._numbered:
+            number = number % MOST + 1
+        return number
+
+    def held(self) -> list[Subscription]:
+        """Subscriptions in force, or on the way to it."""
+        return list(self._subscriptions.values())
+
+    def find(self, filter_: str) -> Subscription | None:
+        """The subscription with this very filter."""
+        return self._subscriptions.get(filter_)
+
+    def add(self, subscription: Subscription) -> None:
+        """It gets what matches, beginning with what came before anybody asked."""
+        self._subscriptions[subscription.filter] = subscription
+        if subscription.number:
+            self._numbered[subscription.number] = subscription
+        kept: deque[tuple[Publish, Receipt | None]] = deque()
+        for message, receipt in self._unclaimed:
+            if subscription.matches(message.topic):
+                self._put([subscription], message, receipt)
+                if receipt is not None:
+                    self.receipts.taken(receipt)
+            else:
+                kept.append((message, receipt))
+        self._unclaimed = kept
+
+    def remove(self, subscription: Subscription) -> None:
+        """It has ended."""
+        if self._subscriptions.pop(subscription.filter, None) is not None:
+            self._numbered.pop(subscription.number, None)
+            self._past += subscription.statistics()
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing will come any more."""
+        for each in self.held():
+            each.end(error)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def arrived(self, message: Publish) -> None:
+        """A message has come."""
+        receipt = None
+        if message.qos:
+            receipt = self.receipts.arrived(message)
+            if receipt is None:
+                return
+        wanting = self._wanting(message)
+        if wanting:
+            self._put(wanting, message, receipt)
+            self._look()
+        elif receipt is not None or len(self._unclaimed) < limits.CLIENT_UNCLAIMED:
+            # Of QoS 1 and 2 there are no more than our receive maximum.
+            if receipt is not None:
+                receipt.holders += 1
+            self._unclaimed.append((message, receipt))
+        else:
+            self.unwanted += 1
+
+    def _wanting(self, message: Publish) -> list[Subscription]:
+        """Those whose identifiers it carries, and those that share a copy with one of these."""
+        matching = [each for each in self._subscriptions.values() if each.matches(message.topic)]
+        if not self._numbered:
+            return matching
+        ids = message.properties.subscription_ids
+        named = [each for each in matching if each.number in ids]
+        if ids and not named:
+            return matching  # identifiers of another program, whose session this was
+        shared = not ids or any(not each.alone for each in named)
+        others = [each for each in matching if not each.number and (not ids or not each.alone)]
+        return [*named, *others] if shared else named
+
+    def _put(self, wanting: list[Subscription], message: Publish, receipt: Receipt | None) -> None:
+        now_us = time.time_ns() // 1_000
+        if receipt is not None:
+            receipt.holders += 1  # or it were acknowledged before all have it
+        for each in wanting:
+            each.put(message, receipt, now_us=now_us)
+        if receipt is not None:
+            self.receipts.taken(receipt)
+
+    def _acknowledge(self, packet_id: int) -> None:
+        ack = self._session.answer(packet_id)
+        if self._connection is not None:
+            self._connection.send(ack)
+
+    # -- reading or not --------------------------------------------------------------------------------------
+
+    def attach(self, connection: Connection, *, session_present: bool) -> None:
+        """Messages come over this connection from now on."""
+        if not session_present:
+            self.receipts.forget()
+        self._connection = connection
+        self.paused = False
+
+    def detach(self) -> None:
+        """The connection is gone."""
+        self._connection = None
+        self.paused = False
+        self.receipts.detached()
+
+    def awaiting(self, count: int) -> None:
+        """So many more wait for an answer, or fewer."""
+        self._awaited += count
+        self._look()
+
+    def relieved(self) -> None:
+        """A program has caught up a little."""
+        if self.paused:
+            self._look()
+
+    def _look(self) -> None:
+        """Read or stop reading, as things stand."""
+        connection = self._connection
+        if connection is None:
+            return
+        if self.paused:
+            if self._awaited or not any(each.behind_still for each in self._subscriptions.values()):
+                self.paused = False
+                connection.resume()
+        elif not self._awaited and any(each.behind for each in self._subscriptions.values()):
+            self.paused = True
+            connection.pause()
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    @property
+    def unclaimed(self) -> int:
+        """Messages that wait for a subscription."""
+        return len(self._unclaimed)
+
+    def statistics(self) -> Taken:
+        """Of all subscriptions together."""
+        total = self._past
+        for each in self._subscriptions.values():
+            total += each.statistics()
+        return total

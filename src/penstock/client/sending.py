@@ -1,0 +1,355 @@
+"""The sending half of a client: messages go straight to the connection, or wait for it in a bounded buffer.
+
+Without a policy nothing is dropped: `publish` waits when the buffer is full, `publish_nowait` says so. With
+one, the buffer packs, and a digest is sent in the place of what was dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.client.buffer import Buffer
+from penstock.client.statistics import Sent
+from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.errors import MqttError, PublishRefused
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import DIGEST_MARK, to_json
+from penstock.model.event import Event
+from penstock.mqtt.acks import Puback, Pubrec
+from penstock.mqtt.properties import Properties
+from penstock.mqtt.publish import Publish
+from penstock.mqtt.reasons import Reason, explained
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.errors import ClientError
+    from penstock.model.instant import Instant
+    from penstock.mqtt.client_session import ClientSession, Settled
+    from penstock.mqtt.packet import Packet
+    from penstock.policy.fast import Plan
+
+SEVERAL: Final = "*"
+"""In a digest's topic, the place of levels in which the topics of its events differ."""
+
+_DIGEST_PROPERTIES: Final = Properties(
+    payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,)
+)
+
+_json = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of a message."""
+
+    reason: int = Reason.SUCCESS
+    """The node's code: 0, or 0x10 if nobody subscribed to it."""
+    digested: bool = False
+    """Whether the client's policy dropped it; it is counted in a digest."""
+
+
+class Waiting:
+    """A message on its way, and who wants to know."""
+
+    __slots__ = ("done", "expires_us", "packet")
+
+    def __init__(self, packet: Publish, done: asyncio.Future[Published] | None, expires_us: Instant) -> None:
+        self.packet = packet
+        self.done = done
+        self.expires_us = expires_us
+        """0: never."""
+
+    def answer(self, found: Published | Exception) -> None:
+        """Tell who waits for it."""
+        if self.done is None or self.done.done():
+            return
+        if isinstance(found, Published):
+            self.done.set_result(found)
+        else:
+            self.done.set_exception(found)
+
+
+class Sender:
+    """What a client publishes."""
+
+    def __init__(self, session: ClientSession, *, options: QueueOptions, plan: Plan | None) -> None:
+        self._session = session
+        self._options = options
+        self._packs = plan is not None
+        self._buffer: Buffer[Waiting] = Buffer(PackingQueue(plan, options))
+        self._connection: Connection | None = None
+        self._flying: dict[int, Waiting | None] = {}
+        """QoS 1 and 2 messages that are not answered, by packet identifier; None: a digest."""
+        self._queue_for_room: deque[asyncio.Future[None]] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._topic = ""
+        """What the topics of the waiting events have in common."""
+        self._qos = 0
+        """Highest of those that wait."""
+        self._draining = False
+        self._published = self._sent = self._digested = 0
+        self._expired = self._early = self._abandoned = 0
+        self._acknowledged = self._refused = 0
+
+    # -- from the program ------------------------------------------------------------------------------------
+
+    def offer(self, packet: Publish, done: asyncio.Future[Published] | None) -> bool:
+        """Send a message or let it wait; False if there is no room for it to wait.
+
+        MqttError if the node takes no such messages.
+        """
+        connection = self._connection
+        if connection is not None and not len(self._buffer) and self._takes(connection, packet):
+            self._published += 1
+            self._send(connection, Waiting(packet, done, 0))
+            return True
+        if not self._packs and not self._has_room(packet):
+            return False
+        self._published += 1
+        self._wait(packet, done)
+        return True
+
+    def _takes(self, connection: Connection, packet: Publish) -> bool:
+        return not connection.blocked and (not packet.qos or self._session.room > 0)
+
+    def _has_room(self, packet: Publish) -> bool:
+        queue = self._buffer.queue.statistics() if len(self._buffer) else None
+        if queue is None:
+            return True
+        size = len(packet.payload) + len(packet.topic)
+        return (
+            queue.items < self._options.capacity_events and queue.bytes + size <= self._options.capacity_bytes
+        )
+
+    def _wait(self, packet: Publish, done: asyncio.Future[Published] | None) -> None:
+        now_us = _now_us()
+        expiry_s = packet.properties.message_expiry_s
+        if not len(self._buffer):
+            self._topic, self._qos = packet.topic, packet.qos
+        else:
+            self._topic, self._qos = common_topic(self._topic, packet.topic), max(self._qos, packet.qos)
+        waiting = Waiting(packet, done, 0 if expiry_s is None else now_us + expiry_s * 1_000_000)
+        event = Event(
+            packet.topic,
+            packet.payload,
+            now_us,
+            seq=self._published,
+            properties=packet.properties.user,
+            content_type=packet.properties.content_type or "",
+            carried=waiting,
+        )
+        for each in self._buffer.offer(event, waiting, now_us=now_us):
+            each.answer(Published(digested=True))
+
+    @property
+    def behind(self) -> bool:
+        """Whether messages wait for the connection."""
+        return len(self._buffer) > 0
+
+    async def room(self) -> None:
+        """Wait until there may be room for a message to wait."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queue_for_room.append(turn)
+        await turn
+
+    async def idle(self) -> None:
+        """Wait until nothing waits to be sent or acknowledged."""
+        if len(self._buffer) or self._flying:
+            turn = asyncio.get_running_loop().create_future()
+            self._idle.append(turn)
+            await turn
+
+    # -- to the node -----------------------------------------------------------------------------------------
+
+    def attach(self, connection: Connection, again: list[Packet]) -> None:
+        """Send over this connection from now on: first what the session wants sent again, then what waits."""
+        self._connection = connection
+        for packet in again:
+            self.send_again(packet)
+        self.drain()
+
+    def detach(self) -> None:
+        """The connection is gone."""
+        self._connection = None
+
+    def send_again(self, packet: Packet) -> None:
+        """A packet of the session: an acknowledgement, or a message once more."""
+        assert self._connection is not None
+        try:
+            self._connection.send(packet)
+        except MqttError as error:  # the node takes less than it did
+            assert isinstance(packet, Publish)
+            self._withdraw(packet.packet_id, packet.qos, error)
+
+    def drain(self) -> None:
+        """Send what waits, as much as the connection takes."""
+        connection = self._connection
+        if connection is None or self._draining:
+            return
+        self._draining = True
+        try:
+            while self._connection is connection and self._next_fits(connection):
+                found = self._buffer.take()
+                assert found is not None
+                item, waiting = found
+                if isinstance(item, Digest):
+                    self._send_digest(connection, item)
+                else:
+                    assert waiting is not None
+                    self._send_late(connection, waiting)
+        finally:
+            self._draining = False
+        self._tell()
+
+    def _next_fits(self, connection: Connection) -> bool:
+        head = self._buffer.queue.head()
+        if head is None or connection.blocked:
+            return False
+        qos = head.carried.packet.qos if isinstance(head, Event) else self._qos
+        return not qos or self._session.room > 0
+
+    def _send_late(self, connection: Connection, waiting: Waiting) -> None:
+        """A message that has waited: with what is left of its time."""
+        if waiting.expires_us:
+            left_us = waiting.expires_us - _now_us()
+            if left_us <= 0:
+                self._expired += 1
+                waiting.answer(PublishRefused("expired before it could be sent", reason=Reason.UNSPECIFIED))
+                return
+            packet = waiting.packet
+            properties = replace(packet.properties, message_expiry_s=-(-left_us // 1_000_000))
+            waiting.packet = replace(packet, properties=properties)
+        try:
+            self._send(connection, waiting)
+        except MqttError as error:
+            waiting.answer(error)
+
+    def _send_digest(self, connection: Connection, digest: Digest) -> None:
+        """A digest in its place; where it is too large for the node, without its attributes."""
+        for shown in (digest, replace(digest, attributes=())):
+            body = _json.encode({"filter": self._topic} | to_json(shown))
+            packet = self._session.publish(
+                Publish(self._topic, body, qos=self._qos, properties=_DIGEST_PROPERTIES)
+            )
+            try:
+                connection.send(packet)
+            except MqttError as error:
+                if packet.qos:
+                    self._withdraw(packet.packet_id, packet.qos, error)
+                continue
+            self._digested += digest.count
+            if packet.qos:
+                self._flying[packet.packet_id] = None
+            return
+        self._early += digest.count
+
+    def _send(self, connection: Connection, waiting: Waiting) -> None:
+        packet = self._session.publish(waiting.packet)
+        try:
+            connection.send(packet)
+        except MqttError as error:
+            self._early += 1
+            if packet.qos:
+                self._withdraw(packet.packet_id, packet.qos, error)
+            raise
+        self._sent += 1
+        if packet.qos:
+            self._flying[packet.packet_id] = waiting
+        else:
+            waiting.answer(Published())
+
+    def _withdraw(self, packet_id: int, qos: int, error: MqttError) -> None:
+        """A message that was given its identifier cannot be sent."""
+        ack = Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.UNSPECIFIED)
+        self._session.receive(ack)
+        waiting = self._flying.pop(packet_id, None)
+        if waiting is not None:
+            self._refused += 1
+            waiting.answer(error)
+
+    def settled(self, found: Settled) -> None:
+        """The node has answered a message."""
+        waiting = self._flying.pop(found.packet_id, None)
+        if waiting is None:
+            return
+        if found.reason < Reason.UNSPECIFIED:
+            self._acknowledged += 1
+            waiting.answer(Published(found.reason))
+        else:
+            self._refused += 1
+            waiting.answer(
+                PublishRefused(f"'{waiting.packet.topic}': {explained(found.reason)}", reason=found.reason)
+            )
+
+    def _tell(self) -> None:
+        """Wake those who wait for room, and those who wait for the end."""
+        free = self._options.capacity_events - len(self._buffer)
+        while self._queue_for_room and free > 0:
+            turn = self._queue_for_room.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                free -= 1
+        if not len(self._buffer) and not self._flying:
+            for each in self._idle:
+                if not each.done():
+                    each.set_result(None)
+            self._idle.clear()
+
+    def abandon(self, error: ClientError) -> None:
+        """Nothing will be sent any more."""
+        self._connection = None
+        before, owed = self._buffer.clear()
+        self._abandoned += before.queued + before.queued_digested
+        for waiting in [*owed, *self._flying.values()]:
+            if waiting is not None:
+                waiting.answer(error)
+        for turn in [*self._queue_for_room, *self._idle]:
+            if not turn.done():
+                turn.set_result(None)
+        self._queue_for_room.clear()
+        self._idle.clear()
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def statistics(self) -> Sent:
+        """The account of what was published."""
+        queue = self._buffer.queue.statistics()
+        return Sent(
+            published=self._published,
+            sent=self._sent,
+            digested=self._digested,
+            waiting=queue.queued + queue.queued_digested,
+            expired=self._expired,
+            refused_early=self._early,
+            abandoned=self._abandoned,
+            acknowledged=self._acknowledged,
+            refused=self._refused,
+            in_flight=sum(each is not None for each in self._flying.values()),
+            packs=queue.packs,
+        )
+
+
+def common_topic(one: str, other: str) -> str:
+    """A topic for both: `*` where their levels differ, and for the rest where one has more levels."""
+    if one == other:
+        return one
+    levels, others = one.split("/"), other.split("/")
+    if len(levels) == len(others):
+        return "/".join(a if a == b else SEVERAL for a, b in zip(levels, others, strict=True))
+    shared: list[str] = []
+    for a, b in zip(levels, others, strict=False):
+        if a != b:
+            break
+        shared.append(a)
+    return "/".join([*shared, SEVERAL])
+
+
+def _now_us() -> Instant:
+    return time.time_ns() // 1_000

@@ -1,0 +1,215 @@
+"""A subscription: an asynchronous iterator over events and digests, with a buffer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, Self
+
+from penstock import limits
+from penstock.client.buffer import Buffer
+from penstock.client.items import item_of
+from penstock.client.statistics import Taken
+from penstock.core.queues import DropOldestQueue, PackingQueue, QueueOptions
+from penstock.errors import InputError
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.mqtt.topics import SHARE, matches, shared_of
+
+if TYPE_CHECKING:
+    from penstock.client.receipts import Receipt
+    from penstock.core.queues import BoundedQueue, QueueStatistics
+    from penstock.model.instant import Instant
+    from penstock.mqtt.publish import Publish
+    from penstock.mqtt.subscribe import Subscription as Options
+    from penstock.policy.fast import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a subscription asks for."""
+
+    options: Options
+    user: tuple[tuple[str, str], ...] = ()
+    """User properties of the SUBSCRIBE: policy and content filter."""
+    plan: Plan | None = None
+    """The policy, if it can be read here."""
+    when_slow: Literal["wait", "pack"] = "wait"
+    buffer_events: int = limits.QUEUE_EVENTS
+
+    def __post_init__(self) -> None:
+        if self.when_slow not in ("wait", "pack"):
+            raise InputError(f"when_slow is '{self.when_slow}'; it is 'wait' or 'pack'")
+
+    @property
+    def alone(self) -> bool:
+        """Whether a node sends it a copy of its own of what other subscriptions of the client get, too."""
+        return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
+
+    def queue(self) -> BoundedQueue:
+        """A buffer for what the program has not taken."""
+        options = QueueOptions(capacity_events=self.buffer_events)
+        if self.plan is not None:
+            return PackingQueue(self.plan, options)
+        if self.options.qos:
+            # As on a node: QoS 1 and 2 lose nothing by policy, the bound is where the client protects itself.
+            options = QueueOptions(
+                capacity_events=max(self.buffer_events, limits.FIRM_EVENTS), capacity_bytes=limits.FIRM_BYTES
+            )
+        return DropOldestQueue(options)
+
+
+class Client(Protocol):
+    """Who made a subscription."""
+
+    def relieved(self) -> None:
+        """The program has caught up a little."""
+        ...
+
+    def taken(self, receipt: Receipt) -> None:
+        """It took a message of QoS 1 or 2."""
+        ...
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """End it."""
+        ...
+
+
+class Subscription:
+    """Events and digests that match a filter, in order: `async for item in subscription`.
+
+    It ends when it is closed, or with the client; an error of the connection or the node is raised from the
+    iteration once everything before it was taken.
+    """
+
+    def __init__(self, client: Client, wanted: Wanted, *, number: int) -> None:
+        self.filter = wanted.options.filter
+        self.wanted = wanted
+        self.number = number
+        """Its MQTT subscription identifier; 0: none."""
+        self.alone = wanted.alone
+        self.granted_qos = wanted.options.qos
+        """What the node granted."""
+        self._plain = shared_of(self.filter).filter
+        self._client = client
+        self._buffer: Buffer[Receipt] = Buffer(wanted.queue())
+        self._high = max(1, wanted.buffer_events // 2)
+        self._low = wanted.buffer_events // 4
+        self._some = asyncio.Event()
+        self._ended = False
+        self._error: Exception | None = None
+        self._events = 0
+        self._digests = 0
+        self._digested = 0
+        self._abandoned = (0, 0)
+        """Events, and events counted in digests."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event | Digest:
+        item = await self.get()
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+    async def get(self) -> Event | Digest | None:
+        """The next item; None when there will be none any more."""
+        while (item := self.take()) is None:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                return None
+            self._some.clear()
+            await self._some.wait()
+        return item
+
+    def take(self) -> Event | Digest | None:
+        """The next item if one is there; a message of QoS 1 or 2 is acknowledged by being taken."""
+        found = self._buffer.take()
+        if found is None:
+            return None
+        item, receipt = found
+        if receipt is not None:
+            self._client.taken(receipt)
+        if len(self._buffer) <= self._low:
+            self._client.relieved()
+        assert isinstance(item, Event | Digest)
+        return item
+
+    async def close(self) -> None:
+        """End the subscription; what the program has not taken is given up and acknowledged."""
+        if not self._ended:
+            await self._client.unsubscribe(self)
+
+    # -- the client's side -----------------------------------------------------------------------------------
+
+    @property
+    def behind(self) -> bool:
+        """Whether the program should catch up before more is read."""
+        return self.wanted.when_slow == "wait" and not self._ended and len(self._buffer) >= self._high
+
+    @property
+    def behind_still(self) -> bool:
+        """Whether it has not caught up enough to read on."""
+        return self.wanted.when_slow == "wait" and not self._ended and len(self._buffer) > self._low
+
+    def matches(self, topic: str) -> bool:
+        """Whether messages of this topic are for it."""
+        return matches(self._plain, topic)
+
+    def put(self, message: Publish, receipt: Receipt | None, *, now_us: Instant) -> None:
+        """A message for it."""
+        item = item_of(message, now_us=now_us, seq=self._events + 1)
+        if isinstance(item, Event):
+            self._events += 1
+        else:
+            self._digests += 1
+            self._digested += item.count
+        if receipt is not None:
+            receipt.holders += 1
+        # A digest may be merged with the one before it; what is packed here is in safe hands already.
+        held = receipt if isinstance(item, Event) and self.wanted.when_slow == "wait" else None
+        dropped = self._buffer.offer(item, held, now_us=now_us)
+        for each in dropped if held is receipt or receipt is None else [*dropped, receipt]:
+            self._client.taken(each)
+        self._some.set()
+
+    def end(self, error: Exception | None = None, *, give_up: bool = False) -> None:
+        """Nothing more will come; what is in the buffer can still be taken, unless it is given up."""
+        if give_up:
+            before, owed = self._buffer.clear()
+            events, digested = self._abandoned
+            self._abandoned = (events + before.queued, digested + before.queued_digested)
+            for each in owed:
+                self._client.taken(each)
+        if not self._ended:
+            self._ended = True
+            self._error = error
+        self._some.set()
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def statistics(self) -> Taken:
+        """What came, and what became of it."""
+        queue = self._buffer.queue.statistics()
+        events, digested = self._abandoned
+        return Taken(
+            events=self._events,
+            digests=self._digests,
+            digested=self._digested,
+            taken=queue.delivered - events,
+            taken_digested=queue.digested - digested,
+            waiting=queue.queued + queue.queued_digested,
+            abandoned=events + digested,
+        )
+
+    def buffer(self) -> QueueStatistics:
+        """Its buffer on this side."""
+        return self._buffer.queue.statistics()
