@@ -15,7 +15,7 @@ from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
-from penstock.node.config import Bounds, Config, Rule, User
+from penstock.node.config import Bounds, Config, Queues, Rule, User
 from tests.node.peer import node, run
 
 if TYPE_CHECKING:
@@ -733,6 +733,49 @@ def test_groups_pass_over_members_that_are_behind() -> None:
             }
             assert counts["slow"][0].account.accepted == 2  # one in flight, one that showed it is behind
             assert counts["quick"][0].account.accepted == 18
+            assert running.account_holds()
+
+    run(test())
+
+
+def test_a_smaller_window_on_return_is_kept_to() -> None:
+    async def test() -> None:
+        async with node() as running:
+            client = await running.connect("c", session_expiry_s=100)
+            await client.subscribe("a", qos=1)
+            sender = await running.connect("s")
+            for number in range(7):
+                await sender.publish1("a", b"%d" % number)
+            assert len([await client.expect(Publish) for _ in range(7)]) == 7
+            client.abort()
+            client = await running.connect("c", clean=False, session_expiry_s=100, receive_maximum=2)
+            got = []
+            for _ in range(7):
+                found = await client.expect(Publish)
+                got.append(found.payload)
+                client.send(Puback(found.packet_id))
+            assert got == [b"%d" % number for number in range(7)]
+            await sender.publish1("a", b"new")
+            assert (await client.message()).payload == b"new"
+
+    run(test())
+
+
+def test_properties_count_for_the_bytes_of_a_queue() -> None:
+    async def test() -> None:
+        async with node(Config(data="", queues=Queues(bytes=100_000))) as running:
+            client = await running.connect("c", session_expiry_s=100)
+            await client.subscribe("a")
+            client.abort()
+            sender = await running.connect("s")
+            while running.broker.status().clients[0].state == "attached":
+                await asyncio.sleep(0.01)
+            for _ in range(20):
+                sender.publish0("a", b"", user=(("k", "v" * 10_000),))
+            await sender.settled()
+            waiting = running.broker.status().clients[0].subscriptions[0]
+            assert waiting.bytes <= 100_000
+            assert waiting.items < 12
             assert running.account_holds()
 
     run(test())

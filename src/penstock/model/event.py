@@ -38,11 +38,13 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """The payload decoded as a policy's `payload` setting wants it; the same holds."""
     carried: Any = None
     """What a node needs to send it on, MQTT's flags and properties; the same holds."""
+    beside: int = 0
+    """Bytes of that; the same holds."""
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about: what `$size` and byte capacities count."""
-        return len(self.payload) + len(self.topic)
+        """Bytes on the wire, about: what byte capacities count; `$size` is of payload and topic alone."""
+        return len(self.payload) + len(self.topic) + self.beside
 
     def _identity(self) -> tuple[object, ...]:
         return (

@@ -61,6 +61,11 @@ class Outgoing(Generic[M]):
             return 0
         return max(0, self.window - len(self._unanswered) - len(self._released))
 
+    @property
+    def resending(self) -> bool:
+        """Whether there is more to send again than the window took."""
+        return bool(self._asleep)
+
     def send(self, message: M, *, qos: int) -> int:
         """Give a message its packet identifier; there must be room."""
         unanswered = self._unanswered

@@ -266,7 +266,7 @@ class Connection(asyncio.Protocol):
     def hold_reading(self) -> None:
         """Read no more until `release_reading`; may be said for several reasons at once."""
         self._not_reading += 1
-        if self._not_reading == 1 and self.transport is not None:
+        if self._not_reading == 1 and self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
 
     @property

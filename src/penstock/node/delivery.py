@@ -245,7 +245,8 @@ class Delivery(rules.Session[Sent]):
             self._drain_merged(now_us)
         while self._owed and not self.waiting and self._send_retained(now_us):
             pass
-        self.keeping_up = not (self.waiting or self._owed or link.paused)
+        again = self.exchange.outgoing.resending
+        self.keeping_up = not (self.waiting or self._owed or again or link.paused)
 
     def _send_again(self, now_us: Instant) -> None:
         """What was in flight when the connection before this one was lost."""

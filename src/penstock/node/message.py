@@ -54,6 +54,18 @@ def event_of(
         properties.user,
         properties.content_type or "",
         carried=message,
+        beside=0 if properties is NONE else properties_bytes(properties),
+    )
+
+
+def properties_bytes(properties: Properties) -> int:
+    """What properties hold in memory, about."""
+    return (
+        64
+        + sum(len(name) + len(value) + 64 for name, value in properties.user)
+        + len(properties.correlation_data or b"")
+        + len(properties.response_topic or "")
+        + len(properties.content_type or "")
     )
 
 

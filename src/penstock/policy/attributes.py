@@ -28,7 +28,7 @@ def read(event: Event, path: Path, given: PayloadFormat) -> Value | None:
         case Source.TS:
             return event.ts_us
         case Source.SIZE:
-            return event.size
+            return len(event.payload) + len(event.topic)
         case Source.SENDER:
             return event.sender
         case Source.PROPERTY:

@@ -82,7 +82,7 @@ class BoundedQueue(ABC):
         """Accept an item; if the queue is full, make room as this kind of queue does."""
         if isinstance(item, Event):  # nearly always, so nothing is called that can be written out
             self._accepted += 1
-            size = len(item.payload) + len(item.topic)
+            size = len(item.payload) + len(item.topic) + item.beside
             if self._held < self._most_items and self._bytes + size <= self._most_bytes:
                 self._items.append(item)
                 self._held += 1

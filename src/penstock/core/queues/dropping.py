@@ -177,7 +177,7 @@ class DropOldestQueue(_TallyingQueue):
         oldest = self._items.popleft()
         if isinstance(oldest, Event):
             self._held -= 1
-            self._bytes -= len(oldest.payload) + len(oldest.topic)
+            self._bytes -= oldest.size
             self._queued -= 1
             self._add(oldest)
         elif isinstance(oldest, Control):
