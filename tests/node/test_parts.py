@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.queues import Ladder, Predictive
 from penstock.errors import PolicyError
-from penstock.mqtt.properties import Properties
+from penstock.mqtt.properties import NONE, Properties
 from penstock.node.config import Config, Installed, Queues
 from penstock.node.content import Content
 from penstock.node.deadlines import Deadlines
@@ -69,19 +69,19 @@ def test_nothing_is_held_beyond_the_horizon() -> None:
 
 
 def message(topic: str, payload: bytes = b"x", *, expiry_s: int | None = None, now_us: int = 0) -> Event:
-    properties = Properties(message_expiry_s=expiry_s)
+    properties = NONE if expiry_s is None else Properties(message_expiry_s=expiry_s)
     carried = Message(topic.encode(), 1, True, properties, expiry_of(properties, now_us))
     return event_of(carried, payload, topic=topic, now_us=now_us)
 
 
 def test_retained_messages_replace_expire_and_are_bounded() -> None:
-    retained = Retained(most=2, most_bytes=100)
+    retained = Retained(most=2, most_bytes=200)
     assert retained.keep(message("a", b"1"))
     assert retained.keep(message("a", b"22"))
     assert retained.keep(message("b", b"x", expiry_s=1))
     assert not retained.keep(message("c"))
-    assert not retained.keep(message("a", b"x" * 100))
-    assert (len(retained), retained.bytes) == (2, 5)
+    assert not retained.keep(message("a", b"x" * 200))
+    assert (len(retained), retained.bytes) == (2, 3 + 2 + 64)  # topics, payloads, properties
     assert retained.get("b", now_us=SECOND_US - 1) is not None
     assert retained.get("b", now_us=SECOND_US) is None
     assert retained.keep(message("a", b""))
