@@ -169,6 +169,8 @@ def _middle(
     learn: DataFrame, levels: list[list[Choice]], asked: Asked, one: Profile, place: int, kept: float
 ) -> Choice | None:
     """The middle of what the levels so far leave: a reserve, or as much of it as the budget still demands."""
+    if not kept:
+        return None
     outside = min(choosing.OUTSIDE, choosing.MARGIN * asked.budget / kept)
     if not one.numeric:
         return choosing.usual(one, outside)
