@@ -17,7 +17,11 @@ class Benchmark(Protocol):
         ...
 
 
-BENCHMARKS: Final = {"policy": "penstock.bench.policy", "spark": "penstock.bench.spark"}
+BENCHMARKS: Final = {
+    "policy": "penstock.bench.policy",
+    "node": "penstock.bench.node",
+    "spark": "penstock.bench.spark",
+}
 """Name → module."""
 
 

@@ -1,0 +1,171 @@
+"""A node of ours against Debian's Mosquitto: throughput and latency, both as processes of their own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import count
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.bench.brokers import Broker, find_mosquitto, mosquitto, our_node
+from penstock.bench.load import Load
+from penstock.bench.load_latency import Paced
+from penstock.bench.load_process import Worker
+from penstock.bench.load_relay import Relay
+from penstock.bench.load_shape import PAYLOAD_BYTES, WINDOW, Shape
+from penstock.bench.outcome import Outcome, Row
+from penstock.mqtt.kinds import V5
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.bench.outcome import Progress
+
+NAME: Final = "node"
+PAIRS: Final = 5
+"""Runs of each contestant, taking turns; the medians count."""
+RIVAL_SETTINGS: Final = ("max_queued_messages 0", "max_queued_bytes 0", "max_inflight_messages 0")
+"""No bounds: with its defaults Mosquitto would drop."""
+QUEUE_EVENTS: Final = 2 * WINDOW
+"""Room in each queue of ours: more than can be on its way, so nothing is dropped here either."""
+POLICY: Final = "levels: [{drop: {within: [50, 100], attribute: pulse}}, {keep: {latest: 10}}]"
+PER_S: Final = 1_000
+"""Messages of which the latency is taken."""
+PER_S_MANY: Final = 200
+"""The same where 16 receivers, all in one process, must read each."""
+LATENCY: Final = 1 / 1.2
+"""At most 1.2 times the rival's time."""
+WITH_POLICY: Final = 1 / 1.1
+"""A policy that has nothing to do may cost a tenth."""
+STALLED: Final = 0.95
+
+AGAINST_RIVAL: Final = (
+    (Shape(name="QoS 0, 1 → 1"), 6.0),
+    (Shape(name="QoS 0, 1 → 50", receivers=50), 30.0),
+    (Shape(name="QoS 0, 50 → 1", senders=50), 5.0),
+    (Shape(name="QoS 1, 1 → 1", qos=1), 4.0),
+)
+"""With the ratio that is the goal."""
+
+PLAIN: Final = Shape(name="QoS 0, 1 → 16, no policy", receivers=16, version=V5)
+POLICED: Final = Shape(name="QoS 0, 1 → 16, a policy each", receivers=16, version=V5, policy=POLICY)
+HEALTHY: Final = Shape(name="QoS 0, 1 → 10", receivers=10)
+BESIDE: Final = Shape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled=1)
+
+_numbers: Final = count(1)
+
+
+def measure(*, quick: bool, progress: Progress) -> Outcome:
+    """Run every load against both brokers."""
+    start = perf_counter()
+    find_mosquitto()
+    run_s, pairs = (0.25, PAIRS) if quick else (0.75, PAIRS + 2)
+    ours_config = {"queues": {"events": QUEUE_EVENTS}, "sys_interval_s": 0}
+    steps = len(AGAINST_RIVAL) + 5
+    rows: list[Row] = []
+    with (
+        our_node(ours_config) as ours,
+        mosquitto(*RIVAL_SETTINGS) as rival,
+        mosquitto(*RIVAL_SETTINGS, "set_tcp_nodelay true") as prompt_rival,
+        Worker("relay", Relay) as relay,
+    ):
+        relay.ask(None)
+        nothing = Broker("relay", relay.answer(), 0)
+        for shape, goal in AGAINST_RIVAL:
+            progress(len(rows), steps, shape.name)
+            own, other = _throughput((ours, shape), (rival, shape), run_s, pairs)
+            rows.append(Row(shape.name, own, "msg/s", rival.name, other, own / other, goal))
+        progress(len(rows), steps, f"latency at {PER_S} msg/s")
+        rows += _latency(ours, prompt_rival, run_s, pairs)
+        progress(len(rows), steps, "a policy that has nothing to do")
+        rows += _policy(ours, run_s, pairs)
+        progress(len(rows), steps, "one of ten stalls")
+        rows.append(_stalled(ours, run_s, pairs))
+        progress(steps - 1, steps, "the generator by itself")
+        rows += [_ceiling(nothing, shape, run_s) for shape, _ in AGAINST_RIVAL]
+        note = (
+            f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1; deliveries per second, medians of {pairs} pairs of "
+            f"runs; every message sent arrived; {rival.name}: no bounds on queues, set_tcp_nodelay false for "
+            f"throughput and true for latency; ours: queues of {QUEUE_EVENTS} events, TCP_NODELAY"
+        )
+    return Outcome(NAME, tuple(rows), perf_counter() - start, note=note)
+
+
+def _throughput(
+    one: tuple[Broker, Shape], other: tuple[Broker, Shape], run_s: float, pairs: int
+) -> tuple[float, float]:
+    """Deliveries per second of both."""
+    with ExitStack() as stack:
+        runs: list[Callable[[], float]] = []
+        for broker, shape in (one, other):
+            load = stack.enter_context(Load(shape, broker=broker.name, port=broker.port))
+            messages = load.messages_for(run_s)
+            runs.append(lambda load=load, messages=messages: load.run(messages))  # type: ignore[misc]
+        return _medians(runs[0], runs[1], pairs)
+
+
+def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -> tuple[float, float]:
+    """Both take turns, and who begins, too: what else the machine does hits them alike."""
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(pairs):
+        for who in (0, 1) if number % 2 == 0 else (1, 0):
+            taken[who].append((one, other)[who]())
+    return median(taken[0]), median(taken[1])
+
+
+def _latency(ours: Broker, rival: Broker, run_s: float, pairs: int) -> list[Row]:
+    shape = Shape(name=f"latency, 1 → 1 at {PER_S} msg/s")
+    return [
+        Row(f"{shape.name}, {what}", own, "µs", rival.name, other, other / own, LATENCY)
+        for what, (own, other) in _paced((ours, shape), (rival, shape), PER_S, run_s, pairs).items()
+    ]
+
+
+def _policy(ours: Broker, run_s: float, pairs: int) -> list[Row]:
+    """The paper's Figure 7: what it costs to have policies installed."""
+    own, other = _throughput((ours, POLICED), (ours, PLAIN), run_s, pairs)
+    rows = [Row(POLICED.name, own, "msg/s", "no policies", other, own / other, WITH_POLICY)]
+    found = _paced((ours, POLICED), (ours, PLAIN), PER_S_MANY, run_s, pairs)
+    name = f"latency, 1 → 16 at {PER_S_MANY} msg/s, a policy each"
+    for what, (own, other) in found.items():
+        goal = WITH_POLICY if what == "p50" else None
+        rows.append(Row(f"{name}, {what}", own, "µs", "no policies", other, other / own, goal))
+    return rows
+
+
+def _stalled(ours: Broker, run_s: float, pairs: int) -> Row:
+    own, other = _throughput((ours, BESIDE), (ours, HEALTHY), run_s, pairs)
+    own, other = own / BESIDE.receivers, other / HEALTHY.receivers
+    name = "each healthy receiver, 1 of 10 stalled"
+    return Row(name, own, "msg/s", "none stalled", other, own / other, STALLED)
+
+
+def _ceiling(nothing: Broker, shape: Shape, run_s: float) -> Row:
+    with Load(shape, broker=nothing.name, port=nothing.port) as load:
+        messages = load.messages_for(run_s)
+        return Row(f"generator alone, {shape.name}", median(load.run(messages) for _ in range(3)), "msg/s")
+
+
+def _paced(
+    one: tuple[Broker, Shape], other: tuple[Broker, Shape], per_s: int, run_s: float, pairs: int
+) -> dict[str, tuple[float, float]]:
+    """Median and 99th percentile of both, in microseconds."""
+    messages = int(per_s * 2 * run_s)
+    found: dict[str, tuple[list[float], list[float]]] = {"p50": ([], []), "p99": ([], [])}
+    with ExitStack() as stack:
+        workers = []
+        for broker, shape in (one, other):
+            worker = Worker(
+                f"{broker.name}: {shape.name}", Paced, shape, f"pace-{next(_numbers):03}", broker.port
+            )
+            workers.append(stack.enter_context(worker))
+        for number in range(-1, pairs):  # the first pair warms up
+            for who in (0, 1) if number % 2 == 0 else (1, 0):
+                workers[who].ask((messages, per_s))
+                took_ns = sorted(workers[who].answer())
+                if number >= 0:
+                    last = len(took_ns) - 1
+                    found["p50"][who].append(took_ns[last // 2] / 1_000)
+                    found["p99"][who].append(took_ns[last * 99 // 100] / 1_000)
+    return {what: (median(own), median(others)) for what, (own, others) in found.items()}
