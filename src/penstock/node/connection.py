@@ -92,7 +92,8 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_LOWAT)
-        transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
+        # Not 0: TLS transports pause at that many bytes, others beyond them, and 0 are always there.
+        transport.set_write_buffer_limits(high=1)  # type: ignore[attr-defined]
         self.broker.opened(self)
 
     def data_received(self, chunk: bytes) -> None:

@@ -23,6 +23,7 @@ from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.topics import matches
 from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of
+from penstock.node.run_queue import RunQueue
 from penstock.node.subscription import head_us
 
 if TYPE_CHECKING:
@@ -271,10 +272,17 @@ class Delivery(rules.Session[Sent]):
         link, queue = self.link, subscription.queue
         assert link is not None
         assert queue is not None
-        most = limits.DRAIN_ITEMS
+        runs = queue if isinstance(queue, RunQueue) and self._takes_runs(subscription) else None
         while not link.paused and len(queue):
+            most = limits.DRAIN_ITEMS
+            if runs is not None:
+                run = runs.take_run()
+                if run is not None:
+                    self._send_run(subscription, run, now_us)
+                    continue
+                most = min(most, runs.ahead)
             if subscription.options.qos:
-                most = min(limits.DRAIN_ITEMS, self.exchange.outgoing.room)
+                most = min(most, self.exchange.outgoing.room)
                 if not most:
                     if self._wants_window(subscription, queue.head()):
                         return
@@ -283,6 +291,17 @@ class Delivery(rules.Session[Sent]):
                 self._send_item(subscription, item, now_us)
         if not len(queue):
             self.waiting.pop(subscription, None)
+
+    def _takes_runs(self, subscription: Subscription) -> bool:
+        """Whether messages go out as they came; the client may want more on them than when they did."""
+        return not (self.particular or subscription.ids)
+
+    def _send_run(self, subscription: Subscription, run: Run, now_us: Instant) -> None:
+        link = self.link
+        assert link is not None
+        self.sent += run.count
+        subscription.latency.add(now_us - run.now_us)
+        link.write(run.bytes_for(self.version))
 
     def _drain_merged(self, now_us: Instant) -> None:
         """Several queues: always the item that came first."""

@@ -2,7 +2,8 @@
 
 A client that reads nothing must cost the others nothing, though its queue overflows with every message they
 get. So runs wait as they came; the oldest of their events are counted out by sequence number, without a look
-at them, and events are made of those that are still there when the client reads again.
+at them, and what is still there when the client reads again goes out as it came. Events are made only for
+whoever wants to see them one by one.
 """
 
 from __future__ import annotations
@@ -60,6 +61,25 @@ class RunQueue(DropOldestQueue):
             self._runs.popleft()
             self._gone = 0
 
+    def take_run(self) -> Run | None:
+        """Take the run that goes out next; None if something else does."""
+        if self.suspended or self._items or self._tally.waiting or not self._runs:
+            return None
+        run = self._runs.popleft()
+        if self._gone:
+            run = run.without(self._gone)
+            self._gone = 0
+        self._held -= run.count
+        self._queued -= run.count
+        self._bytes -= run.count * run.each_bytes
+        self._delivered += run.count
+        return run
+
+    @property
+    def ahead(self) -> int:
+        """Items that go out before the first run."""
+        return len(self._items) + self._tally.waiting
+
     # -- one by one ------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
@@ -80,7 +100,19 @@ class RunQueue(DropOldestQueue):
             self._open()
         super().offer(item, now_us=now_us)
 
-    def _settle(self) -> None:
-        if self._runs:
+    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+        """Take the items that go out next, the events of runs among them."""
+        if self._runs and not self.suspended and (most is None or most > self.ahead):
             self._open()
-        super()._settle()
+        return super().take(most, most_bytes=most_bytes)
+
+    def head(self) -> Item | None:
+        """What goes out next, if anything waits."""
+        if self._runs and not self.ahead:
+            self._open()
+        return super().head()
+
+    def items(self) -> tuple[Item, ...]:
+        """What waits, in order."""
+        self._open()
+        return super().items()

@@ -58,6 +58,24 @@ class Run:
         self._parts: list[tuple[bytes, bytes]] | None = None
         self._events: list[Event] | None = None
 
+    def without(self, count: int) -> Run:
+        """The run without so many of its first messages; a message's size stays what it was taken for."""
+        data = self._by_version[self.version]
+        at = 0
+        for _ in range(count):
+            length = data[at + 1]
+            at += 2 + length if length < 128 else 3 + (length & 127 | data[at + 2] << 7)
+        rest = Run(
+            data[at:],
+            self.count - count,
+            version=self.version,
+            sender=self.sender,
+            seq=self.seq + count,
+            now_us=self.now_us,
+        )
+        rest.each_bytes = self.each_bytes
+        return rest
+
     def bytes_for(self, version: int) -> bytes:
         """The frames, as receivers of a version take them."""
         found = self._by_version.get(version)
