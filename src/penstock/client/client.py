@@ -282,14 +282,11 @@ class Client:
     async def close(self) -> None:
         """Send what waits, for CLIENT_CLOSE_S at most, then leave; what is not sent is counted."""
         if self._connection is not None and self._over is None:
-            self._receiver.awaiting(+1)
             try:
                 async with asyncio.timeout(limits.CLIENT_CLOSE_S):
-                    await self._sender.idle()
+                    await self._receiver.wait_for(self._sender.idle())
             except TimeoutError:
                 log.warning("closing: not everything was sent and acknowledged")
-            finally:
-                self._receiver.awaiting(-1)
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -346,22 +343,14 @@ class Client:
         if done is None:
             await self._breathe()
             return Published()
-        self._receiver.awaiting(+1)
-        try:
-            return await done
-        finally:
-            self._receiver.awaiting(-1)
+        return await self._receiver.wait_for(done)
 
     async def _offer_later(self, packet: Publish, done: asyncio.Future[Published] | None) -> None:
-        self._receiver.awaiting(+1)
-        try:
-            while True:
-                await self._sender.room()
-                self._check()
-                if self._sender.offer(packet, done):
-                    return
-        finally:
-            self._receiver.awaiting(-1)
+        while True:
+            await self._receiver.wait_for(self._sender.room())
+            self._check()
+            if self._sender.offer(packet, done):
+                return
 
     async def _breathe(self) -> None:
         """Let the loop have a turn now and then, and always when the connection does not take more."""
@@ -451,17 +440,15 @@ class Client:
         subscription = Subscription(self, wanted, number=number)
         answer = self._asked[topic_filter] = asyncio.get_running_loop().create_future()
         self._receiver.add(subscription)
-        self._receiver.awaiting(+1)
         try:
             if self._connection is not None:
                 self._ask(self._connection, subscription)
-            await answer
+            await self._receiver.wait_for(answer)
         except BaseException:
             self._receiver.remove(subscription)
             subscription.end(give_up=True)
             raise
         finally:
-            self._receiver.awaiting(-1)
             self._asked.pop(topic_filter, None)
         return subscription
 
@@ -502,13 +489,11 @@ class Client:
             return
         if self._over is None:
             leaving = self._leaving[subscription.filter] = asyncio.get_running_loop().create_future()
-            self._receiver.awaiting(+1)
             try:
                 if self._connection is not None:
                     self._connection.send(self._session.unsubscribe(subscription.filter))
-                await leaving
+                await self._receiver.wait_for(leaving)
             finally:
-                self._receiver.awaiting(-1)
                 del self._leaving[subscription.filter]
         subscription.end(give_up=True)
         self._receiver.remove(subscription)

@@ -92,7 +92,11 @@ class Connection:
 
     async def open(self, *, tls: ssl.SSLContext | None) -> Connack:
         """Connect; Unreachable or ConnectRefused says why it came to nothing. Then comes `begin`."""
-        self._link = await open_link(self._address, self, tls=tls)
+        try:
+            self._link = await open_link(self._address, self, tls=tls)
+        except BaseException:
+            self._answer.cancel()
+            raise
         self._link.write(self.rules.start(now_us=self._now_us()))
         try:
             async with asyncio.timeout(limits.MQTT_CONNECT_S):

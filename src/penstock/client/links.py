@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from penstock import limits
 from penstock.errors import MissingTool, Unreachable
@@ -73,11 +73,9 @@ async def open_link(address: Address, above: Above, *, tls: ssl.SSLContext | Non
     except ssl.SSLError as error:
         raise Unreachable(f"{address}: TLS failed: {error.reason or error}; is it a TLS port?") from None
     except OSError as error:
-        raise Unreachable(f"{address}: {_said(error)}; is the node up?") from None
-
-
-def _said(error: OSError) -> str:
-    return (error.strerror or str(error) or type(error).__name__).lower()
+        if error.errno is None and address.secure:
+            raise Unreachable(f"{address}: closed while TLS shook hands; is it a TLS port?") from None
+        raise Unreachable(f"{address}: {error.strerror or error}; is the node up?") from None
 
 
 # -- TCP and TLS ---------------------------------------------------------------------------------------------
@@ -99,9 +97,8 @@ class TcpLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=limits.CLIENT_WRITE_BYTES)
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no such class
+        self._transport.set_write_buffer_limits(high=limits.CLIENT_WRITE_BYTES)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from penstock import limits
@@ -19,12 +19,16 @@ from penstock.client.statistics import NOTHING
 from penstock.mqtt.varint import MOST
 
 if TYPE_CHECKING:
+    import asyncio
+
     from penstock.client.connection import Connection
     from penstock.client.receipts import Receipt
     from penstock.client.statistics import Taken
     from penstock.client.subscription import Subscription
     from penstock.mqtt.client_session import ClientSession
     from penstock.mqtt.publish import Publish
+
+T = TypeVar("T")
 
 
 class Receiver:
@@ -41,8 +45,8 @@ class Receiver:
         self._unclaimed: deque[tuple[Publish, Receipt | None]] = deque()
         self.unwanted = 0
         self.paused = False
-        self._awaited = 0
-        """How many wait for an answer of the node."""
+        self._awaited: dict[asyncio.Future[Any], None] = {}
+        """Answers of the node that somebody waits for."""
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -158,10 +162,15 @@ class Receiver:
         self.paused = False
         self.receipts.detached()
 
-    def awaiting(self, count: int) -> None:
-        """So many more wait for an answer, or fewer."""
-        self._awaited += count
+    async def wait_for(self, answer: asyncio.Future[T]) -> T:
+        """Wait for an answer of the node; reading goes on until it is there."""
+        self._awaited[answer] = None
         self._look()
+        try:
+            return await answer
+        finally:
+            del self._awaited[answer]
+            self._look()
 
     def relieved(self) -> None:
         """A program has caught up a little."""
@@ -173,11 +182,12 @@ class Receiver:
         connection = self._connection
         if connection is None:
             return
+        awaited = any(not each.done() for each in self._awaited)
         if self.paused:
-            if self._awaited or not any(each.behind_still for each in self._subscriptions.values()):
+            if awaited or not any(each.behind_still for each in self._subscriptions.values()):
                 self.paused = False
                 connection.resume()
-        elif not self._awaited and any(each.behind for each in self._subscriptions.values()):
+        elif not awaited and any(each.behind for each in self._subscriptions.values()):
             self.paused = True
             connection.pause()
 

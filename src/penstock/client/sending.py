@@ -153,18 +153,18 @@ class Sender:
         """Whether messages wait for the connection."""
         return len(self._buffer) > 0
 
-    async def room(self) -> None:
-        """Wait until there may be room for a message to wait."""
+    def room(self) -> asyncio.Future[None]:
+        """Done when there may be room for a message to wait."""
         turn = asyncio.get_running_loop().create_future()
         self._queue_for_room.append(turn)
-        await turn
+        return turn
 
-    async def idle(self) -> None:
-        """Wait until nothing waits to be sent or acknowledged."""
-        if len(self._buffer) or self._flying:
-            turn = asyncio.get_running_loop().create_future()
-            self._idle.append(turn)
-            await turn
+    def idle(self) -> asyncio.Future[None]:
+        """Done when nothing waits to be sent or acknowledged."""
+        turn = asyncio.get_running_loop().create_future()
+        self._idle.append(turn)
+        self._tell()
+        return turn
 
     # -- to the node -----------------------------------------------------------------------------------------
 

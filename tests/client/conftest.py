@@ -1,0 +1,15 @@
+"""Clients that connect again at once: what is tested is that they do, not how long they wait."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from penstock.client import client
+from penstock.client.backoff import pauses_s
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "pauses_s", partial(pauses_s, least_s=0.02, most_s=0.05))

@@ -1,0 +1,119 @@
+"""The small machines a client is made of."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import limits
+from penstock.client.address import read_address
+from penstock.client.backoff import pauses_s
+from penstock.client.overlap import overlap
+from penstock.client.receipts import Receipts
+from penstock.client.sending import common_topic
+from penstock.mqtt.publish import Publish
+from penstock.mqtt.topics import matches
+
+
+def test_addresses() -> None:
+    assert str(read_address("mqtt://h")) == "mqtt://h:1883"
+    assert str(read_address("mqtts://[::1]/")) == "mqtts://[::1]:8883"
+    assert str(read_address("ws://h:8000")) == "ws://h:8000/mqtt"
+    assert str(read_address("wss://h/ws/mqtt")) == "wss://h:443/ws/mqtt"
+
+
+def test_pauses_grow_to_a_bound_and_are_not_all_alike() -> None:
+    found = list(islice(pauses_s(Random(1)), 12))
+    bounds = [min(limits.RECONNECT_LEAST_S * 2**n, limits.RECONNECT_MOST_S) for n in range(12)]
+    assert all(bound / 2 <= pause <= bound for pause, bound in zip(found, bounds, strict=True))
+    assert len(set(found)) == 12
+
+
+levels = st.sampled_from(["a", "b", ""])
+topics = st.lists(levels, min_size=1, max_size=4).map("/".join).filter(bool)
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> str:
+    found = draw(st.lists(st.sampled_from(["a", "b", "", "+"]), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        found.append("#")
+    return "/".join(found) or "#"
+
+
+@given(filters(), filters(), topics)
+def test_filters_with_a_topic_in_common_overlap(one: str, other: str, topic: str) -> None:
+    if matches(one, topic) and matches(other, topic):
+        assert overlap(one, other)
+    assert overlap(one, other) == overlap(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("a", "b"), ("a/+", "a"), ("a/+/c", "a/b/d"), ("$share/g/a", "$share/g/b")]
+)
+def test_filters_that_have_nothing_in_common(one: str, other: str) -> None:
+    assert not overlap(one, other)
+
+
+def test_a_topic_for_several() -> None:
+    assert common_topic("ward/1/pulse", "ward/2/pulse") == "ward/*/pulse"
+    assert common_topic("ward/*/pulse", "ward/3/spo2") == "ward/*/*"
+    assert common_topic("ward/1", "ward/1/pulse") == "ward/1/*"
+    assert common_topic("a", "b/c") == "*"
+    assert common_topic("a/b", "a/b") == "a/b"
+
+
+class Owed:
+    """Receipts, and what they acknowledged."""
+
+    def __init__(self) -> None:
+        self.acknowledged: list[int] = []
+        self.receipts = Receipts(self.acknowledged.append)
+
+
+def message(packet_id: int, *, qos: int = 1, dup: bool = False) -> Publish:
+    return Publish("a", qos=qos, dup=dup, packet_id=packet_id)
+
+
+def test_a_message_is_acknowledged_when_the_last_has_taken_it() -> None:
+    owed = Owed()
+    receipt = owed.receipts.arrived(message(1))
+    assert receipt is not None
+    receipt.holders = 2
+    owed.receipts.taken(receipt)
+    assert owed.acknowledged == []
+    owed.receipts.taken(receipt)
+    assert owed.acknowledged == [1]
+    assert len(owed.receipts) == 0
+
+
+def test_a_message_that_comes_again_is_known() -> None:
+    owed = Owed()
+    waiting, taken = owed.receipts.arrived(message(1)), owed.receipts.arrived(message(2))
+    assert waiting is not None
+    assert taken is not None
+    waiting.holders = taken.holders = 1
+    owed.receipts.detached()
+    owed.receipts.taken(taken)  # nobody to tell
+    assert owed.acknowledged == []
+    assert owed.receipts.arrived(message(2, dup=True)) is None
+    assert owed.acknowledged == [2]
+    assert owed.receipts.arrived(message(1, dup=True)) is None
+    owed.receipts.taken(waiting)
+    assert owed.acknowledged == [2, 1]
+
+
+def test_a_number_that_is_used_again_is_a_new_message() -> None:
+    owed = Owed()
+    receipt = owed.receipts.arrived(message(1))
+    assert receipt is not None
+    receipt.holders = 1
+    owed.receipts.detached()
+    owed.receipts.taken(receipt)
+    assert owed.receipts.arrived(message(1)) is not None  # not DUP: the node has forgotten the first
+    owed.receipts.forget()
+    assert owed.receipts.arrived(message(1, dup=True)) is not None

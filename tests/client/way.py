@@ -1,0 +1,80 @@
+"""A way between a client and a node that can be cut, closed and stalled."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+
+class Way:
+    """Carries bytes from its own port to another."""
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self.port = 0
+        self.open = True
+        """Whether connections come through; else they are closed at once."""
+        self.flowing = asyncio.Event()
+        """Whether bytes go towards the node."""
+        self.flowing.set()
+        self.made = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.open:
+            writer.close()
+            return
+        self.made += 1
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        self._writers += [writer, back]
+        await asyncio.gather(self._copy(reader, back, self.flowing), self._copy(there, writer, None))
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event | None
+    ) -> None:
+        with suppress(ConnectionError):
+            while chunk := await reader.read(1 << 14):
+                if flowing is not None:
+                    await flowing.wait()
+                writer.write(chunk)
+                await writer.drain()
+        writer.close()
+
+    def cut(self) -> None:
+        """Every connection breaks."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def shut(self) -> None:
+        """Every connection breaks, and no other comes through."""
+        self.open = False
+        self.cut()
+
+
+@asynccontextmanager
+async def way(to: int) -> AsyncIterator[Way]:
+    found = Way(to)
+    server = await asyncio.start_server(found.carry, "127.0.0.1", 0, limit=1 << 14)
+    found.port = server.sockets[0].getsockname()[1]
+    try:
+        yield found
+    finally:
+        found.shut()
+        found.flowing.set()
+        server.close()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.005)
