@@ -143,10 +143,10 @@ def test_vehicles_repeat_and_lose_as_promised(spark: SparkSession) -> None:
     assert {row["most"] // 654 for row in span} <= {1, 2}, "two stretches of 600 rows are 1,308 samples"
     late = steps.withColumn("back", sf.col("ts") - sf.lag("ts").over(own) < 0)
     assert late.where("back").count() == 0, "jitter never turns samples round"
-    beats = frame.where("kind = 'heartbeat'")
+    beats = frame.where("report = 'heartbeat'")
     assert beats.where("seq % 60 != 59").count() == 0
     assert beats.where("readings.speed is not null").count() == 0
-    assert frame.where("kind = 'reading' and readings.temperature is null").count() == 0
+    assert frame.where("report = 'reading' and readings.temperature is null").count() == 0
 
 
 def test_speed_is_the_way_that_positions_tell(spark: SparkSession) -> None:
@@ -172,9 +172,11 @@ def test_the_example_policy_reads_telemetry(spark: SparkSession) -> None:
     policy = parse(TELEMETRY.read_text())
     frame = GENERATORS["telemetry"].frame(spark, SMALL["telemetry"])
     packed = frame.transform(pack(policy, key=["vehicle"], order=["ts", "seq"], level=2, now=0)).collect()
-    kept = sum(row["kind"] is not None and row["digest"] is None for row in packed)
-    assert 0 < kept < 0.5 * SMALL["telemetry"].events
-    assert kept + sum(row["digest"]["count"] for row in packed if row["digest"]) == SMALL["telemetry"].events
+    kept = [row for row in packed if row["kind"] == "event"]
+    assert 0 < len(kept) < 0.5 * SMALL["telemetry"].events
+    assert "heartbeat" not in {row["report"] for row in kept}
+    counted = sum(row["digest"]["count"] for row in packed if row["kind"] == "digest")
+    assert len(kept) + counted == SMALL["telemetry"].events
 
 
 # -- the campus ----------------------------------------------------------------------------------------------

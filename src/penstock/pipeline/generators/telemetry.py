@@ -10,7 +10,7 @@ belong together.
                           + 25 during a fault
     readings.pressure     own baseline N(2.4, 0.1²), wanders by sd 0.03 within 60 s; − 0.8 in a fault
     status                idle, driving, or fault (one drive in twenty, from its middle to its end)
-    kind                  reading; each 60th sample is a heartbeat, whose readings are null
+    report                reading; each 60th sample is a heartbeat, whose readings are null
     ts                    constant interval with an own phase; jitter N(0, (0.02 interval)²), cut at ± 0.08
     duplicates            one row in each 100 of a vehicle is the row before it once more (same ts and seq)
     gaps                  in each 600 rows of a vehicle two gaps, together 60 samples, the first 0 to 60 of
@@ -75,7 +75,7 @@ def frame(spark: SparkSession, recipe: Recipe) -> DataFrame:
         name.alias("sender"),
         sf.concat(sf.lit("fleet/"), name).alias("topic"),
         "vehicle",
-        sf.when(heartbeat, sf.lit("heartbeat")).otherwise(sf.lit("reading")).alias("kind"),
+        sf.when(heartbeat, sf.lit("heartbeat")).otherwise(sf.lit("reading")).alias("report"),
         "status",
         _readings(dice, minute, sf.when(~heartbeat, sf.lit(1.0))).alias("readings"),
         _position(dice).alias("position"),
