@@ -779,3 +779,37 @@ def test_properties_count_for_the_bytes_of_a_queue() -> None:
             assert running.account_holds()
 
     run(test())
+
+
+def test_lone_messages_pass_like_any_other() -> None:
+    """What comes alone while little goes on takes a shorter way; nobody may tell."""
+
+    async def test() -> None:
+        async with node(Config(data="", bounds=Bounds(packet_bytes=2_000))) as running:
+            for version in (V4, V5):
+                receiver = await running.connect("r", version=version)
+                await receiver.subscribe("a/+")
+                sender = await running.connect("s", version=version)
+                for payload in (b"", b"x", b"y" * 124, b"y" * 125, b"z" * 1_900):
+                    for _ in range(2):  # the first one has to look the topic up
+                        await asyncio.sleep(0.002)
+                        sender.publish0("a/b", payload)
+                        assert (await receiver.message()).payload == payload
+                status = {each.client_id: each for each in running.broker.status().clients}
+                assert status["r"].subscriptions[0].account.delivered == 10
+                assert status["s"].received == 10
+                for bad in (
+                    b"\x30\x01\x00",
+                    b"\x30\x85\x00\x00\x03a/b",
+                    b"\x30\x05\x00\x03a/b"[: 7 - version % 2],
+                ):
+                    rude = await running.connect("rude", version=version)
+                    await asyncio.sleep(0.002)
+                    rude.raw(bad)
+                    rude.raw(b"\xff\xff\xff\xff\xff\xff")
+                    assert await rude.closed()
+                sender.publish0("a/b", b"z" * 2_000)
+                assert await sender.closed()
+            assert running.account_holds()
+
+    run(test())

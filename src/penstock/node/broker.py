@@ -53,10 +53,6 @@ SYS = "$SYS/"
 TICK_S = 0.25
 """How often deadlines are looked at: wills and expiries are given in seconds."""
 
-IDLE_US = 300
-"""After so long without a write, one does not wait for the end of the loop's turn: it saves a fifth of the
-time a lone message takes, and under load there are always others to wait for."""
-
 HORIZON_US = 30_000_000
 """A connection that has closed is forgotten by then."""
 
@@ -102,7 +98,8 @@ class Broker:
         self._watched: Deadlines[Connection] = Deadlines(horizon_us=HORIZON_US)
         self._dirty: list[Connection] = []
         self._scheduled = False
-        self._flushed_us = 0
+        self.flushed_us = 0
+        """When something was written for the last time, about."""
         self.reading = False
         """Whether a chunk is being dealt with."""
         self._property_sets: dict[bytes, Properties] = {}
@@ -157,7 +154,7 @@ class Broker:
             if connection.reading:
                 connection.end(error)
             else:  # not read from, so it cannot be heard
-                connection.rules.heard(now_us=self.now_us)
+                connection.heard_us = self.now_us
                 self.watch(connection)
         self.sessions.look(now_us=self.now_us)
 
@@ -196,14 +193,10 @@ class Broker:
         if not self.reading and not self._scheduled:
             self._schedule()
 
-    def read(self) -> None:
-        """A chunk was dealt with: what it brought is written at once if little goes on, else soon."""
+    def done(self) -> None:
+        """A chunk was dealt with."""
         self.reading = False
-        if not self._dirty or self._scheduled:
-            return
-        if self.now_us - self._flushed_us > IDLE_US:
-            self._flush()
-        else:
+        if self._dirty and not self._scheduled:
             self._schedule()
 
     def _schedule(self) -> None:
@@ -213,7 +206,7 @@ class Broker:
 
     def _flush(self) -> None:
         self._scheduled = False
-        self._flushed_us = self.now_us
+        self.flushed_us = self.now_us
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
             connection.unmark()

@@ -60,7 +60,8 @@ class Connection(asyncio.Protocol):
         self._inbox = Inbox(max_bytes=broker.terms.maximum_packet_bytes)
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._heard_us = broker.now_us
+        self.heard_us = broker.now_us
+        """When something came for the last time; the rules are told when they are asked."""
         self._since_us = 0
         """When the first of what is to be written came."""
         self._marked = False
@@ -104,12 +105,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, chunk: bytes) -> None:
         """Bytes have come."""
         broker = self.broker
-        now_us = broker.now_us = self._heard_us = broker.clock()
+        now_us = broker.now_us = self.heard_us = broker.clock()
         broker.bytes_received += len(chunk)
-        if now_us - broker.flushed_us > IDLE_US and self.publisher is not None and not self._inbox.kept:
-            if self.publisher.lone(chunk, now_us):
-                broker.flushed_us = now_us
-                return
+        publisher = self.publisher
+        if (
+            now_us - broker.flushed_us > IDLE_US
+            and publisher is not None
+            and not self._inbox.kept
+            and publisher.lone(chunk, now_us)
+        ):
+            broker.flushed_us = now_us
+            return
         broker.reading = True
         try:
             if self.rules.state is State.CONNECTED:
@@ -303,7 +309,7 @@ class Connection(asyncio.Protocol):
 
     def timer(self) -> Instant | None:
         """When the client is overdue."""
-        self.rules.heard(now_us=self._heard_us)
+        self.rules.heard(now_us=self.heard_us)
         return self.rules.timer()
 
     def end(self, error: MqttError) -> None:
@@ -320,6 +326,7 @@ class Connection(asyncio.Protocol):
         """Close when what was written is out; a client that takes nothing is cut off."""
         self.rules.close()
         self.flush()
+        self.publisher = None
         session, self.session = self.session, None
         if session is not None:  # from now on its messages wait
             self.broker.sessions.lost(session, self)

@@ -57,6 +57,10 @@ class Link(Protocol):
         """Send in order; may turn `paused` on."""
         ...
 
+    def write_now(self, data: bytes) -> None:
+        """Send at once, unless something waits already."""
+        ...
+
     def send(self, packet: Packet) -> None:
         """Send a packet, its words left out where the client does not take them."""
         ...
