@@ -25,6 +25,7 @@ from penstock.cli import (
     backtest,
     bench,
     config,
+    conformance,
     demo,
     filters,
     generate,
@@ -51,6 +52,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
+app.command("conformance")(conformance.conformance)
 app.command("filters")(filters.show)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
