@@ -23,6 +23,7 @@ from penstock.mqtt.server import Terms
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.connection import Connection
 from penstock.node.deadlines import Deadlines
+from penstock.node.flushing import Flusher
 from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.policies import NO_POLICY, Policies, Queueing
 from penstock.node.restoring import restore
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Config, Listener
     from penstock.node.gate import Gate
     from penstock.node.journal import Journal
+    from penstock.node.recorder import Recorder
     from penstock.node.routes import Fan, Tap
     from penstock.node.session import Session
     from penstock.node.store import Store
@@ -87,6 +89,7 @@ class Broker:
         bounds = config.bounds
         self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
         self.journal: Journal | None = None
+        self.recorder: Recorder | None = None
         self.sessions = Sessions(self)
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -96,12 +99,9 @@ class Broker:
         self._refused: dict[str, int] = {}
         self._connections: dict[Connection, None] = {}
         self._watched: Deadlines[Connection] = Deadlines(horizon_us=HORIZON_US)
-        self._dirty: list[Connection] = []
-        self._scheduled = False
+        self.flusher = Flusher()
         self.flushed_us = 0
         """When something was written for the last time, about."""
-        self.reading = False
-        """Whether a chunk is being dealt with."""
         self._property_sets: dict[bytes, Properties] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -114,6 +114,7 @@ class Broker:
     def start(self) -> None:
         """Look after deadlines from now on, in the running loop."""
         self._loop = asyncio.get_running_loop()
+        self.flusher.start(self._loop)
         if self.journal is not None:
             self.journal.start()
         self._look()
@@ -186,30 +187,6 @@ class Broker:
             return False
         session.link.end(MqttError("disconnected by the operator", where="node", reason=reason))
         return True
-
-    def flush_soon(self, connection: Connection) -> None:
-        """Write what it collects at the end of this turn."""
-        self._dirty.append(connection)
-        if not self.reading and not self._scheduled:
-            self._schedule()
-
-    def done(self) -> None:
-        """A chunk was dealt with."""
-        self.reading = False
-        if self._dirty and not self._scheduled:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        assert self._loop is not None
-        self._scheduled = True
-        self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        self.flushed_us = self.now_us
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            connection.unmark()
 
     def count_refused(self, why: str, count: int = 1) -> None:
         """Something was refused; `why` is one of few texts."""
@@ -377,6 +354,7 @@ class Broker:
             unrouted=self.unrouted,
             departed=self.sessions.departed,
             clients=tuple(each.status(now_us=now_us) for each in self.sessions),
+            recorder=None if self.recorder is None else self.recorder.status(),
         )
 
 

@@ -116,7 +116,8 @@ class Connection(asyncio.Protocol):
         ):
             broker.flushed_us = now_us
             return
-        broker.reading = True
+        flusher = broker.flusher
+        flusher.reading = True
         try:
             if self.rules.state is State.CONNECTED:
                 self._read(chunk, now_us)
@@ -127,7 +128,7 @@ class Connection(asyncio.Protocol):
         except MqttError as error:
             self.end(error)
         finally:
-            broker.done()
+            flusher.done()
 
     def _read(self, chunk: bytes, now_us: Instant) -> None:
         publisher, session = self.publisher, self.session
@@ -225,7 +226,7 @@ class Connection(asyncio.Protocol):
         if not self._marked:
             self._marked = True
             self._since_us = self.broker.now_us
-            self.broker.flush_soon(self)
+            self.broker.flusher.soon(self)
         self._out.append(data)
         self._out_bytes += len(data)
         if self._out_bytes > limits.FLUSH_BYTES:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING, Final, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.model.digest import Digest
@@ -22,66 +20,21 @@ from penstock.mqtt import session as rules
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.topics import matches
 from penstock.mqtt.varint import MOST as LONGEST
+from penstock.node.link import PASSING, Sent
 from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of
 from penstock.node.run_queue import RunQueue
 from penstock.node.subscription import head_us
 
 if TYPE_CHECKING:
-    from penstock.errors import MqttError
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.aliases import AliasesOut
-    from penstock.mqtt.packet import Packet
     from penstock.node.journal import Journal
+    from penstock.node.link import Link
     from penstock.node.message import Message
     from penstock.node.retained import Retained
     from penstock.node.runs import Run
     from penstock.node.subscription import Subscription
-
-
-class Link(Protocol):
-    """What a session needs of its connection."""
-
-    paused: bool
-    """The transport takes nothing at the moment."""
-    address: str
-    sampled: Subscription | None
-    """Whose latency the next flush measures."""
-
-    @property
-    def maximum_packet_bytes(self) -> int:
-        """Largest packet the client takes."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Send in order; may turn `paused` on."""
-        ...
-
-    def write_now(self, data: bytes) -> None:
-        """Send at once, unless something waits already."""
-        ...
-
-    def send(self, packet: Packet) -> None:
-        """Send a packet, its words left out where the client does not take them."""
-        ...
-
-    def end(self, error: MqttError) -> None:
-        """Say why, and close."""
-        ...
-
-
-class Sent(msgspec.Struct, frozen=True):
-    """A QoS 1 or 2 message in flight, as it would be sent again."""
-
-    event: Event
-    retain: bool = False
-    ids: tuple[int, ...] = ()
-    place: int = 0
-    """In the journal; 0: it is not there."""
-
-
-PASSING: Final = Sent(Event("", b"", 0))
-"""Stands for messages in flight to a session that ends with its connection: they are never sent again."""
 
 
 class Delivery(rules.Session[Sent]):

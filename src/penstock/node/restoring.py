@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import MqttError, PolicyError
 from penstock.mqtt.outgoing import Unanswered
 from penstock.node.content import Content
-from penstock.node.delivery import Sent
 from penstock.node.journal import Journal
+from penstock.node.link import Sent
 from penstock.node.policies import NO_POLICY
 from penstock.node.records import (
     SessionFacts,

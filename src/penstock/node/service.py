@@ -85,6 +85,12 @@ class Node:
         self.broker.start()
         self._stack.push_async_callback(self._doors.close)
         self._stack.push_async_callback(self.broker.close)
+        if config.recorder.topics:
+            from penstock.node.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
+
+            self.broker.recorder = Recorder(config.recorder, config.data)
+            self.broker.recorder.start(self.broker)
+            self._stack.push_async_callback(self.broker.recorder.close)
         self._stack.callback(self._doors.stop)
         await self._doors.open(config.listeners, config.bounds)
         if config.http.enabled:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from penstock.mqtt.acks import Ack
     from penstock.mqtt.connect import Connect
     from penstock.mqtt.server import ServerConnection
-    from penstock.node.delivery import Link
     from penstock.node.journal import Journal
+    from penstock.node.link import Link
     from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
     from penstock.node.subscription import Subscription

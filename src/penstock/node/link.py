@@ -1,0 +1,59 @@
+"""Between a session and its connection: what one needs of the other, and what is in flight between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from penstock.model.event import Event
+
+if TYPE_CHECKING:
+    from penstock.errors import MqttError
+    from penstock.mqtt.packet import Packet
+    from penstock.node.subscription import Subscription
+
+
+class Link(Protocol):
+    """What a session needs of its connection."""
+
+    paused: bool
+    """The transport takes nothing at the moment."""
+    address: str
+    sampled: Subscription | None
+    """Whose latency the next flush measures."""
+
+    @property
+    def maximum_packet_bytes(self) -> int:
+        """Largest packet the client takes."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send in order; may turn `paused` on."""
+        ...
+
+    def write_now(self, data: bytes) -> None:
+        """Send at once, unless something waits already."""
+        ...
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet, its words left out where the client does not take them."""
+        ...
+
+    def end(self, error: MqttError) -> None:
+        """Say why, and close."""
+        ...
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A QoS 1 or 2 message in flight, as it would be sent again."""
+
+    event: Event
+    retain: bool = False
+    ids: tuple[int, ...] = ()
+    place: int = 0
+    """In the journal; 0: it is not there."""
+
+
+PASSING: Final = Sent(Event("", b"", 0))
+"""Stands for messages in flight to a session that ends with its connection: they are never sent again."""
