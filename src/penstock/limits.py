@@ -341,7 +341,7 @@ RECORD_BYTES: Final = 64 << 20
 """Bytes of events that may wait for the disk, beside the configured number of them."""
 
 RECORD_SPARE_BYTES: Final = 16 << 20
-"""Space on the disk that recording leaves: the table of contents of the file being written, and others' needs."""
+"""Space on the disk that recording leaves: for the end of the file that is being written, and for others."""
 
 RECORD_RETRY_S: Final = 5.0
 """Between attempts to write when the disk is full or gone."""

@@ -82,15 +82,15 @@ class Node:
             self._stack.callback(store.close)
         self.broker = Broker(config, gate=self._gate, store=store)
         self._doors = Doors(self.broker.protocol)
-        self.broker.start()
-        self._stack.push_async_callback(self._doors.close)
-        self._stack.push_async_callback(self.broker.close)
         if config.recorder.topics:
             from penstock.node.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
 
             self.broker.recorder = Recorder(config.recorder, config.data)
-            self.broker.recorder.start(self.broker)
             self._stack.push_async_callback(self.broker.recorder.close)
+            self.broker.recorder.start(self.broker)
+        self.broker.start()
+        self._stack.push_async_callback(self._doors.close)
+        self._stack.push_async_callback(self.broker.close)
         self._stack.callback(self._doors.stop)
         await self._doors.open(config.listeners, config.bounds)
         if config.http.enabled:

@@ -97,6 +97,33 @@ class ClientStatus(msgspec.Struct, frozen=True, gc=False):
     subscriptions: tuple[SubscriptionStatus, ...]
 
 
+class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
+    """The recorder. Always: seen = recorded + waiting + dropped + lost."""
+
+    folder: str
+    fault: str
+    """Why recording pauses; empty if it does not."""
+    seen: int
+    """Messages on the topics chosen."""
+    recorded: int
+    """In files, the one that is being written included."""
+    waiting: int
+    """For the disk."""
+    dropped: int
+    """Came while the buffer was full."""
+    lost: int
+    """Were in a file that could not be finished."""
+    files: int
+    """Finished since the node started."""
+    deleted: int
+    """Of the oldest files, to keep within recorder.keep_bytes."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing is unaccounted for."""
+        return self.seen == self.recorded + self.waiting + self.dropped + self.lost
+
+
 class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """The node at one moment."""
 
@@ -119,6 +146,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     departed: Account
     """Of sessions and subscriptions that are gone, so that totals never fall."""
     clients: tuple[ClientStatus, ...]
+    recorder: RecorderStatus | None = None
+    """None: nothing is recorded."""
 
     @property
     def account(self) -> Account:

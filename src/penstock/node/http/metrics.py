@@ -79,6 +79,7 @@ class _Status(Collector):
         for name, about, value in _COUNTERS:
             yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
         yield from _events(status)
+        yield from _recorder(status)
         yield from _by_label(status)
         yield from _slowest(status)
 
@@ -91,6 +92,18 @@ def _events(status: NodeStatus) -> Iterator[Metric]:
     family.add_metric(["digested"], account.digested)
     family.add_metric(["abandoned"], account.abandoned)
     yield family
+
+
+def _recorder(status: NodeStatus) -> Iterator[Metric]:
+    recorder = status.recorder
+    if recorder is None:
+        return
+    family = GaugeMetricFamily("penstock_recorder_events", "Events to be recorded, by fate", labels=["fate"])
+    for fate in ("seen", "recorded", "waiting", "dropped", "lost"):
+        family.add_metric([fate], getattr(recorder, fate))
+    yield family
+    paused = bool(recorder.fault)
+    yield GaugeMetricFamily("penstock_recorder_paused", "1 if nothing can be written", value=float(paused))
 
 
 def _by_label(status: NodeStatus) -> Iterator[Metric]:
