@@ -1,8 +1,9 @@
 """Filters that depend on what was kept before: a fold over each queue's events in order.
 
-The events that a filter can read are gathered into one array per queue, folded by Spark's `aggregate` into
-an array of verdicts, and spread out again. Appending to one array would copy it for each event; the fold
-fills chunks instead, so that a queue of n events costs n · CHUNK and not n².
+A queue's events are gathered into one array, folded by Spark's `aggregate` into the places of those that
+stay, and spread out again with their verdicts. Nothing is written for an event that goes, so a fold costs
+least where a filter is of most use. Appending to one array would copy it for each event that stays; the fold
+fills chunks instead, so that n of them cost n · CHUNK and not n².
 """
 
 from __future__ import annotations
@@ -25,30 +26,46 @@ if TYPE_CHECKING:
     from penstock.pipeline.verdicts import Ground
 
 CHUNK: Final = 256
-"""Verdicts in one chunk: a queue of 65,536 events appends as often to the list of chunks as to a chunk."""
+"""Places in one chunk: 65,536 events that stay append as often to the list of chunks as to a chunk."""
 
-_VERDICTS: Final = "array<boolean>"
+_PLACES: Final = "array<int>"
 _VALUE: Final = "__value"
 
 
 def _folded(frame: DataFrame, ground: Ground, fold: Callable[[Column], Column]) -> tuple[DataFrame, Column]:
-    """The frame with a column of verdicts about the events the step can read, null about the others."""
+    """The frame with a column of verdicts about the events the step can read, null about the others.
+
+    `fold` makes an array of rows, whose `__value` is null where the step cannot read it, into the places of
+    those that stay.
+    """
     rest = [name for name in ground.columns if name not in ground.queue.key]
-    value = ground.reading().number()
-    member = alive() & value.isNotNull()
+    value = sf.when(alive(), ground.reading().number())
     row = sf.struct(PLACE, *map(column, rest), value.alias(_VALUE))
     key = [column(name) for name in ground.queue.key]
-    queues = frame.groupBy(*key, member.alias("__member")).agg(_in_order(row, ground).alias("__rows"))
-    others = sf.array_repeat(nothing("boolean"), sf.size("__rows"))
-    verdicts = sf.when(sf.col("__member"), fold(sf.col("__rows"))).otherwise(others)
+    queues = frame.groupBy(*key).agg(_in_order(row, ground).alias("__rows"))
+    verdicts = _let(fold(sf.col("__rows")), lambda places: _absent(places, sf.size("__rows")))
     pairs = sf.arrays_zip(sf.col("__rows"), verdicts.alias(VERDICT))
     spread = queues.select(*key, sf.explode(pairs).alias("__pair"))
     back = sf.col("__pair").getField("__rows")
     return spread.select(
         *key,
         *(back.getField(name).alias(name) for name in (PLACE, *rest)),
-        sf.col("__pair").getField(VERDICT).alias(VERDICT),
+        sf.when(back.getField(_VALUE).isNotNull(), sf.col("__pair").getField(VERDICT)).alias(VERDICT),
     ), sf.col(VERDICT)
+
+
+def _absent(places: Column, size: Column) -> Column:
+    """For each of the places 1 … size whether it is not among the given ones, which ascend."""
+    before = sf.array_repeat(sf.lit(True), sf.coalesce(sf.get(places, 0) - 1, size))
+    following = sf.concat(sf.slice(places, sf.lit(2), sf.size(places)), sf.array(size + 1))
+    gaps = sf.zip_with(
+        sf.slice(places, sf.lit(1), sf.size(places)),
+        sf.when(sf.size(places) > 0, following).otherwise(sf.array().cast(_PLACES)),
+        lambda here, there: sf.concat(
+            sf.array(sf.lit(False)), sf.array_repeat(sf.lit(True), there - here - 1)
+        ),
+    )
+    return sf.concat(before, sf.flatten(gaps))
 
 
 def _in_order(row: Column, ground: Ground) -> Column:
@@ -61,16 +78,16 @@ def _in_order(row: Column, ground: Ground) -> Column:
 
 def _nothing_yet() -> list[Column]:
     return [
-        sf.array().cast(_VERDICTS).alias("chunk"),
-        sf.array().cast(f"array<{_VERDICTS}>").alias("chunks"),
+        sf.array().cast(_PLACES).alias("chunk"),
+        sf.array().cast(f"array<{_PLACES}>").alias("chunks"),
     ]
 
 
-def _append(state: Column, verdict: Column) -> list[Column]:
+def _append(state: Column, place: Column) -> list[Column]:
     chunk, chunks = state.getField("chunk"), state.getField("chunks")
     full = sf.size(chunk) >= CHUNK
     return [
-        sf.when(full, sf.array(verdict)).otherwise(sf.concat(chunk, sf.array(verdict))).alias("chunk"),
+        sf.when(full, sf.array(place)).otherwise(sf.concat(chunk, sf.array(place))).alias("chunk"),
         sf.when(full, sf.concat(chunks, sf.array(chunk))).otherwise(chunks).alias("chunks"),
     ]
 
@@ -91,21 +108,18 @@ def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 
 def dead_band(rows: Column, node: filters.Delta) -> Column:
-    """For each row whether its value changed by less than `change` since the last one that did not."""
+    """The places of rows whose value differs by `change` or more from that of the last one that stayed."""
     zero = sf.struct(nothing("double").alias("value"), nothing("bigint").alias("ts"), *_nothing_yet())
 
     def walk(state: Column, row: Column) -> Column:
-        quiet = sf.abs(row.getField(_VALUE) - state.getField("value")) < float(node.change)
+        value = row.getField(_VALUE)
+        quiet = sf.abs(value - state.getField("value")) < float(node.change)
         if node.max_silence is not None:
             quiet &= row.getField(TS) - state.getField("ts") < to_us(node.max_silence)
-        return _let(sf.coalesce(quiet, sf.lit(False)), lambda still: _after(state, row, still))
-
-    def _after(state: Column, row: Column, still: Column) -> Column:
-        return sf.struct(
-            sf.when(still, state.getField("value")).otherwise(row.getField(_VALUE)).alias("value"),
-            sf.when(still, state.getField("ts")).otherwise(row.getField(TS)).alias("ts"),
-            *_append(state, still),
+        stays = sf.struct(
+            value.alias("value"), row.getField(TS).alias("ts"), *_append(state, row.getField(PLACE))
         )
+        return sf.when(value.isNull() | quiet, state).otherwise(stays)
 
     return sf.aggregate(rows, zero, walk, _all)
 
@@ -115,14 +129,20 @@ def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 
 def swinging_door(rows: Column, node: filters.Swing) -> Column:
-    """For each row whether it lies on a line that the door lets through; `policy.evaluate` has the rule.
+    """The places of rows that no line the door lets through stands for; `policy.evaluate` has the rule.
 
-    A point's verdict is known when the next point comes. So the fold's verdicts begin with one about nobody,
-    and the last point stays.
+    Whether a point stays is known when the next one comes, so the fold remembers the `last`, and the very
+    last one stays.
     """
     point = "struct<ts:bigint,value:double>"
     wide = [sf.lit(float("-inf")).alias("low"), sf.lit(float("inf")).alias("high")]
-    zero = sf.struct(nothing(point).alias("pivot"), nothing(point).alias("held"), *wide, *_nothing_yet())
+    zero = sf.struct(
+        nothing(point).alias("pivot"),
+        nothing(point).alias("held"),
+        *wide,
+        nothing("int").alias("last"),
+        *_nothing_yet(),
+    )
     deviation = float(node.deviation)
 
     def walk(state: Column, row: Column) -> Column:
@@ -132,32 +152,57 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
         low, high = state.getField("low"), state.getField("high")
         door = sf.struct(
             here.alias("here"),
+            row.getField(PLACE).alias("place"),
             sf.when((below > low) & ~sf.isnan(below), below).otherwise(low).alias("low"),
             sf.when(above < high, above).otherwise(high).alias("high"),
             _slope(pivot, here, 0.0).alias("slope"),
         )
-        return _let(door, lambda found: _let(_fits(state, found), lambda fits: _turn(state, found, fits)))
+        moved = _let(
+            door, lambda found: sf.when(_fits(state, found), _on(state, found)).otherwise(_turn(state, found))
+        )
+        return sf.when(row.getField(_VALUE).isNull(), state).otherwise(moved)
 
     def _fits(state: Column, door: Column) -> Column:
         slope = door.getField("slope")
         later = door.getField("here").getField("ts") > state.getField("held").getField("ts")
         passes = (slope >= door.getField("low")) & (slope <= door.getField("high"))
-        return sf.coalesce(later & passes & (sf.abs(slope) < float("inf")), sf.lit(False))
+        return later & passes & (sf.abs(slope) < float("inf"))
 
-    def _turn(state: Column, door: Column, fits: Column) -> Column:
-        here = door.getField("here")
-        pivot = sf.coalesce(state.getField("held"), state.getField("pivot"))
-        fresh = sf.coalesce(here.getField("ts") <= pivot.getField("ts"), sf.lit(True))
+    def _on(state: Column, door: Column) -> Column:
+        """The line goes on: the last point lies on it."""
         return sf.struct(
-            sf.when(fits, state.getField("pivot")).when(fresh, here).otherwise(pivot).alias("pivot"),
-            sf.when(fits | ~fresh, here).alias("held"),
-            sf.when(fits, door.getField("low")).otherwise(wide[0]).alias("low"),
-            sf.when(fits, door.getField("high")).otherwise(wide[1]).alias("high"),
-            *_append(state, fits),
+            state.getField("pivot").alias("pivot"),
+            door.getField("here").alias("held"),
+            door.getField("low").alias("low"),
+            door.getField("high").alias("high"),
+            door.getField("place").alias("last"),
+            state.getField("chunk").alias("chunk"),
+            state.getField("chunks").alias("chunks"),
         )
 
-    shifted = sf.aggregate(rows, zero, walk, _all)
-    return sf.concat(sf.slice(shifted, sf.lit(2), sf.size(rows)), sf.array(sf.lit(False)))
+    def _turn(state: Column, door: Column) -> Column:
+        """A new line begins at the last point, which stays."""
+        here, last = door.getField("here"), state.getField("last")
+        pivot = sf.coalesce(state.getField("held"), state.getField("pivot"))
+        fresh = sf.coalesce(here.getField("ts") <= pivot.getField("ts"), sf.lit(True))
+        longer = [
+            sf.when(last.isNull(), state.getField(name)).otherwise(made).alias(name)
+            for name, made in zip(("chunk", "chunks"), _append(state, last), strict=True)
+        ]
+        return sf.struct(
+            sf.when(fresh, here).otherwise(pivot).alias("pivot"),
+            sf.when(~fresh, here).alias("held"),
+            *wide,
+            door.getField("place").alias("last"),
+            *longer,
+        )
+
+    return sf.aggregate(
+        rows,
+        zero,
+        walk,
+        lambda state: sf.concat(_all(state), sf.array_compact(sf.array(state.getField("last")))),
+    )
 
 
 def _slope(a: Column, b: Column, offset: float) -> Column:
