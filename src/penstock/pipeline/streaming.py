@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.core.queues import LadderState, QueueOptions
@@ -128,7 +129,7 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
         "append",
         "processingTime" if hold_s or forget_s else "none",
     )
-    rows = packed.mapInArrow(unbundled, _output(kinds, rules))
+    rows = packed.mapInArrow(partial(unbundled, digests=to_arrow_type(DIGEST)), _output(kinds, rules))
     return rows.toDF(*key, "place", "kind", *events, "digest")
 
 
@@ -188,7 +189,7 @@ def _projected(stream: DataFrame, sources: Sources, rules: Rules, plain: Mapping
     given = sources.digest()
     return events.select(
         *(column(name).alias(found) for name, found in plain.items()),
-        (sf.lit(None) if given is None else given).cast(DIGEST).alias("digest"),
+        *([] if given is None else [given.cast(DIGEST).alias("digest")]),
         event.alias(EVENT),
         sf.xxhash64(*_hashable(sources)).alias(TIE),
         sf.unix_micros(sf.current_timestamp()).alias(NOW),
@@ -290,15 +291,16 @@ class _Packer(StatefulProcessor):
         return LadderState(level, last_us, usual_us, tuple((at, us) for at, us in turnarounds))
 
     def _row(self, rows: pa.Table, offset: int) -> Row:
-        """Rows on their way out, as one bundle."""
+        """Rows on their way out, as one bundle; without a column of digests if there is none."""
         batch = TaskContext.get().getLocalProperty(_BATCH)  # type: ignore[union-attr]
         if batch is None:
             raise SparkFailed(f"Spark does not tell the number of the trigger ({_BATCH})")
         begin = (int(batch) << 32) + offset
         places = pa.array(np.arange(begin, begin + rows.num_rows, dtype=np.int64))
-        kinds = pc.if_else(rows["digest"].is_null(), "event", "digest")
-        given = {"place": places, "kind": kinds}
-        names = [*self._rules.key, "place", "kind", *self._rules.events, "digest"]
+        digests = rows["digest"] if "digest" in rows.column_names else pa.nulls(rows.num_rows)
+        given = {"place": places, "kind": pc.if_else(digests.is_null(), "event", "digest")}
+        names = [*self._rules.key, "place", "kind", *self._rules.events]
+        names += ["digest"] if digests.null_count < rows.num_rows else []
         columns = [given[name] if name in given else rows[name] for name in names]
         return Row(**{BUNDLE: write(pa.table(columns, names=names))})
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NOW: Final = "__now"
 """The column with the time of the trigger in microseconds, the same in all rows."""
 BUNDLE: Final = "__bundle"
+DIGEST: Final = "digest"
+"""A column that rows lack where none of them is a digest: it has so many parts that an empty one costs more
+than the others together."""
 _ROWS: Final = 10_000
 """Rows handed back to Spark at a time: as many as it hands over itself."""
 
@@ -47,13 +50,19 @@ def bundled(batches: Iterable[pa.RecordBatch], *, key: tuple[str, ...]) -> Itera
             yield _in_bundles(batch, key)
 
 
-def unbundled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of all bundles."""
+def unbundled(batches: Iterable[pa.RecordBatch], *, digests: pa.DataType) -> Iterator[pa.RecordBatch]:
+    """The rows of all bundles, each with a column `digest`, the last."""
     for batch in batches:
-        tables = [read(data) for data in batch.column(0).to_pylist()]
+        tables = [_with_digests(read(data), digests) for data in batch.column(0).to_pylist()]
         if tables:
             whole = pa.concat_tables(tables).combine_chunks()
             yield from whole.to_batches(max_chunksize=_ROWS)
+
+
+def _with_digests(rows: pa.Table, digests: pa.DataType) -> pa.Table:
+    if DIGEST in rows.column_names:
+        return rows
+    return rows.append_column(DIGEST, pa.nulls(rows.num_rows, digests))
 
 
 def _in_bundles(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBatch:

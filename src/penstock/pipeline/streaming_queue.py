@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
 from penstock.errors import DigestError, InputError
@@ -18,6 +19,8 @@ from penstock.model import digest_wire
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.pipeline.events import EVENT, events_of
+from penstock.pipeline.schemas import DIGEST as DIGEST_KIND
+from penstock.pipeline.streaming_bundles import DIGEST
 from penstock.pipeline.unpacking import digest_of_row, row_of_digest
 from penstock.policy.fast import Plan
 
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.policy.nodes import Policy
 
-DIGEST: Final = "digest"
 TIE: Final = "__tie"
 """A hash of the row: decides where `order` does not."""
+_DIGESTS: Final = to_arrow_type(DIGEST_KIND)
 _ANY_BYTES: Final = 1 << 62
 """Rows are counted, not weighed: Spark bounds the bytes of a trigger."""
 
@@ -91,7 +94,7 @@ class KeyQueue:
         rows = self._sorted(rows)
         behind = self._behind(rows, now_us)
         fits = rows.num_rows <= self._rules.capacity
-        if fits and held is None and not behind and rows[DIGEST].null_count == rows.num_rows:
+        if fits and held is None and not behind and not _digests_in(rows):
             return Turn(rows, None, None)  # by far the most turns: no row is looked at
         whole = rows if held is None else _behind_held(held.rows, rows)
         items, found = self._items(whole)
@@ -143,13 +146,10 @@ class KeyQueue:
 
     def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
         """The rows as a queue's items, and the row of each by its identity."""
-        events = events_of(rows[EVENT])
-        digests = (
-            rows[DIGEST].to_pylist() if rows[DIGEST].null_count < rows.num_rows else [None] * len(events)
-        )
-        items: list[Event | Digest] = []
-        for event, row in zip(events, digests, strict=True):
-            items.append(self._digest(row, rows) if event is None else event)
+        items = [
+            self._digest(rows[DIGEST][place].as_py(), rows) if event is None else event
+            for place, event in enumerate(events_of(rows[EVENT]))
+        ]
         return items, {id(item): place for place, item in enumerate(items)}
 
     def _digest(self, row: Any, rows: pa.Table) -> Digest:
@@ -160,6 +160,11 @@ class KeyQueue:
             raise InputError(f"column 'digest' where {where}: {error}") from None
 
 
+def _digests_in(rows: pa.Table) -> bool:
+    """Whether some row is a digest."""
+    return DIGEST in rows.column_names and rows[DIGEST].null_count < rows.num_rows
+
+
 def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
     """What was held, then what came."""
     try:
@@ -168,7 +173,8 @@ def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
         raise InputError(
             f"the columns of the stream are not those of the checkpoint ({error}); use a new checkpoint"
         ) from None
-    return both.select(rows.column_names)
+    known = [*rows.column_names, *({DIGEST} & {*held.column_names} - {*rows.column_names})]
+    return both.select(known)
 
 
 def _behind_last_event(items: Sequence[Any]) -> int:
@@ -188,17 +194,13 @@ class _Assembly:
         made = [item for item in items if id(item) not in self.found]
         places = {id(item): self.whole.num_rows + place for place, item in enumerate(made)}
         indices = [self.found.get(id(item), places.get(id(item))) for item in items]
-        table = pa.concat_tables([self.whole, self._digests(made)]) if made else self.whole
+        table = self._with(made) if made else self.whole
         return table.take(pa.array(indices, pa.int64()))
 
-    def _digests(self, made: Sequence[Digest]) -> pa.Table:
+    def _with(self, made: Sequence[Digest]) -> pa.Table:
+        """All rows, and behind them one for each digest made."""
         first = pa.array([0] * len(made), pa.int64())
-        columns = []
-        for field in self.whole.schema:
-            if field.name in self.key:
-                columns.append(self.whole[field.name].take(first))
-            elif field.name == DIGEST:
-                columns.append(pa.array(map(row_of_digest, made), field.type))
-            else:
-                columns.append(pa.nulls(len(made), field.type))
-        return pa.table(columns, schema=self.whole.schema)
+        columns = {name: self.whole[name].take(first) for name in self.key}
+        columns[DIGEST] = pa.array(map(row_of_digest, made), _DIGESTS)
+        digests = pa.table(columns)
+        return pa.concat_tables([self.whole, digests], promote_options="default")
