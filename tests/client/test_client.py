@@ -380,7 +380,7 @@ def test_nobody_there() -> None:
             await Client(f"mqtt://127.0.0.1:{port}").connect()
         server.close()
         await server.wait_closed()
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}.*is the node up"):
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}: Connection refused; is the node up"):
             await Client(f"mqtt://127.0.0.1:{port}").connect()
         with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
             await Client(f"ws://127.0.0.1:{port}").connect()

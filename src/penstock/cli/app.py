@@ -31,8 +31,10 @@ from penstock.cli import (
     generate,
     passwd,
     policy,
+    pub,
     reproduce,
     shed,
+    sub,
     top,
     up,
 )
@@ -62,6 +64,8 @@ app.command("generate")(generate.generate)
 app.command("backtest")(backtest.backtest)
 app.command("advise")(advise.advise)
 app.command("top")(top.top)
+app.command("pub")(pub.pub)
+app.command("sub")(sub.sub)
 
 
 def _print_version(value: bool) -> None:

@@ -6,6 +6,7 @@ Above a link stands a `Connection`; it hears what comes, whether it may write, a
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, cast
@@ -73,9 +74,11 @@ async def open_link(address: Address, above: Above, *, tls: ssl.SSLContext | Non
     except ssl.SSLError as error:
         raise Unreachable(f"{address}: TLS failed: {error.reason or error}; is it a TLS port?") from None
     except OSError as error:
-        if error.errno is None and address.secure:
+        if address.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
             raise Unreachable(f"{address}: closed while TLS shook hands; is it a TLS port?") from None
-        raise Unreachable(f"{address}: {error.strerror or error}; is the node up?") from None
+        number = error.errno or 0  # of names that are not found it is negative
+        said = os.strerror(number) if number > 0 else error.strerror or str(error)
+        raise Unreachable(f"{address}: {said}; is the node up?") from None
 
 
 # -- TCP and TLS ---------------------------------------------------------------------------------------------

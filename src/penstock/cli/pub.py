@@ -1,0 +1,226 @@
+"""`penstock pub`: publish a message, a file, or lines as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from penstock import limits
+from penstock.cli.client_options import (
+    URL,
+    CaOption,
+    ClientIdOption,
+    PasswordEnvOption,
+    PasswordStdinOption,
+    QosOption,
+    UrlOption,
+    UserOption,
+    Way,
+    show_warnings,
+    way,
+)
+from penstock.cli.files import read_bytes
+from penstock.cli.output import JsonFlag, print_json, print_text
+from penstock.errors import InputError
+
+if TYPE_CHECKING:
+    from penstock.client import Client
+
+UNANSWERED: Final = 256
+"""Lines of QoS 1 and 2 on their way at once."""
+
+CHUNKS: Final = 4
+"""Pieces of standard input, of 64 KB at most, that are read ahead."""
+
+
+def pub(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
+    message: Annotated[str | None, typer.Argument(metavar="MESSAGE", help="The payload, as text.")] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="The payload; - for standard input.")
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="A message for each line of standard input, as it comes.")
+    ] = False,
+    qos: QosOption = 0,
+    retain: Annotated[
+        bool, typer.Option("--retain", help="The node keeps it for later subscribers.")
+    ] = False,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A user property; may be given several times."),
+    ] = None,
+    content_type: Annotated[
+        str | None, typer.Option("--content-type", metavar="TYPE", help="As application/json.")
+    ] = None,
+    expiry_s: Annotated[
+        int | None,
+        typer.Option("--expiry", min=0, max=0xFFFF_FFFF, metavar="S", help="Seconds until it is of no use."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", help="At most so many lines a second.")
+    ] = None,
+    url: UrlOption = URL,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    password_stdin: PasswordStdinOption = False,
+    ca: CaOption = None,
+    client_id: ClientIdOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Publish to a node.
+
+    With QoS 1 and 2 it waits for the node's answers. A connection that breaks is made again.
+    """
+    if sum((message is not None, file is not None, lines)) != 1:
+        raise typer.BadParameter("what to publish? Give one of MESSAGE, --file and --lines")
+    if password_stdin and (lines or str(file) == "-"):
+        raise typer.BadParameter("--password-stdin: standard input holds the message; use --password-env")
+    if rate is not None and not 0 < rate < float("inf"):
+        raise typer.BadParameter(f"--rate is {rate}; it is a number above 0")
+    how = {
+        "qos": qos,
+        "retain": retain,
+        "properties": dict(map(_pair, properties or ())),
+        "content_type": content_type,
+        "expiry_s": expiry_s,
+    }
+    where = way(
+        url=url,
+        user=user,
+        password_env=password_env,
+        password_stdin=password_stdin,
+        ca=ca,
+        client_id=client_id,
+    )
+    payload = None
+    if file is not None:
+        payload = read_bytes(file, most=limits.MQTT_PACKET_BYTES)
+    elif message is not None:
+        payload = message.encode("utf-8", "surrogateescape")  # as it stood on the command line
+    show_warnings()
+    found = asyncio.run(_publish(where, topic, payload, how, rate))
+    if as_json:
+        print_json(found)
+    else:
+        answered = f", {found['acknowledged']} acknowledged" if qos else ""
+        nobody = f"; nobody subscribes to {found['unrouted']} of them" if found["unrouted"] else ""
+        print_text(f"{found['published']} published{answered}{nobody}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--property '{text}' should be like unit=bpm")
+    return name, value
+
+
+async def _publish(
+    where: Way, topic: str, payload: bytes | None, how: dict[str, Any], rate: float | None
+) -> dict[str, Any]:
+    unrouted = 0
+
+    async def one(body: bytes) -> None:
+        nonlocal unrouted
+        answer = await client.publish(topic, body, **how)
+        unrouted += answer.reason == 0x10
+
+    async with where.client() as client:
+        if payload is not None:
+            await one(payload)
+        elif how["qos"]:
+            await _several(one, rate)
+        else:
+            async for body in _paced(_lines(), rate):
+                await one(body)
+    return _told(client, topic, unrouted)
+
+
+async def _several(one: Any, rate: float | None) -> None:
+    """Publish lines without waiting for each answer; the first refusal ends it."""
+    under_way: set[asyncio.Task[None]] = set()
+    try:
+        async for body in _paced(_lines(), rate):
+            under_way.add(asyncio.create_task(one(body)))
+            if len(under_way) >= UNANSWERED:
+                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        await asyncio.gather(*under_way)
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    """Lines of standard input as they come, without their ends."""
+    kept = b""
+    async for chunk in _chunks():
+        *whole, kept = (kept + chunk).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r")
+        if len(kept) > limits.MQTT_PACKET_BYTES:
+            raise InputError(f"a line of more than {limits.MQTT_PACKET_BYTES} bytes", path="--lines")
+    if kept:
+        yield kept
+
+
+async def _chunks() -> AsyncIterator[bytes]:
+    """Standard input as it comes.
+
+    A thread reads it: pipes, files and terminals alike, and no interruption waits for the next line.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed", path="--lines")
+    handle = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    came: asyncio.Queue[bytes] = asyncio.Queue()
+    free = threading.Semaphore(CHUNKS)
+
+    def read() -> None:
+        chunk = b"-"
+        with suppress(RuntimeError):  # the loop is closed, nobody wants more
+            while chunk:
+                free.acquire()
+                chunk = os.read(handle, 1 << 16)
+                loop.call_soon_threadsafe(came.put_nowait, chunk)
+
+    threading.Thread(target=read, daemon=True).start()
+    while chunk := await came.get():
+        free.release()
+        yield chunk
+
+
+async def _paced(bodies: AsyncIterator[bytes], rate: float | None) -> AsyncIterator[bytes]:
+    """The same, no faster than so many a second."""
+    loop = asyncio.get_running_loop()
+    next_s = loop.time()
+    async for body in bodies:
+        if rate is not None:
+            await asyncio.sleep(next_s - loop.time())
+            next_s = max(next_s, loop.time() - 1) + 1 / rate
+        yield body
+
+
+def _told(client: Client, topic: str, unrouted: int) -> dict[str, Any]:
+    statistics = client.statistics()
+    sent = statistics.sent
+    return {
+        "topic": topic,
+        "published": sent.published,
+        "sent": sent.sent,
+        "acknowledged": sent.acknowledged,
+        "unrouted": unrouted,
+        "abandoned": sent.abandoned,
+        "connections": statistics.connections,
+    }

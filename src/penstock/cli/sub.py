@@ -1,0 +1,259 @@
+"""`penstock sub`: show events as they come, and digests in the place of those that were dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from base64 import b64encode
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from penstock.cli.client_options import (
+    URL,
+    CaOption,
+    ClientIdOption,
+    PasswordEnvOption,
+    PasswordStdinOption,
+    QosOption,
+    UrlOption,
+    UserOption,
+    Way,
+    show_warnings,
+    way,
+)
+from penstock.cli.files import read_policy
+from penstock.cli.output import err
+from penstock.errors import printable
+from penstock.model.event import Event
+from penstock.model.instant import SECOND_US
+from penstock.policy import write
+
+if TYPE_CHECKING:
+    from penstock.client import Client, Subscription
+    from penstock.client.statistics import Taken
+    from penstock.model.digest import Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to show, and for how long."""
+
+    filters: tuple[str, ...]
+    policy: str | None
+    content: str | None
+    qos: int
+    count: int | None
+    seconds: float | None
+    as_json: bool
+
+
+def sub(
+    filters: Annotated[list[str], typer.Argument(metavar="FILTER…", help="Topic filters, as ward/+/pulse.")],
+    *,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="FILE|NAME", help="What may go when this is slow; a name the node knows."
+        ),
+    ] = None,
+    content: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="EXPR", help="Only events that pass, as 'keep: {gt: 100, attribute: pulse}'."
+        ),
+    ] = None,
+    qos: QosOption = 0,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, metavar="N", help="End after so many events.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after so many seconds.")
+    ] = None,
+    url: UrlOption = URL,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    password_stdin: PasswordStdinOption = False,
+    ca: CaOption = None,
+    client_id: ClientIdOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each event and each digest, in a line.")
+    ] = False,
+) -> None:
+    """Subscribe and show what comes, until interrupted.
+
+    A digest stands in the place of events that were dropped: how many, by which filters, what they were like.
+    A connection that breaks is made again. At the end a line on standard error says what came.
+    """
+    where = way(
+        url=url,
+        user=user,
+        password_env=password_env,
+        password_stdin=password_stdin,
+        ca=ca,
+        client_id=client_id,
+    )
+    wanted = Wanted(
+        filters=tuple(dict.fromkeys(filters)),
+        policy=None if policy is None else _policy(policy),
+        content=content,
+        qos=qos,
+        count=count,
+        seconds=seconds,
+        as_json=as_json,
+    )
+    show_warnings()
+    found = asyncio.run(_show(where, wanted))
+    total = found.taken + found.taken_digested
+    err.print(
+        f"{found.taken:,} events, {found.digests:,} digests of {found.taken_digested:,} more: "
+        f"{total:,} accounted for" + (f"; {found.waiting:,} not shown" if found.waiting else "")
+    )
+
+
+def _policy(given: str) -> str:
+    """The text of a policy in a file, else the name as it is."""
+    path = Path(given)
+    return write.to_json(read_policy(path), compact=True) if given == "-" or path.is_file() else given
+
+
+async def _show(where: Way, wanted: Wanted) -> Taken:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with where.client() as client:
+        subscriptions = [
+            await client.subscribe(each, qos=wanted.qos, policy=wanted.policy, filter=wanted.content)
+            for each in wanted.filters
+        ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wanted.seconds):
+                await _until(stop, client, subscriptions, wanted)
+        return client.statistics().received
+
+
+async def _until(
+    stop: asyncio.Event, client: Client, subscriptions: list[Subscription], wanted: Wanted
+) -> None:
+    """Show items until somebody stops it or enough were shown; whatever goes wrong ends it, too."""
+
+    async def show(subscription: Subscription) -> None:
+        async for item in subscription:
+            _print(item, subscription.filter, as_json=wanted.as_json)
+            if wanted.count is not None and client.statistics().received.taken >= wanted.count:
+                stop.set()
+                return
+
+    showing = [asyncio.create_task(show(each)) for each in subscriptions]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait([*showing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (*showing, stopping):
+            task.cancel()
+        await asyncio.gather(*showing, stopping, return_exceptions=True)
+
+
+def _print(item: Event | Digest, filter_: str, *, as_json: bool) -> None:
+    if as_json:
+        line = json.dumps(_envelope(item) if isinstance(item, Event) else _digest(item), ensure_ascii=False)
+    else:
+        line = _event_line(item) if isinstance(item, Event) else digest_line(item, filter_)
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+# -- as JSON -------------------------------------------------------------------------------------------------
+
+
+def _envelope(event: Event) -> dict[str, Any]:
+    """An event as `penstock policy try --events` reads it."""
+    names = [name for name, _ in event.properties]
+    pairs = event.properties
+    return {
+        "topic": event.topic,
+        "ts": event.ts_us,
+        **_payload(event.payload),
+        "properties": dict(pairs) if len(set(names)) == len(names) else pairs,
+        "content_type": event.content_type,
+    }
+
+
+def _payload(payload: bytes) -> dict[str, Any]:
+    """JSON objects and lists as they are, else text; what is no text, in base64."""
+    if payload[:1] in (b"{", b"["):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return {"payload": msgspec.json.decode(payload)}
+    try:
+        return {"payload": payload.decode()}
+    except UnicodeDecodeError:
+        return {"payload_base64": b64encode(payload).decode()}
+
+
+def _digest(digest: Digest) -> dict[str, Any]:
+    return {"digest": {"topic": getattr(digest, "topic", "")} | _told(digest)}
+
+
+def _told(digest: Digest) -> dict[str, Any]:
+    """What the node said, estimates included; of digests that were merged here, what they add up to."""
+    from penstock.client import ReceivedDigest  # noqa: PLC0415
+    from penstock.model.digest_wire import to_json  # noqa: PLC0415
+
+    return digest.told if isinstance(digest, ReceivedDigest) else to_json(digest)
+
+
+# -- for people ----------------------------------------------------------------------------------------------
+
+
+def _event_line(event: Event) -> str:
+    try:
+        body = printable(event.payload.decode())
+    except UnicodeDecodeError:
+        body = f"({len(event.payload)} bytes) {event.payload[:32].hex(' ')}" + (
+            " …" if len(event.payload) > 32 else ""
+        )
+    kept = " (retained)" if event.carried.retain else ""
+    return f"{_time(event.ts_us)} {printable(event.topic)}{kept} {body}"
+
+
+def digest_line(digest: Digest, filter_: str) -> str:
+    """A digest in a line, under the events it stands between."""
+    told = _told(digest)
+    causes = ", ".join(f"{cause.filter} {count:,}" for cause, count in digest.causes)
+    level = f"at level {digest.level}" if digest.level else "by no level"
+    parts = [f"{digest.count:,} event{'s' * (digest.count != 1)} dropped {level} ({causes})"]
+    parts += [f"{name} {_summary(found)}" for name, found in told.get("attributes", {}).items() if found]
+    parts.append(f"{_time(digest.from_us)}–{_time(digest.to_us)}")
+    topic = getattr(digest, "topic", "") or filter_
+    return printable(f"    … {topic}: {', '.join(parts)}")
+
+
+def _summary(found: dict[str, Any]) -> str:
+    shown = []
+    for name in ("mean", "stddev", "min", "max", "first", "last", "distinct"):
+        value = found.get(name)
+        if value is not None:
+            shown.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    median = found.get("quantiles", {}).get("0.5")
+    if isinstance(median, int | float):
+        shown.append(f"median {median:.4g}")
+    return " ".join(shown) or "no values"
+
+
+def _time(ts_us: int) -> str:
+    """Time of day, here; the date is known to whoever looks on."""
+    try:
+        when = datetime.fromtimestamp(ts_us // SECOND_US, tz=UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"{ts_us} µs"
+    return f"{when:%H:%M:%S}.{ts_us % SECOND_US // 1_000:03d}"
