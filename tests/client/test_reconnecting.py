@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock import Client
+from penstock import Client, limits
+from penstock.client import client
 from penstock.errors import BufferFull, ConnectionLost, PublishRefused
 from penstock.model import Digest, Event
 from penstock.mqtt.connect import Connack
@@ -22,7 +24,7 @@ from tests.node.peer import node, run
 from tests.node.test_gate import cheap
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from typing import Any
 
     from tests.client.way import Way
@@ -347,6 +349,31 @@ def test_a_client_that_does_not_reconnect_says_so_to_everyone() -> None:
             for waiting in (subscription.get(), publishing, asking):
                 with pytest.raises(ConnectionLost, match="the connection broke"):
                     await asyncio.wait_for(waiting, 20)
+
+    run(test())
+
+
+def test_a_node_that_lets_it_in_but_not_for_long_is_asked_less_and_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = []
+
+    def pauses(_: object) -> Iterator[float]:
+        begun.append(True)
+        return repeat(0.01)
+
+    monkeypatch.setattr(client, "pauses_s", pauses)
+
+    async def test() -> None:
+        async with apart() as (_, found, far, _near):
+            for connections in range(2, 6):
+                found.cut()
+                await until(lambda wanted=connections: far.statistics().connections == wanted)  # type: ignore[misc]
+            assert len(begun) == 2  # one for each client: it is the same row of pauses that goes on
+            monkeypatch.setattr(limits, "RECONNECT_MOST_S", 0.0)
+            found.cut()
+            await until(lambda: far.statistics().connections == 6)
+            assert len(begun) == 3
 
     run(test())
 

@@ -213,9 +213,14 @@ class Client:
 
     async def _keep(self) -> None:
         """Stay connected."""
+        loop = asyncio.get_running_loop()
+        pauses = pauses_s(SystemRandom())
         while True:
+            since_s = loop.time()
             await self._lost.wait()
-            for pause_s in pauses_s(SystemRandom()):
+            if loop.time() - since_s > limits.RECONNECT_MOST_S:
+                pauses = pauses_s(SystemRandom())  # else the node lets us in, but not for long
+            for pause_s in pauses:
                 if self._over is not None:
                     return
                 log.warning("connecting again in %.1f s", pause_s)
