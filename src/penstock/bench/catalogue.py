@@ -20,6 +20,7 @@ class Benchmark(Protocol):
 BENCHMARKS: Final = {
     "policy": "penstock.bench.policy",
     "node": "penstock.bench.node",
+    "overload": "penstock.bench.overload",
     "spark": "penstock.bench.spark",
 }
 """Name → module."""
