@@ -1,0 +1,59 @@
+"""Sensors whose connection breaks: what waits is bounded, a policy says what may go, all is accounted for."""
+
+import asyncio
+import json
+
+from penstock import Client
+from penstock.model import Digest
+from penstock.mqtt.reasons import Reason
+from penstock.node.config import Config, Http, Listener
+from penstock.node.read_config import Loaded
+from penstock.node.service import Node, about
+
+MAY_GO = """
+attribute: pulse
+digest: [count, mean, min, max]
+levels:
+  - drop: {delta: 5}           # small changes first
+  - drop: {within: [50, 100]}  # then the normal range
+"""
+READINGS = 3_000
+
+
+async def sensors(client: Client) -> None:
+    """Three patients, one of whom needs help."""
+    for number in range(READINGS):
+        pulse = 150 if number == 1_500 else 60 + number % 30
+        await client.publish(f"ward/bed{number % 3}", json.dumps({"pulse": pulse}))
+
+
+async def show(node: Node) -> None:
+    url = about(node)["listeners"][0]["url"]
+    # Without a policy `publish` would wait as soon as 200 messages do.
+    sender = Client(url, client_id="sensors", send_policy=MAY_GO, send_events=200)
+    async with Client(url) as nurse, sender:
+        ward = await nurse.subscribe("ward/+")
+        node.broker.disconnect("sensors", reason=Reason.SERVER_BUSY)  # for half a second
+        while sender.connected:
+            await asyncio.sleep(0.01)
+        await sensors(sender)
+        seen = 0
+        while seen < READINGS:
+            item = await ward.get()
+            if isinstance(item, Digest):
+                seen += item.count
+            elif item is not None:
+                seen += 1
+                if b"150" in item.payload:
+                    print(f"{item.topic}: {item.payload.decode()}")
+    sent = sender.statistics().sent
+    print(f"published {sent.published} = sent {sent.sent} + digested {sent.digested}; {sent.packs} packs")
+
+
+async def main() -> None:
+    config = Config(data="", listeners=(Listener(port=0),), http=Http(enabled=False))
+    async with Node(Loaded(config)) as node:
+        await show(node)
+
+
+asyncio.run(main())
