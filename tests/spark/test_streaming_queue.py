@@ -31,25 +31,15 @@ levels:
 SECOND_US = 1_000_000
 HOLD_US = 60 * SECOND_US
 
-_EVENT = pa.struct(
-    [
-        ("ts_us", pa.int64()),
-        ("seq", pa.int64()),
-        ("sender", pa.string()),
-        ("topic", pa.string()),
-        ("payload", pa.binary()),
-        ("properties", pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))),
-        ("content_type", pa.string()),
-        ("root", pa.string()),
-    ]
-)
 SCHEMA = pa.schema(
     [
         ("room", pa.string()),
         ("ts", pa.int64()),
         ("v", pa.float64()),
         ("digest", to_arrow_type(DIGEST)),
-        ("__event", _EVENT),
+        ("__event_ts_us", pa.int64()),
+        ("__event_seq", pa.int64()),
+        ("__event_payload", pa.binary()),
         ("__tie", pa.int64()),
     ]
 )
@@ -60,10 +50,10 @@ def rows_of(items: list[Event | Digest]) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for place, item in enumerate(items):
         if isinstance(item, Digest):
-            rows.append(("a", item.from_us, None, row_of_digest(item), None, place))
+            rows.append(("a", item.from_us, None, row_of_digest(item), None, None, None, place))
         else:
-            event = (item.ts_us, item.seq, "", "", item.payload, None, "", None)
-            rows.append(("a", item.ts_us, value_of(item), None, event, place))
+            event = (item.ts_us, item.seq, item.payload)
+            rows.append(("a", item.ts_us, value_of(item), None, *event, place))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
     return table if any(isinstance(item, Digest) for item in items) else table.drop_columns(["digest"])

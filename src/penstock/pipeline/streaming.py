@@ -33,6 +33,9 @@ from penstock.pipeline.sources import Sources, sortable
 from penstock.pipeline.streaming_bundles import BUNDLE, NOW, bundled, read, unbundled, write
 from penstock.pipeline.streaming_queue import TIE, Held, KeyQueue, Rules
 from penstock.pipeline.verdicts import column
+from penstock.policy import paths
+from penstock.policy.filters import Random
+from penstock.policy.paths import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,6 +105,8 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     sources = Sources(stream.schema, dict(attributes or {}), policy.payload)
     _check_columns(sources, key, order)
     _check_times(hold_s, forget_s, backlog, fresh_s)
+    if _draws(policy) and sources.envelope("$seq") is None:
+        raise sources.missing("$seq", "seq")
     QueueOptions(capacity_events=capacity)
     taken = sources.attributes.get("$digest", "digest")
     events = [name for name in sources.schema.names if name not in (*key, taken)]
@@ -182,18 +187,41 @@ def _projected(stream: DataFrame, sources: Sources, rules: Rules, plain: Mapping
     """The columns of the output, what the policy reads, what decides the order, and the trigger's time."""
     wanted = list(read_by(rules.policy))
     events = stream.transform(as_events(wanted, attributes=sources.attributes, payload=sources.payload))
-    event = sf.col(EVENT)
-    if "$size" not in wanted:  # attributes that come beside a payload are read there
-        read = sf.when(event.getField("root").isNull(), event.getField("payload")).otherwise(sf.lit(b""))
-        event = sf.when(event.isNotNull(), event.withField("payload", read))
     given = sources.digest()
     return events.select(
         *(column(name).alias(found) for name, found in plain.items()),
         *([] if given is None else [given.cast(DIGEST).alias("digest")]),
-        event.alias(EVENT),
+        *(sf.col(EVENT).getField(name).alias(f"{EVENT}_{name}") for name in _parts(sources, rules, wanted)),
         sf.xxhash64(*_hashable(sources)).alias(TIE),
         sf.unix_micros(sf.current_timestamp()).alias(NOW),
     )
+
+
+def _parts(sources: Sources, rules: Rules, wanted: Sequence[str]) -> Iterator[str]:
+    """The parts of an event that the policy looks at: what it does not is not sent to the workers."""
+    found = [paths.parse(text) for text in wanted]
+    draws = _draws(rules.policy)
+    payload = [path for path in found if path.source is Source.PAYLOAD]
+    beside = any(sources.typed(path) is not None for path in payload)
+    sized = any(path.source is Source.SIZE for path in found)
+    yield from ("ts_us", "seq")
+    if draws or any(path.source is Source.SENDER for path in found):
+        yield "sender"
+    if sized or any(path.source is Source.TOPIC for path in found):
+        yield "topic"
+    if sized or (payload and not beside):
+        yield "payload"
+    if any(path.source is Source.PROPERTY for path in found):
+        yield "properties"
+    if payload:
+        yield "content_type"
+    if beside:
+        yield "root"
+
+
+def _draws(policy: Policy) -> bool:
+    """Whether a filter draws lots, by sender and number."""
+    return any(isinstance(placed.step.filter, Random) for placed in policy.steps(policy.highest))
 
 
 def _hashable(sources: Sources) -> Iterator[Column]:

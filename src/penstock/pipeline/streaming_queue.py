@@ -33,6 +33,18 @@ if TYPE_CHECKING:
 TIE: Final = "__tie"
 """A hash of the row: decides where `order` does not."""
 _DIGESTS: Final = to_arrow_type(DIGEST_KIND)
+_ABSENT: Final = {
+    "ts_us": pa.scalar(None, pa.int64()),
+    "seq": pa.scalar(0, pa.int64()),
+    "sender": pa.scalar(""),
+    "topic": pa.scalar(""),
+    "payload": pa.scalar(b""),
+    "properties": pa.scalar(None, pa.list_(pa.null())),
+    "content_type": pa.scalar(""),
+    "root": pa.scalar(None, pa.string()),
+}
+"""The parts of an event as `as_events` names them, and what they are where the policy does not look at them.
+Each is a column of its own: Spark weighs a struct anew for each row of it."""
 _ANY_BYTES: Final = 1 << 62
 """Rows are counted, not weighed: Spark bounds the bytes of a trigger."""
 
@@ -141,14 +153,14 @@ class KeyQueue:
         """Whether all events are old: the key has yet to catch up."""
         if self._rules.fresh_us is None:
             return False
-        newest_us = pc.max(pc.struct_field(rows[EVENT], "ts_us")).as_py()
+        newest_us = pc.max(rows[f"{EVENT}_ts_us"]).as_py()
         return newest_us is not None and newest_us < now_us - self._rules.fresh_us
 
     def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
         """The rows as a queue's items, and the row of each by its identity."""
         items = [
             self._digest(rows[DIGEST][place].as_py(), rows) if event is None else event
-            for place, event in enumerate(events_of(rows[EVENT]))
+            for place, event in enumerate(_events(rows))
         ]
         return items, {id(item): place for place, item in enumerate(items)}
 
@@ -158,6 +170,18 @@ class KeyQueue:
         except (DigestError, TypeError, KeyError, ValueError) as error:
             where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in self._rules.key)
             raise InputError(f"column 'digest' where {where}: {error}") from None
+
+
+def _events(rows: pa.Table) -> list[Event | None]:
+    """The events of the rows; None where a row is a digest."""
+    count = rows.num_rows
+    parts = {
+        name: rows[f"{EVENT}_{name}"].combine_chunks()
+        if f"{EVENT}_{name}" in rows.column_names
+        else pa.repeat(absent, count)
+        for name, absent in _ABSENT.items()
+    }
+    return events_of(pa.StructArray.from_arrays(list(parts.values()), names=list(parts)))
 
 
 def _digests_in(rows: pa.Table) -> bool:
