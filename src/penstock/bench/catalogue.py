@@ -21,6 +21,7 @@ BENCHMARKS: Final = {
     "policy": "penstock.bench.policy",
     "node": "penstock.bench.node",
     "overload": "penstock.bench.overload",
+    "attach": "penstock.bench.attach",
     "spark": "penstock.bench.spark",
 }
 """Name → module."""
