@@ -23,6 +23,7 @@ EXPERIMENTS: Final = {
     "pack-fig8": "penstock.experiments.pack_fig8",
     "pack-fig11": "penstock.experiments.pack_fig11",
     "ward": "penstock.experiments.ward",
+    "phones": "penstock.experiments.phones",
 }
 """Name → module."""
 

@@ -1,0 +1,74 @@
+"""A node as a process of its own on this machine, for whoever wants to try something on one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import NodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+STOP_S: Final = 20
+"""A node that has not ended by then never will."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """Where it is."""
+
+    port: int
+    pid: int
+    http: str
+    """Address of dashboard and API."""
+
+    @property
+    def url(self) -> str:
+        """For clients."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
+    """`penstock up` on free ports of loopback with these settings; it is stopped at the end of the block.
+
+    Unless the settings name a `data` folder, it keeps nothing.
+    """
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        path, log = Path(folder, "penstock.yaml"), Path(folder, "log")
+        path.write_text(json.dumps({"data": "", "log": "warning", **(config or {})}))  # JSON is YAML
+        command = [sys.executable, "-m", "penstock", "up", "--json", "--config", str(path)]
+        with (
+            log.open("w") as errors,
+            subprocess.Popen(  # noqa: S603  # our own command
+                [*command, "--port", "0", "--http-port", "0"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            ) as process,
+        ):
+            try:
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                if not line:
+                    raise NodeError(f"`penstock up` did not start: {log.read_text().strip()}")
+                about = json.loads(line)
+                yield LocalNode(about["listeners"][0]["port"], process.pid, about["http"]["url"])
+            finally:
+                stop(process)
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """Ask a process to end; end it if it does not listen."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
