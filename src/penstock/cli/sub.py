@@ -6,12 +6,14 @@ import asyncio
 import json
 import signal
 import sys
+import threading
 from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from penstock.client import Client, Subscription
     from penstock.client.statistics import Taken
     from penstock.model.digest import Digest
+
+BATCH: Final = 100
+"""Lines written at once, if so many are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +150,18 @@ async def _until(
 ) -> None:
     """Show items until somebody stops it or enough were shown; whatever goes wrong ends it, too."""
 
+    printer = Printer()
+
+    def enough() -> bool:
+        return wanted.count is not None and client.statistics().received.taken >= wanted.count
+
     async def show(subscription: Subscription) -> None:
-        async for item in subscription:
-            _print(item, subscription.filter, as_json=wanted.as_json)
-            if wanted.count is not None and client.statistics().received.taken >= wanted.count:
+        async for first in subscription:
+            lines = [_line(first, subscription.filter, as_json=wanted.as_json)]
+            while len(lines) < BATCH and not enough() and (item := subscription.take()) is not None:
+                lines.append(_line(item, subscription.filter, as_json=wanted.as_json))
+            await printer.print("\n".join(lines) + "\n")
+            if enough():
                 stop.set()
                 return
 
@@ -164,13 +177,46 @@ async def _until(
         await asyncio.gather(*showing, stopping, return_exceptions=True)
 
 
-def _print(item: Event | Digest, filter_: str, *, as_json: bool) -> None:
+def _line(item: Event | Digest, filter_: str, *, as_json: bool) -> str:
     if as_json:
-        line = json.dumps(_envelope(item) if isinstance(item, Event) else _digest(item), ensure_ascii=False)
+        return json.dumps(_envelope(item) if isinstance(item, Event) else _digest(item), ensure_ascii=False)
+    return _event_line(item) if isinstance(item, Event) else digest_line(item, filter_)
+
+
+class Printer:
+    """Writes to standard output in a thread: a reader that takes its time must not silence the keep alive."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._texts: SimpleQueue[tuple[str, asyncio.Future[None]]] = SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    async def print(self, text: str) -> None:
+        """Write a text; BrokenPipeError if nobody reads on."""
+        done = self._loop.create_future()
+        self._texts.put((text, done))
+        await done
+
+    def _run(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed, nobody waits
+            while True:
+                text, done = self._texts.get()
+                error: Exception | None = None
+                try:
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+                except (OSError, ValueError) as found:
+                    error = found
+                self._loop.call_soon_threadsafe(_settle, done, error)
+
+
+def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
     else:
-        line = _event_line(item) if isinstance(item, Event) else digest_line(item, filter_)
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+        done.set_exception(error)
 
 
 # -- as JSON -------------------------------------------------------------------------------------------------

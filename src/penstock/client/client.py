@@ -29,6 +29,8 @@ from penstock.errors import (
     ConnectionLost,
     ConnectRefused,
     InputError,
+    MqttError,
+    PenstockError,
     PolicyError,
     SubscribeRefused,
 )
@@ -39,7 +41,7 @@ from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.properties import NONE, Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason, explained
-from penstock.mqtt.subscribe import Suback
+from penstock.mqtt.subscribe import Suback, Subscribe
 from penstock.mqtt.subscribe import Subscription as Options
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.policy.fast import Plan
@@ -209,7 +211,10 @@ class Client:
                 leaving.set_result(None)
         for each in self._receiver.held():
             if each.filter not in self._leaving and (not session_present or each.filter in self._asked):
-                self._ask(connection, each)
+                try:
+                    self._ask(connection, each)
+                except MqttError as error:  # the node takes less than it did
+                    self._refused(each, error)
 
     async def _keep(self) -> None:
         """Stay connected."""
@@ -462,7 +467,9 @@ class Client:
         properties = Properties(
             user=subscription.wanted.user, subscription_ids=(subscription.number,) if numbered else ()
         )
-        connection.send(self._session.subscribe(subscription.wanted.options, properties=properties))
+        options = subscription.wanted.options
+        connection.check(Subscribe(1, (options,), properties))
+        connection.send(self._session.subscribe(options, properties=properties))
 
     def _answered(self, found: Answered) -> None:
         if not isinstance(found.answer, Suback):
@@ -482,11 +489,14 @@ class Client:
             if waiting is not None and not waiting.done():
                 waiting.set_result(None)
             return
-        error = _refusal(filter_, found.answer, reason)
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(error)
-        else:  # asked for again after the node had lost the session
+        self._refused(subscription, _refusal(filter_, found.answer, reason))
+
+    def _refused(self, subscription: Subscription, error: PenstockError) -> None:
+        waiting = self._asked.get(subscription.filter)
+        if waiting is None:  # asked for again after the node had lost the session
             subscription.end(error)
+        elif not waiting.done():
+            waiting.set_exception(error)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; `Subscription.close` is the usual way."""

@@ -194,6 +194,10 @@ class Connection:
         """Send a packet; MqttError if the node said that it does not take such ones."""
         self._write(self.rules.encode(packet, now_us=self._now_us()))
 
+    def check(self, packet: Packet) -> None:
+        """Raise MqttError if the node takes no such packet, before it is given its identifier."""
+        self.rules.encode(packet, now_us=self._now_us())
+
     def _write(self, frame: bytes) -> None:
         if not self._unsent:
             self._loop.call_soon(self._flush)
