@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.bench.load_shape import Shape
 
-LEAST: Final = 4_096
+LEAST: Final = 256
 """Messages of a run, at least."""
 
 _numbers: Final = count(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import count
 from statistics import median
 from time import perf_counter
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from penstock.bench.outcome import Progress
 
 NAME: Final = "node"
-PAIRS: Final = 5
-"""Runs of each contestant, taking turns; the medians count."""
 RIVAL_SETTINGS: Final = ("max_queued_messages 0", "max_queued_bytes 0", "max_inflight_messages 0")
 """No bounds: with its defaults Mosquitto would drop."""
 QUEUE_EVENTS: Final = 2 * WINDOW
@@ -56,13 +55,32 @@ BESIDE: Final = Shape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled
 _numbers: Final = count(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Many short runs, taking turns: what else the machine does hits both, and the medians count."""
+
+    run_s: float
+    pairs: int
+    """Against the rival."""
+    pairs_own: int
+    """Against ourselves, where a tenth matters."""
+    paced_s: float
+    pairs_paced: int
+    """For latency."""
+
+
+QUICK: Final = Effort(0.08, 11, 25, 0.3, 11)
+FULL: Final = Effort(0.15, 31, 61, 0.5, 31)
+
+
 def measure(*, quick: bool, progress: Progress) -> Outcome:
     """Run every load against both brokers."""
     start = perf_counter()
     find_mosquitto()
-    run_s, pairs = (0.25, PAIRS) if quick else (0.75, PAIRS + 2)
+    effort = QUICK if quick else FULL
     ours_config = {"queues": {"events": QUEUE_EVENTS}, "sys_interval_s": 0}
-    steps = len(AGAINST_RIVAL) + 5
+    done = len(AGAINST_RIVAL)
+    steps = done + 4
     rows: list[Row] = []
     with (
         our_node(ours_config) as ours,
@@ -74,20 +92,21 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         nothing = Broker("relay", relay.answer(), 0)
         for shape, goal in AGAINST_RIVAL:
             progress(len(rows), steps, shape.name)
-            own, other = _throughput((ours, shape), (rival, shape), run_s, pairs)
+            own, other = _throughput((ours, shape), (rival, shape), effort.run_s, effort.pairs)
             rows.append(Row(shape.name, own, "msg/s", rival.name, other, own / other, goal))
-        progress(len(rows), steps, f"latency at {PER_S} msg/s")
-        rows += _latency(ours, prompt_rival, run_s, pairs)
-        progress(len(rows), steps, "a policy that has nothing to do")
-        rows += _policy(ours, run_s, pairs)
-        progress(len(rows), steps, "one of ten stalls")
-        rows.append(_stalled(ours, run_s, pairs))
-        progress(steps - 1, steps, "the generator by itself")
-        rows += [_ceiling(nothing, shape, run_s) for shape, _ in AGAINST_RIVAL]
+        progress(done, steps, f"latency at {PER_S} msg/s")
+        rows += _latency(ours, prompt_rival, effort)
+        progress(done + 1, steps, "a policy that has nothing to do")
+        rows += _policy(ours, effort)
+        progress(done + 2, steps, "one of ten stalls")
+        rows.append(_stalled(ours, effort))
+        progress(done + 3, steps, "the generator by itself")
+        rows += [_ceiling(nothing, shape, effort) for shape, _ in AGAINST_RIVAL]
         note = (
-            f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1; deliveries per second, medians of {pairs} pairs of "
-            f"runs; every message sent arrived; {rival.name}: no bounds on queues, set_tcp_nodelay false for "
-            f"throughput and true for latency; ours: queues of {QUEUE_EVENTS} events, TCP_NODELAY"
+            f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; medians "
+            f"of {effort.pairs} pairs of runs, {effort.pairs_own} against ourselves; every message sent "
+            f"arrived; {rival.name}: no bounds on queues, set_tcp_nodelay false for throughput and true for "
+            f"latency; ours: queues of {QUEUE_EVENTS} events, TCP_NODELAY"
         )
     return Outcome(NAME, tuple(rows), perf_counter() - start, note=note)
 
@@ -106,7 +125,7 @@ def _throughput(
 
 
 def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -> tuple[float, float]:
-    """Both take turns, and who begins, too: what else the machine does hits them alike."""
+    """Both take turns, and who begins does, too."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(pairs):
         for who in (0, 1) if number % 2 == 0 else (1, 0):
@@ -114,19 +133,19 @@ def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -
     return median(taken[0]), median(taken[1])
 
 
-def _latency(ours: Broker, rival: Broker, run_s: float, pairs: int) -> list[Row]:
+def _latency(ours: Broker, rival: Broker, effort: Effort) -> list[Row]:
     shape = Shape(name=f"latency, 1 → 1 at {PER_S} msg/s")
     return [
         Row(f"{shape.name}, {what}", own, "µs", rival.name, other, other / own, LATENCY)
-        for what, (own, other) in _paced((ours, shape), (rival, shape), PER_S, run_s, pairs).items()
+        for what, (own, other) in _paced((ours, shape), (rival, shape), PER_S, effort).items()
     ]
 
 
-def _policy(ours: Broker, run_s: float, pairs: int) -> list[Row]:
+def _policy(ours: Broker, effort: Effort) -> list[Row]:
     """The paper's Figure 7: what it costs to have policies installed."""
-    own, other = _throughput((ours, POLICED), (ours, PLAIN), run_s, pairs)
+    own, other = _throughput((ours, POLICED), (ours, PLAIN), effort.run_s, effort.pairs_own)
     rows = [Row(POLICED.name, own, "msg/s", "no policies", other, own / other, WITH_POLICY)]
-    found = _paced((ours, POLICED), (ours, PLAIN), PER_S_MANY, run_s, pairs)
+    found = _paced((ours, POLICED), (ours, PLAIN), PER_S_MANY, effort)
     name = f"latency, 1 → 16 at {PER_S_MANY} msg/s, a policy each"
     for what, (own, other) in found.items():
         goal = WITH_POLICY if what == "p50" else None
@@ -134,24 +153,26 @@ def _policy(ours: Broker, run_s: float, pairs: int) -> list[Row]:
     return rows
 
 
-def _stalled(ours: Broker, run_s: float, pairs: int) -> Row:
-    own, other = _throughput((ours, BESIDE), (ours, HEALTHY), run_s, pairs)
+def _stalled(ours: Broker, effort: Effort) -> Row:
+    own, other = _throughput((ours, BESIDE), (ours, HEALTHY), effort.run_s, effort.pairs_own)
     own, other = own / BESIDE.receivers, other / HEALTHY.receivers
     name = "each healthy receiver, 1 of 10 stalled"
     return Row(name, own, "msg/s", "none stalled", other, own / other, STALLED)
 
 
-def _ceiling(nothing: Broker, shape: Shape, run_s: float) -> Row:
+def _ceiling(nothing: Broker, shape: Shape, effort: Effort) -> Row:
     with Load(shape, broker=nothing.name, port=nothing.port) as load:
-        messages = load.messages_for(run_s)
-        return Row(f"generator alone, {shape.name}", median(load.run(messages) for _ in range(3)), "msg/s")
+        messages = load.messages_for(effort.run_s)
+        return Row(
+            f"generator alone, {shape.name}", median(load.run(messages) for _ in range(effort.pairs)), "msg/s"
+        )
 
 
 def _paced(
-    one: tuple[Broker, Shape], other: tuple[Broker, Shape], per_s: int, run_s: float, pairs: int
+    one: tuple[Broker, Shape], other: tuple[Broker, Shape], per_s: int, effort: Effort
 ) -> dict[str, tuple[float, float]]:
     """Median and 99th percentile of both, in microseconds."""
-    messages = int(per_s * 2 * run_s)
+    messages = int(per_s * effort.paced_s)
     found: dict[str, tuple[list[float], list[float]]] = {"p50": ([], []), "p99": ([], [])}
     with ExitStack() as stack:
         workers = []
@@ -160,7 +181,7 @@ def _paced(
                 f"{broker.name}: {shape.name}", Paced, shape, f"pace-{next(_numbers):03}", broker.port
             )
             workers.append(stack.enter_context(worker))
-        for number in range(-1, pairs):  # the first pair warms up
+        for number in range(-1, effort.pairs_paced):  # the first pair warms up
             for who in (0, 1) if number % 2 == 0 else (1, 0):
                 workers[who].ask((messages, per_s))
                 took_ns = sorted(workers[who].answer())
