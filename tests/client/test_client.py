@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import uvloop
 
-from penstock import Client
+from penstock import Client, limits
 from penstock.client import Will
 from penstock.errors import (
     ConnectionLost,
@@ -206,6 +206,23 @@ def test_the_node_drops_by_the_policy_of_a_slow_program(given: str) -> None:
             assert found.taken + found.taken_digested == total
             assert found.digested == running.broker.status().account.digested
             assert running.account_holds()
+
+    run(test())
+
+
+def test_large_messages_wait_at_the_node_too() -> None:
+    async def test() -> None:
+        async with node() as running, Client(url(running)) as slow, Client(url(running)) as sensor:
+            subscription = await slow.subscribe("ward")
+            total = 100
+            for _ in range(total):
+                await sensor.publish("ward", bytes(200_000))
+                await asyncio.sleep(0)
+            await until(lambda: running.broker.status().account.accepted == total)
+            await until(lambda: not slow.statistics().reading)
+            assert subscription.buffer().bytes <= limits.QUEUE_BYTES
+            await accounted(subscription, total)
+            assert not subscription.buffer().filters  # nothing was dropped on this side
 
     run(test())
 

@@ -70,7 +70,6 @@ FINAL: Final = frozenset(
         Reason.USE_ANOTHER_SERVER,
         Reason.SERVER_MOVED,
         Reason.SESSION_TAKEN_OVER,
-        Reason.ADMINISTRATIVE_ACTION,
     }
 )
 """Reasons for which the answer to the next attempt would be the same, or should be."""

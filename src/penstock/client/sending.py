@@ -120,13 +120,10 @@ class Sender:
         return not connection.blocked and (not packet.qos or self._session.room > 0)
 
     def _has_room(self, packet: Publish) -> bool:
-        queue = self._buffer.queue.statistics() if len(self._buffer) else None
-        if queue is None:
-            return True
-        size = len(packet.payload) + len(packet.topic)
-        return (
-            queue.items < self._options.capacity_events and queue.bytes + size <= self._options.capacity_bytes
-        )
+        held = len(self._buffer)
+        size = self._buffer.queue.bytes + len(packet.payload) + len(packet.topic)
+        options = self._options
+        return not held or (held < options.capacity_events and size <= options.capacity_bytes)
 
     def _wait(self, packet: Publish, done: asyncio.Future[Published] | None) -> None:
         now_us = _now_us()

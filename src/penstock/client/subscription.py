@@ -95,6 +95,7 @@ class Subscription:
         self._buffer: Buffer[Receipt] = Buffer(wanted.queue())
         self._high = max(1, wanted.buffer_events // 2)
         self._low = wanted.buffer_events // 4
+        self._high_bytes = self._buffer.queue.options.capacity_bytes // 2
         self._some = asyncio.Event()
         self._ended = False
         self._error: Exception | None = None
@@ -153,12 +154,16 @@ class Subscription:
     @property
     def behind(self) -> bool:
         """Whether the program should catch up before more is read."""
-        return self.wanted.when_slow == "wait" and not self._ended and len(self._buffer) >= self._high
+        if self.wanted.when_slow != "wait" or self._ended:
+            return False
+        return len(self._buffer) >= self._high or self._buffer.queue.bytes >= self._high_bytes
 
     @property
     def behind_still(self) -> bool:
         """Whether it has not caught up enough to read on."""
-        return self.wanted.when_slow == "wait" and not self._ended and len(self._buffer) > self._low
+        if self.wanted.when_slow != "wait" or self._ended:
+            return False
+        return len(self._buffer) > self._low or self._buffer.queue.bytes > self._high_bytes // 2
 
     def matches(self, topic: str) -> bool:
         """Whether messages of this topic are for it."""

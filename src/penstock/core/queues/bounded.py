@@ -218,6 +218,11 @@ class BoundedQueue(ABC):
         return 0
 
     @property
+    def bytes(self) -> int:
+        """Bytes waiting, control items aside."""
+        return self._bytes
+
+    @property
     def controls(self) -> int:
         """Control items waiting."""
         return self._controls
