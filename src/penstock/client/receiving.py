@@ -182,14 +182,17 @@ class Receiver:
         connection = self._connection
         if connection is None:
             return
-        awaited = any(not each.done() for each in self._awaited)
         if self.paused:
-            if awaited or not any(each.behind_still for each in self._subscriptions.values()):
+            if self._answer_awaited or not any(each.behind_still for each in self._subscriptions.values()):
                 self.paused = False
                 connection.resume()
-        elif not awaited and any(each.behind for each in self._subscriptions.values()):
+        elif any(each.behind for each in self._subscriptions.values()) and not self._answer_awaited:
             self.paused = True
             connection.pause()
+
+    @property
+    def _answer_awaited(self) -> bool:
+        return any(not each.done() for each in self._awaited)
 
     # -- what can be known -----------------------------------------------------------------------------------
 
