@@ -378,6 +378,19 @@ def test_a_node_that_lets_it_in_but_not_for_long_is_asked_less_and_less(
     run(test())
 
 
+def test_nobody_waits_for_ever_because_of_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with apart() as (_, found, far, _near):
+            subscription = await far.subscribe("a")
+            monkeypatch.setattr(client, "pauses_s", lambda _: iter(["soon"]))  # no number
+            monkeypatch.setattr(limits, "RECONNECT_MOST_S", -1)
+            found.cut()
+            with pytest.raises(ConnectionLost, match="a bug in Penstock: "):
+                await asyncio.wait_for(subscription.get(), 20)
+
+    run(test())
+
+
 # -- peers that misbehave ------------------------------------------------------------------------------------
 
 

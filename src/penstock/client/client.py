@@ -179,6 +179,7 @@ class Client:
         assert self._keeper is None, "connect once"
         await self._attach()
         self._keeper = asyncio.create_task(self._keep())
+        self._keeper.add_done_callback(self._kept)
 
     async def _attach(self) -> None:
         connect = self._connect
@@ -240,6 +241,12 @@ class Client:
                 else:
                     log.info("connected to %s", self._address)
                     break
+
+    def _kept(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for ever because of a bug."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: the client does not connect again", exc_info=error)
+            self._fail(ConnectionLost(f"a bug in Penstock: {type(error).__name__}: {error}"))
 
     # -- what a connection says ------------------------------------------------------------------------------
 
