@@ -125,7 +125,7 @@ class Attaching:
             while left:
                 ready = poll.poll(GIVE_UP_S)
                 if not ready:
-                    raise Failed(f"{len(left)} clients got nothing for {GIVE_UP_S} s")
+                    raise Failed(f"{len(left)} clients got nothing for {GIVE_UP_S:g} s")
                 for fd, _ in ready:
                     client = left[fd]
                     if client.dialling:

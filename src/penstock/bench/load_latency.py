@@ -56,7 +56,7 @@ class Paced:
             for sock in ready:
                 took_ns += [now_ns - stamp for stamp in self._stamps(sock)]
             if not ready and wait_s == GIVE_UP_S:
-                raise Failed(f"{len(took_ns)} messages arrived, then none for {GIVE_UP_S} s")
+                raise Failed(f"{len(took_ns)} messages arrived, then none for {GIVE_UP_S:g} s")
         return took_ns
 
     def _stamps(self, sock: socket.socket) -> list[int]:

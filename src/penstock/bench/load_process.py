@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-GIVE_UP_S: Final = 30
-"""A run in which nothing arrives for so long has lost messages."""
+GIVE_UP_S: Final = 30.0
+"""Nothing takes so long on a machine that works."""
 ANSWER_S: Final = 300
 """A worker has given up by then, or is dead."""
 

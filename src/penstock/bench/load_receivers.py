@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.bench.load_client import connect, subscribe
-from penstock.bench.load_process import GIVE_UP_S, Failed
+from penstock.bench.load_process import Failed
 
 if TYPE_CHECKING:
     import socket
@@ -28,6 +28,7 @@ class Receivers:
     def __init__(self, shape: Shape, topic: str, port: int, arrived: Counters) -> None:
         self._arrived = arrived.values
         self._qos = shape.qos
+        self._give_up_s = shape.give_up_s
         self._frame = len(shape.frames(topic)[0])
         assert self._frame < 130, "then the header has more than two bytes"
         self._id_at = 4 + len(topic)
@@ -55,10 +56,10 @@ class Receivers:
         arrived, view = self._arrived, self._view
         left = len(self._sockets)
         while left:
-            ready = self._poll.poll(GIVE_UP_S)
+            ready = self._poll.poll(self._give_up_s)
             if not ready:
                 least = min(arrived) // self._frame
-                raise Failed(f"{least} of {target} messages arrived, then none for {GIVE_UP_S} s")
+                raise Failed(f"{least} of {target} messages arrived, then none for {self._give_up_s:g} s")
             for fd, _ in ready:
                 number, sock = self._sockets[fd]
                 count = sock.recv_into(view)

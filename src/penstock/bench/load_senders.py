@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.bench.load_client import connect
-from penstock.bench.load_process import GIVE_UP_S, Failed
+from penstock.bench.load_process import Failed
 from penstock.bench.load_receivers import ACK_BYTES, PUBACK, READ_BYTES
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Senders:
     def __init__(self, shape: Shape, topic: str, port: int, arrived: Counters) -> None:
         self._arrived = arrived.values
         self._qos = shape.qos
+        self._give_up_s = shape.give_up_s
         self._window = shape.window
         made = shape.frames(topic, PACKET_IDS)
         self._frame = len(made[0])
@@ -69,8 +70,10 @@ class Senders:
         return min(arrived, self._answered) if self._qos else arrived
 
     def _wait(self) -> None:
-        if time.monotonic() - self._moved_s > GIVE_UP_S:
-            raise Failed(f"{self._through()} of {self._sent} messages arrived, then none for {GIVE_UP_S} s")
+        if time.monotonic() - self._moved_s > self._give_up_s:
+            raise Failed(
+                f"{self._through()} of {self._sent} messages arrived, then none for {self._give_up_s:g} s"
+            )
         if not self._qos:
             time.sleep(PAUSE_S)
             return

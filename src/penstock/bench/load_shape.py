@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.bench.load_process import GIVE_UP_S
 from penstock.mqtt.kinds import V4
 from penstock.mqtt.packet import encode
 from penstock.mqtt.publish import Publish
@@ -32,6 +33,8 @@ class Shape:
     """Asked for by every receiver."""
     stalled: int = 0
     """Receivers beside the others that never read."""
+    give_up_s: float = GIVE_UP_S
+    """A run in which nothing arrives for so long has lost messages."""
 
     @property
     def window(self) -> int:

@@ -103,10 +103,10 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         progress(done + 3, steps, "the generator by itself")
         rows += [_ceiling(nothing, shape, effort) for shape, _ in AGAINST_RIVAL]
         note = (
-            f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; medians "
-            f"of {effort.pairs} pairs of runs, {effort.pairs_own} against ourselves; every message sent "
-            f"arrived; {rival.name}: no bounds on queues, set_tcp_nodelay false for throughput and true for "
-            f"latency; ours: queues of {QUEUE_EVENTS} events, TCP_NODELAY"
+            f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; "
+            f"medians of {effort.pairs} pairs of runs, {effort.pairs_own} against ourselves; every message "
+            f"sent arrived; {rival.name}: no bounds on queues, set_tcp_nodelay false for throughput and true "
+            f"for latency; ours: queues of {QUEUE_EVENTS} events, TCP_NODELAY"
         )
     return Outcome(NAME, tuple(rows), perf_counter() - start, note=note)
 
