@@ -1,0 +1,25 @@
+"""`penstock shed` before Spark starts: what is wrong with a command line; the guide runs the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.test_commands import VITALS, penstock
+
+pytestmark = pytest.mark.e2e
+
+GOOD = ("shed", "--in", "in", "--out", "out", "--policy", VITALS, "--key", "patient", "--capacity", "20")
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (("--every", "soon"), 2, "--every soon: this is no duration; write 500ms, 10s, 2m or 1h"),
+        (("--once", "--every", "10s"), 2, "--once ends, --every does not"),
+        (("--capacity", "2"), 2, "--capacity"),
+        (("--backlog", "drop"), 2, "--backlog"),
+        (("--policy", "nowhere.yaml"), 3, "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_a_wrong_command_line_is_said_so(more: tuple[str, ...], code: int, said: str) -> None:
+    assert said in penstock(*GOOD, *more, ok=code).stderr
