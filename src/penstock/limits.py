@@ -261,6 +261,19 @@ FLUSH_BYTES: Final = 32_768
 """Bytes collected for a connection before they are written at once: a stalled client then swallows some 160
 KB, 1,500 events of 100 bytes, most of it in the kernel."""
 
+SLOW_PAUSE_US: Final = 50_000
+"""A client whose transport takes nothing for longer is on a slow link; its buffers are made small."""
+
+FAST_PAUSE_US: Final = 5_000
+"""One with small buffers whose transport is empty again sooner is not, any more."""
+
+SLOW_FLUSH_BYTES: Final = 2_048
+"""Bytes written at once to a client on a slow link, and asked for as its socket's buffer (the kernel has a
+least of its own): at 50 kbit/s some 5 s less between the policy and the receiver."""
+
+SEND_BUFFER_BYTES: Final = 1 << 20
+"""Asked for when a client is fast again; the kernel gives what it allows."""
+
 DRAIN_ITEMS: Final = 64
 """Items taken from a queue at a time: the transport is asked whether it takes more after so many."""
 

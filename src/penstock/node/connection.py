@@ -60,6 +60,9 @@ class Connection(asyncio.Protocol):
         self._inbox = Inbox(max_bytes=broker.terms.maximum_packet_bytes)
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._flush_bytes = limits.FLUSH_BYTES
+        """How much is collected before it is written at once."""
+        self._paused_us = 0
         self.heard_us = broker.now_us
         """When something came for the last time; the rules are told when they are asked."""
         self._since_us = 0
@@ -229,7 +232,7 @@ class Connection(asyncio.Protocol):
             self.broker.flusher.soon(self)
         self._out.append(data)
         self._out_bytes += len(data)
-        if self._out_bytes > limits.FLUSH_BYTES:
+        if self._out_bytes > self._flush_bytes:
             self.flush()
 
     def write_now(self, data: bytes) -> None:
@@ -274,6 +277,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The transport holds something: the client is behind."""
         self.paused = True
+        self._paused_us = self.broker.clock()
         if self.session is not None:
             self.session.keeping_up = False
 
@@ -285,7 +289,19 @@ class Connection(asyncio.Protocol):
             self.release_reading()
         if self.session is not None:
             now_us = self.broker.now_us = self.broker.clock()
+            self._fit_buffers(now_us - self._paused_us)
             self.session.drain(now_us=now_us)
+
+    def _fit_buffers(self, pause_us: int) -> None:
+        """Give a slow client small buffers: what waits in them is out of its policy's reach."""
+        slow = self._flush_bytes < limits.FLUSH_BYTES
+        if slow == (pause_us > (limits.FAST_PAUSE_US if slow else limits.SLOW_PAUSE_US)):
+            return
+        self._flush_bytes = limits.FLUSH_BYTES if slow else limits.SLOW_FLUSH_BYTES
+        sock = None if self.transport is None else self.transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            size = limits.SEND_BUFFER_BYTES if slow else limits.SLOW_FLUSH_BYTES
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
     # -- reading or not --------------------------------------------------------------------------------------
 

@@ -109,15 +109,18 @@ def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 def dead_band(rows: Column, node: filters.Delta) -> Column:
     """The places of rows whose value differs by `change` or more from that of the last one that stayed."""
-    zero = sf.struct(nothing("double").alias("value"), nothing("bigint").alias("ts"), *_nothing_yet())
+    timed = node.max_silence is not None
+    zero = sf.struct(
+        nothing("double").alias("value"), *([nothing("bigint").alias("ts")] if timed else []), *_nothing_yet()
+    )
 
     def walk(state: Column, row: Column) -> Column:
-        value = row.getField(_VALUE)
+        value, ts = row.getField(_VALUE), row.getField(TS)
         quiet = sf.abs(value - state.getField("value")) < float(node.change)
         if node.max_silence is not None:
-            quiet &= row.getField(TS) - state.getField("ts") < to_us(node.max_silence)
+            quiet &= ts - state.getField("ts") < to_us(node.max_silence)
         stays = sf.struct(
-            value.alias("value"), row.getField(TS).alias("ts"), *_append(state, row.getField(PLACE))
+            value.alias("value"), *([ts.alias("ts")] if timed else []), *_append(state, row.getField(PLACE))
         )
         return sf.when(value.isNull() | quiet, state).otherwise(stays)
 
