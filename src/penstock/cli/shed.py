@@ -14,9 +14,8 @@ import typer
 
 from penstock.cli.files import read_policy
 from penstock.cli.output import JsonFlag, err, print_json, print_text
-from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption
+from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_spark
 from penstock.errors import GoalMissed
-from penstock.pipeline.session import LOCAL, cores, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,6 +123,9 @@ def shed(
         },
         reading={"files_per_trigger": files, "ts": ts},
     )
+    need_spark()
+    from penstock.pipeline.session import LOCAL, cores, open_session  # noqa: PLC0415
+
     with open_session(master=master, remote=remote, memory=memory, app="penstock shed") as spark:
         parts = partitions or (None if remote or not (master or LOCAL).startswith("local") else cores(spark))
         if parts is not None:  # Spark's 200 are for a cluster: each part is a store with workers of its own

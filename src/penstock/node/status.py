@@ -22,8 +22,8 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     queued: int = 0
     """Waiting, as themselves or counted in waiting digests."""
     abandoned: int = 0
-    """Were waiting when their session departed or their subscription ended, expired while they waited, or were
-    larger than the receiver takes."""
+    """Were waiting when their session departed or their subscription ended, expired while they waited, or
+    were larger than the receiver takes."""
 
     def __add__(self, other: Account) -> Account:
         return Account(

@@ -1,13 +1,15 @@
 """Policies on Spark: compiled to Spark SQL, so that millions of queues are packed without a Python worker.
 
 `pack` and `effect` make transforms from a policy, for `frame.transform(…)`; they work on classic sessions and
-on Spark Connect. `unpacking` turns their digests into those of a node and back. `schemas` holds the shapes.
+on Spark Connect. `pack_stream` packs streaming frames. `unpacking` turns digests into those of a node and
+back. `schemas` holds the shapes.
 """
 
 from __future__ import annotations
 
 from penstock.pipeline.effects import effect
 from penstock.pipeline.packing import pack
+from penstock.pipeline.streaming import pack_stream
 from penstock.pipeline.unpacking import (
     digest_of_row,
     items_of_rows,
@@ -21,6 +23,7 @@ __all__ = [
     "effect",
     "items_of_rows",
     "pack",
+    "pack_stream",
     "row_of_digest",
     "with_digests",
     "with_wire",
