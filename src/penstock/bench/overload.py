@@ -1,4 +1,4 @@
-"""A receiver on a link that carries two thirds of what 200 sensors say: a policy against Mosquitto's queue.
+"""A receiver on a link that carries four fifths of what 200 sensors say: a policy against Mosquitto's queue.
 
 Both brokers get the same readings at the same moments, and both receivers sit behind links of the same rate.
 All is QoS 1: what Mosquitto sends with QoS 0 waits in its sockets without bound, which is no queue at all.
@@ -109,8 +109,8 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         tuple(_rows(run, rival.name)),
         perf_counter() - start,
         note=f"{SENSORS} sensors, a reading every {EVERY} s each for {seconds} s, QoS 1, a link of "
-        f"{LINK_BIT_S} bit/s, {IN_FLIGHT} in flight; queues of {QUEUE_EVENTS} at both; {rival.name} with set_tcp_nodelay "
-        f"true; critical is a pulse outside 50 to 100",
+        f"{LINK_BIT_S} bit/s, {IN_FLIGHT} in flight; queues of {QUEUE_EVENTS} at both; {rival.name} with "
+        f"set_tcp_nodelay true; critical is a pulse outside 50 to 100",
     )
 
 
