@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from resource import getpagesize
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,7 +44,7 @@ class Broker:
     def memory_bytes(self) -> int:
         """What it holds of the machine's memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * 4096
+        return pages * getpagesize()
 
 
 @contextmanager
