@@ -71,7 +71,7 @@ class Effort:
     """For latency."""
 
 
-QUICK: Final = Effort(0.08, 11, 25, 0.3, 11)
+QUICK: Final = Effort(0.08, 11, 31, 0.3, 11)
 FULL: Final = Effort(0.15, 31, 61, 0.5, 31)
 
 
