@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from resource import getpagesize
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.client.local_node import local_node, stop
 from penstock.errors import MissingTool, NodeError
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 START_S: Final = 60
 """How long a broker may take until it listens, on a machine that is busy with other things."""
-STOP_S: Final = 20
 
 OURS: Final = "penstock"
 RIVAL: Final = "mosquitto"
@@ -50,29 +48,8 @@ class Broker:
 @contextmanager
 def our_node(config: dict[str, Any] | None = None) -> Iterator[Broker]:
     """`penstock up` with this configuration, until it is not needed any more."""
-    with TemporaryDirectory(prefix="penstock-bench-") as folder:
-        path = Path(folder, "penstock.yaml")
-        path.write_text(json.dumps({"data": "", "log": "warning", **(config or {})}))  # JSON is YAML
-        command = [sys.executable, "-m", "penstock", "up", "--json", "--config", str(path)]
-        log = Path(folder, "log")
-        with (
-            log.open("w") as stderr,
-            subprocess.Popen(  # noqa: S603  # our own command
-                [*command, "--port", "0", "--http-port", "0"],
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-            ) as process,
-        ):
-            try:
-                assert process.stdout is not None
-                line = process.stdout.readline()
-                if not line:
-                    raise NodeError(f"`penstock up` did not start: {log.read_text().strip()}")
-                about = json.loads(line)
-                yield Broker(OURS, about["listeners"][0]["port"], process.pid, about["http"]["url"])
-            finally:
-                _stop(process)
+    with local_node(config) as node:
+        yield Broker(OURS, node.port, node.pid, node.http)
 
 
 @contextmanager
@@ -92,7 +69,7 @@ def mosquitto(*settings: str) -> Iterator[Broker]:
                 _await_listener(port, process)
                 yield Broker(f"{RIVAL} {version}", port, process.pid)
             finally:
-                _stop(process)
+                stop(process)
 
 
 def find_mosquitto() -> tuple[str, str]:
@@ -117,11 +94,3 @@ def _await_listener(port: int, process: subprocess.Popen[bytes]) -> None:
         else:
             return
     raise NodeError(f"mosquitto does not listen on port {port} of {HOST}")
-
-
-def _stop(process: subprocess.Popen[Any]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
