@@ -11,7 +11,7 @@ from collections import namedtuple
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 
 from penstock import Client, limits

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from penstock.pipeline import effect, pack, with_digests, with_wire
 from penstock.pipeline.folders import folder_stream, write_folder

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.cluster import HOST, connect_server, standalone

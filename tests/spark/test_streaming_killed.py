@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from penstock.pipeline.streaming_account import held_count, stands_for
 from tests.spark.streaming_query import CAPACITY, POLICY

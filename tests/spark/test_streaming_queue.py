@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 

@@ -26,7 +26,7 @@ from penstock.policy.builder import drop, keep, policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.bench.outcome import Progress

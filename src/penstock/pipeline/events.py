@@ -32,7 +32,7 @@ from penstock.policy.payload import UNDECODABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.readings import Reading
