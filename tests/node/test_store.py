@@ -223,6 +223,36 @@ def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_client_is_not_held_up_by_what_others_had_written(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with node(store=store(tmp_path)) as running:
+            await running.connect("kept", **KEPT)
+            journal = running.broker.journal
+            assert journal is not None
+            while journal.behind:
+                await asyncio.sleep(0.01)
+            passing = await running.connect("p", version=4)
+            await passing.subscribe("a", qos=1)
+            assert (await passing.publish1("b", b"x")).packet_id
+
+    run(test())
+
+
+def test_answers_come_in_the_order_of_their_messages(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with node(store=store(tmp_path)) as running:
+            kept = await running.connect("kept", **KEPT)
+            await kept.subscribe("k", qos=1)
+            passing = await running.connect("p")
+            await passing.subscribe("n", qos=1)
+            sender = await running.connect("s")
+            for packet_id, topic in enumerate(("k", "n", "k", "n", "nobody"), start=1):
+                sender.send(Publish(topic, b"x", qos=1, packet_id=packet_id))
+            assert [(await sender.expect(Puback)).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
+
+    run(test())
+
+
 def test_a_full_disk_holds_answers_back_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -182,12 +182,26 @@ class Journal:
         """Whether so much waits for the disk that nothing more should be accepted."""
         return len(self._rows) > limits.JOURNAL_ROWS
 
-    def hold(self, safe: Callable[[], None]) -> bool:
-        """Call `safe` when what was noted since the last call is on disk; False: nothing was."""
-        if not self._unsafe:
+    @property
+    def behind(self) -> bool:
+        """Whether something is not on disk yet."""
+        return bool(self._rows) or self._writing is not None
+
+    def begin(self) -> None:
+        """A request begins: what is noted from now on must be on disk before it is answered."""
+        self._unsafe = False
+
+    def hold(self, safe: Callable[[], None], *, behind: bool = False) -> bool:
+        """Call `safe` when what was noted since `begin` is on disk; False: nothing was.
+
+        `behind`: an earlier answer to the same client waits, and this one must not overtake it.
+        """
+        if not self._unsafe and not behind:
             return False
         self._unsafe = False
         self._waiting.append(safe)
+        if not self._scheduled:
+            self._soon()
         return True
 
     def start(self) -> None:

@@ -48,6 +48,8 @@ class Publisher:
         self.routes: dict[bytes, Fan] = broker.router.known
         self._version = -1
         self._most = broker.terms.maximum_packet_bytes
+        self._held = 0
+        """Answers that wait for the disk."""
         bounds = broker.config.bounds
         self._budget = None
         if bounds.messages_per_s or bounds.bytes_per_s:
@@ -195,7 +197,7 @@ class Publisher:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
             if arrival is not Arrival.NEW:
                 if arrival is Arrival.AGAIN:
-                    self._answer(packet_id, qos, Reason.SUCCESS)
+                    self._answer_again(packet_id, qos)
                 return
         session.published += 1
         now_us = self._now_us
@@ -215,6 +217,8 @@ class Publisher:
     def _accept(self, event: Event, fan: Fan, qos: int) -> int:
         """Hand a message on; the reason code to answer with."""
         broker = self._broker
+        if broker.journal is not None:
+            broker.journal.begin()
         if fan.denied:
             broker.count_refused("publish not allowed")
             return Reason.NOT_AUTHORIZED
@@ -228,15 +232,27 @@ class Publisher:
         if qos == 2 and reason == Reason.NO_MATCHING_SUBSCRIBERS:
             reason = Reason.SUCCESS  # a hint that few expect in the middle of a handshake
         journal = self._broker.journal
-        if journal is not None and reason < Reason.UNSPECIFIED:
-            if qos == 2 and self._session.expiry_s:
+        if journal is not None:
+            if qos == 2 and self._session.expiry_s and reason < Reason.UNSPECIFIED:
                 journal.received(self._session, packet_id)
-            if journal.hold(partial(self._answer_safe, packet_id, qos, reason)):
+            answer = partial(self._answer_safe, packet_id, qos, reason)
+            if journal.hold(answer, behind=bool(self._held)):
+                self._held += 1
                 return
         self._answer(packet_id, qos, reason)
 
+    def _answer_again(self, packet_id: int, qos: int) -> None:
+        """Acknowledge a message that came before; it may still be on its way to the disk."""
+        journal = self._broker.journal
+        if journal is None or not journal.behind:
+            self._answer(packet_id, qos, Reason.SUCCESS)
+        else:
+            self._held += 1
+            journal.hold(partial(self._answer_safe, packet_id, qos, Reason.SUCCESS), behind=True)
+
     def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """What was accepted is on disk."""
+        self._held -= 1
         if self._connection.session is self._session and self._connection.transport is not None:
             self._answer(packet_id, qos, reason)
 

@@ -78,6 +78,7 @@ def _answer(connection: Connection, session: Session, packet: Packet) -> None:
     """Subscriptions have changed; a session that is kept is on disk before the client is told."""
     journal = connection.broker.journal
     if journal is not None:
+        journal.begin()
         journal.session_changed(session)
         if journal.hold(partial(connection.send, packet)):
             return
