@@ -51,7 +51,7 @@ def test_a_folder_of_parquet_files(spark: SparkSession, tmp_path: Path) -> None:
         ("b.jsonl", "what\n", r"b\.jsonl: no line of it is a JSON object"),
         ("c.jsonl", "", r"c\.jsonl: there is no event in it"),
         ("d.csv", "ts,v\n", r"d\.csv: there is no event in it"),
-        ("e.csv", "time,v\n1,2\n", r"e\.csv: there is no column 'ts' .* --ts; the columns are: time, v"),
+        ("e.csv", "time,v\n1,2\n", r"e\.csv: there is no column 'ts' .* --ts; there are: time, v"),
         ("f.csv", "ts,v\nyesterday,2\n", r"f\.csv: an event without a time: .*yesterday"),
         ("g.jsonl", '{"ts": 1.5}\n', r"g\.jsonl: column 'ts' is double, expected whole microseconds"),
         ("h.parquet", "no parquet", r"Encountered error while reading file .*h\.parquet"),

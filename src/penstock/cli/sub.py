@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from penstock.client.statistics import Taken
     from penstock.model.digest import Digest
 
+POLICY_FILES: Final = frozenset({".yaml", ".yml", ".json", ".xml"})
+"""Endings that no name of a registered policy has."""
+
 BATCH: Final = 100
 """Lines written at once, if so many are there."""
 
@@ -126,7 +129,8 @@ def sub(
 def _policy(given: str) -> str:
     """The text of a policy in a file, else the name as it is."""
     path = Path(given)
-    return write.to_json(read_policy(path), compact=True) if given == "-" or path.is_file() else given
+    is_path = given == "-" or path.is_file() or "/" in given or path.suffix in POLICY_FILES
+    return write.to_json(read_policy(path), compact=True) if is_path else given
 
 
 async def _show(where: Way, wanted: Wanted) -> Taken:
