@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock import limits
 from penstock.client import Client
-from penstock.errors import PenstockError
+from penstock.errors import ConnectionLost, PenstockError
 from tests.node.peer import node
 
 
@@ -35,3 +37,17 @@ def test_it_is_refused_and_the_next_one_is_not(wrong: dict[str, Any], complaint:
             assert client.connected
 
     asyncio.run(story())
+
+
+def test_what_a_node_never_takes_is_not_sent_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: getattr(limits, name) for name in dir(limits) if name.isupper()}
+    monkeypatch.setattr(
+        "penstock.client.client.limits", SimpleNamespace(**(known | {"MQTT_USER_PROPERTIES": 1_000}))
+    )
+
+    async def story() -> None:
+        async with node() as running, Client(f"mqtt://127.0.0.1:{running.port}") as client:
+            with pytest.raises(ConnectionLost):
+                await client.publish("x", b"y", qos=1, properties={str(one): "x" for one in range(300)})
+
+    asyncio.run(asyncio.wait_for(story(), 60))

@@ -74,6 +74,21 @@ FINAL: Final = frozenset(
 )
 """Reasons for which the answer to the next attempt would be the same, or should be."""
 
+BLAME: Final = frozenset(
+    {
+        Reason.MALFORMED_PACKET,
+        Reason.PROTOCOL_ERROR,
+        Reason.TOPIC_NAME_INVALID,
+        Reason.TOPIC_ALIAS_INVALID,
+        Reason.PACKET_TOO_LARGE,
+        Reason.QUOTA_EXCEEDED,
+        Reason.PAYLOAD_FORMAT_INVALID,
+    }
+)
+"""Reasons that lie in what we send; it would be sent again, so after BLAMED of them in a row it is over."""
+
+BLAMED: Final = 3
+
 BREATH: Final = 100
 """Messages published in a row before the event loop gets a turn."""
 
@@ -154,6 +169,8 @@ class Client:
         self._connections = 0
         self._resumed = 0
         self._breath = 0
+        self._blamed = 0
+        """How often in a row the node has ended the connection for what we sent."""
 
     # -- connecting ------------------------------------------------------------------------------------------
 
@@ -259,6 +276,7 @@ class Client:
             case Received(message):
                 self._receiver.arrived(message)
             case Settled():
+                self._blamed = 0
                 self._sender.settled(outcome.happened)
                 self._sender.drain()
             case Answered():
@@ -275,7 +293,8 @@ class Client:
         self._connection = None
         self._sender.detach()
         self._receiver.detach()
-        if not self._reconnects or error.reason in FINAL:
+        self._blamed += error.reason in BLAME
+        if not self._reconnects or error.reason in FINAL or self._blamed >= BLAMED:
             self._fail(error)
         else:
             log.warning("%s", error)
