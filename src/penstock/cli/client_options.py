@@ -55,7 +55,7 @@ class Way:
     ca: Path | None
     client_id: str | None
 
-    def client(self) -> Client:
+    def client(self, *, session_expiry_s: int | None = None) -> Client:
         """A client that is not connected yet."""
         from penstock.client import Client  # noqa: PLC0415  # other commands need no client
 
@@ -65,6 +65,7 @@ class Way:
             user=self.user,
             password=self.password,
             tls=None if self.ca is None else _trusting(self.ca),
+            session_expiry_s=session_expiry_s,
         )
 
 

@@ -60,6 +60,7 @@ class Wanted:
     qos: int
     count: int | None
     seconds: float | None
+    keep_s: int | None
     as_json: bool
 
 
@@ -85,6 +86,16 @@ def sub(
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, metavar="S", help="End after so many seconds.")
     ] = None,
+    keep_s: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            min=1,
+            max=0xFFFF_FFFF,
+            metavar="S",
+            help="Stay subscribed so long after the end, under --client-id: what comes meanwhile waits.",
+        ),
+    ] = None,
     url: UrlOption = URL,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
@@ -100,6 +111,8 @@ def sub(
     A digest stands in the place of events that were dropped: how many, by which filters, what they were like.
     A connection that breaks is made again. At the end a line on standard error says what came.
     """
+    if keep_s is not None and not client_id:
+        raise typer.BadParameter("--keep needs a --client-id, by which the node knows you again")
     where = way(
         url=url,
         user=user,
@@ -115,6 +128,7 @@ def sub(
         qos=qos,
         count=count,
         seconds=seconds,
+        keep_s=keep_s,
         as_json=as_json,
     )
     show_warnings()
@@ -138,7 +152,7 @@ async def _show(where: Way, wanted: Wanted) -> Taken:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with where.client() as client:
+    async with where.client(session_expiry_s=wanted.keep_s) as client:
         subscriptions = [
             await client.subscribe(each, qos=wanted.qos, policy=wanted.policy, filter=wanted.content)
             for each in wanted.filters
