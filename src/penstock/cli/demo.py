@@ -116,7 +116,7 @@ def summary(found: dict[str, Any]) -> list[str]:
         mean, p99 = (account["latency_s"][key] or 0.0 for key in ("mean", "p99"))
         lines.append(
             f"{name}: accepted {account['accepted']:,} = delivered {account['delivered']:,} + "
-            f"{'digested' if account['digests'] else 'dropped'} {account['digested']:,}; "
+            f"{'dropped' if name.startswith('drop-') else 'digested'} {account['digested']:,}; "
             f"latency mean {mean:.1f} s, p99 {p99:.1f} s"
         )
     for level in found.get("levels", ()):

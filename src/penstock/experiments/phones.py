@@ -45,7 +45,7 @@ MONITORS: Final = 200
 LINK_BYTES_S: Final = 50_000 / 8
 QUEUE_EVENTS: Final = 300
 FILTER: Final = "ward/#"
-SECONDS: Final = 40
+SECONDS: Final = 30
 QUICK_S: Final = 20
 DRAIN_S: Final = 60
 """What still waits when the monitors stop is let through, for so long at most."""
