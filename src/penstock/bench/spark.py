@@ -6,7 +6,6 @@ checked on a small frame before time is taken. Times are from plan to the last r
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from math import isclose
 from statistics import median
@@ -21,7 +20,7 @@ from penstock.bench.outcome import Outcome, Row
 from penstock.bench.spark_events import QUEUE, events
 from penstock.errors import InputError
 from penstock.pipeline import pack
-from penstock.pipeline.session import cores, open_session
+from penstock.pipeline.session import cores, few_parts, open_session
 from penstock.policy.builder import drop, keep, policy
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def measure(
         remote=remote,
         app="penstock bench",
         memory=memory or MEMORY,
-        config=_small(master, remote),
+        config=few_parts(master, remote),
     ) as spark:
         steps = 1 + len(asked) * len(CONTESTS)
         progress(0, steps, "the rivals give the same")
@@ -130,13 +129,6 @@ def measure(
             taken[number] = _at_size(spark, number, rounds, everyone=turn == 0, told=told)
         rows = rows_of(taken, cores=cores(spark)) + _memory(spark)
     return Outcome(NAME, tuple(rows), perf_counter() - start, note=_note(asked, rounds))
-
-
-def _small(master: str | None, remote: str | None) -> dict[str, str]:
-    """On one machine, parts of a shuffle for its cores, not for a cluster's: the same for all contestants."""
-    if remote is not None or not (master or "local").startswith("local"):
-        return {}
-    return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
 
 
 def sizes(text: str) -> tuple[int, ...]:

@@ -23,7 +23,6 @@ from penstock.cli.spark import (
     TsOption,
     columns_of,
     need_spark,
-    small,
 )
 from penstock.errors import GoalMissed
 from penstock.policy import write
@@ -74,7 +73,7 @@ def advise(
     from penstock.pipeline.advise import advise as propose  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.advise_profile import Asked  # noqa: PLC0415
     from penstock.pipeline.recorded import read  # noqa: PLC0415
-    from penstock.pipeline.session import open_session  # noqa: PLC0415
+    from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
 
     asked = Asked(
         attributes=tuple(dict.fromkeys(attribute)),
@@ -87,7 +86,11 @@ def advise(
     with progress("advise") as step:
         step(0, 4, "starting Spark")
         with open_session(
-            master=master, remote=remote, memory=memory, app="penstock advise", config=small(master, remote)
+            master=master,
+            remote=remote,
+            memory=memory,
+            app="penstock advise",
+            config=few_parts(master, remote),
         ) as spark:
             found = propose(read(spark, events, format=form, ts=ts), asked, step)
     text = write.to_yaml(found.policy)

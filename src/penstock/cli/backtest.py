@@ -25,7 +25,6 @@ from penstock.cli.spark import (
     TsOption,
     columns_of,
     need_spark,
-    small,
 )
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
@@ -88,7 +87,7 @@ def backtest(
     need_spark()
     from penstock.pipeline import backtest as run  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.recorded import read  # noqa: PLC0415
-    from penstock.pipeline.session import open_session  # noqa: PLC0415
+    from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
     from penstock.pipeline.watching import watched  # noqa: PLC0415
 
     candidates = _candidates(read_policies)
@@ -110,7 +109,7 @@ def backtest(
                 remote=remote,
                 memory=memory,
                 app="penstock backtest",
-                config=small(master, remote),
+                config=few_parts(master, remote),
             ) as spark,
             watched(spark, step),
         ):

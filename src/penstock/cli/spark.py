@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -58,13 +57,6 @@ def columns_of(given: list[str] | None, *, seq: str | None) -> dict[str, str]:
             )
         found[name] = column
     return found
-
-
-def small(master: str | None, remote: str | None) -> dict[str, str]:
-    """Settings for one machine: as many parts of a shuffle as its cores can use, not a cluster's 200."""
-    if remote is not None or not (master or "local").startswith("local"):
-        return {}
-    return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
 
 
 def need_spark() -> None:

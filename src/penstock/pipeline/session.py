@@ -67,6 +67,13 @@ def open_session(
         session.stop()
 
 
+def few_parts(master: str | None, remote: str | None) -> dict[str, str]:
+    """Settings for one machine: as many parts of a shuffle as its cores can use, not a cluster's 200."""
+    if remote is not None or not (master or LOCAL).startswith("local"):
+        return {}
+    return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
+
+
 def cores(spark: SparkSession) -> int:
     """Cores that work for a session; 1 where a Connect server does not tell."""
     found = spark.conf.get("spark.master", "")
