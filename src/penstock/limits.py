@@ -269,7 +269,7 @@ FAST_PAUSE_US: Final = 5_000
 
 SLOW_FLUSH_BYTES: Final = 2_048
 """Bytes written at once to a client on a slow link, and asked for as its socket's buffer (the kernel has a
-least of its own): at 50 kbit/s some 5 s less between the policy and the receiver."""
+least of its own): at 50 kbit/s some 3 s less between the policy and the receiver."""
 
 SEND_BUFFER_BYTES: Final = 1 << 20
 """Asked for when a client is fast again; the kernel gives what it allows."""

@@ -42,7 +42,7 @@ def test_it_is_refused_and_the_next_one_is_not(wrong: dict[str, Any], complaint:
 def test_what_a_node_never_takes_is_not_sent_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: getattr(limits, name) for name in dir(limits) if name.isupper()}
     monkeypatch.setattr(
-        "penstock.client.client.limits", SimpleNamespace(**(known | {"MQTT_USER_PROPERTIES": 1_000}))
+        "penstock.client.message.limits", SimpleNamespace(**(known | {"MQTT_USER_PROPERTIES": 1_000}))
     )
 
     async def story() -> None:

@@ -3,6 +3,7 @@
 client.py        Client: connect, publish, subscribe, connect again, close
 subscription.py  Subscription: events and digests in order, with a buffer of its own
 items.py         what a PUBLISH is: an event, or a ReceivedDigest
+message.py       what is published, as a packet
 sending.py       messages on their way, those that wait included
 receiving.py     which subscription a message is for; when to stop reading
 connection.py    one connection: packets, keep alive, first and last words

@@ -18,6 +18,7 @@ from penstock import limits
 from penstock.client.address import read_address
 from penstock.client.backoff import pauses_s
 from penstock.client.connection import Connection
+from penstock.client.message import message
 from penstock.client.receiving import Receiver
 from penstock.client.sending import Published, Sender
 from penstock.client.statistics import ClientStatistics
@@ -39,11 +40,10 @@ from penstock.mqtt.connect import Connect
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.properties import NONE, Properties
-from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason, explained
 from penstock.mqtt.subscribe import Suback, Subscribe
 from penstock.mqtt.subscribe import Subscription as Options
-from penstock.mqtt.topics import check_filter, check_topic
+from penstock.mqtt.topics import check_filter
 from penstock.policy.fast import Plan
 from penstock.policy.nodes import Policy
 from penstock.policy.read import parse
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from penstock.client.receipts import Receipt
     from penstock.mqtt.connect import Will
     from penstock.mqtt.packet import Packet
+    from penstock.mqtt.publish import Publish
 
 log = logging.getLogger(__name__)
 
@@ -358,7 +359,7 @@ class Client:
         Waits while more waits to be sent than may, unless the client has a policy for that. Whoever stops
         waiting has not taken the message back.
         """
-        packet = _packet(
+        packet = message(
             topic,
             payload,
             qos=qos,
@@ -406,7 +407,7 @@ class Client:
         expiry_s: int | None = None,
     ) -> None:
         """Publish without waiting for anything; BufferFull if there is no room for it to wait."""
-        packet = _packet(
+        packet = message(
             topic,
             payload,
             qos=qos,
@@ -570,44 +571,6 @@ _ENDING: Final = Properties(session_expiry_s=0)
 
 def _again(connect: Connect) -> Connect:
     return replace(connect, clean_start=not connect.properties.session_expiry_s)
-
-
-def _packet(  # noqa: PLR0913  # each is a part of the message
-    topic: str,
-    payload: bytes | str,
-    *,
-    qos: int,
-    retain: bool,
-    properties: Mapping[str, str] | None,
-    content_type: str | None,
-    expiry_s: int | None,
-    response_topic: str | None = None,
-    correlation_data: bytes | None = None,
-) -> Publish:
-    if qos not in (0, 1, 2) or not isinstance(qos, int):
-        raise InputError(f"qos is {qos}; it is 0, 1 or 2")
-    if expiry_s is not None and not 0 <= expiry_s <= 0xFFFF_FFFF:
-        raise InputError(f"expiry_s is {expiry_s}; from 0 to 4,294,967,295 seconds")
-    check_topic(topic, where="topic")
-    if not isinstance(payload, bytes | str):
-        raise InputError(f"a payload is bytes or a text, found {type(payload).__name__}; encode it first")
-    if response_topic is not None:
-        check_topic(response_topic, where="response_topic")
-    if properties and len(properties) > limits.MQTT_USER_PROPERTIES:
-        raise InputError(f"{len(properties)} properties; at most {limits.MQTT_USER_PROPERTIES} are allowed")
-    if properties and not all(isinstance(part, str) for pair in properties.items() for part in pair):
-        raise InputError("names and values of properties are texts")
-    found = NONE
-    if properties or content_type or expiry_s is not None or response_topic or correlation_data:
-        found = Properties(
-            user=tuple((properties or {}).items()),
-            content_type=content_type,
-            message_expiry_s=expiry_s,
-            response_topic=response_topic,
-            correlation_data=correlation_data,
-        )
-    data = payload.encode() if isinstance(payload, str) else payload
-    return Publish(topic, data, qos=qos, retain=retain, properties=found)
 
 
 def _read(policy: Policy | str) -> Policy:

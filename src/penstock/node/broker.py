@@ -10,7 +10,7 @@ import logging
 import time
 from importlib.metadata import version
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from penstock.node.subscription import Subscription
 
 log = logging.getLogger(__name__)
+
+VERSION: Final = version("penstock")
+"""Read once: it stands in a file."""
 
 SYS = "$SYS/"
 """The node's own figures; they are made anew after a restart."""
@@ -338,7 +341,7 @@ class Broker:
         """The node at this moment."""
         now_us = self.clock()
         return NodeStatus(
-            version=version("penstock"),
+            version=VERSION,
             started_us=self._started_us,
             now_us=now_us,
             connections=len(self._connections),
