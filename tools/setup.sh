@@ -101,7 +101,8 @@ setup_java() {
 
 # Program and Debian package. The tests start them on loopback and stop them again; where one is missing
 # they say so and leave out what needs it.
-readonly RIVALS=(mosquitto:mosquitto mosquitto_pub:mosquitto-clients chromium:chromium)
+readonly RIVALS=(mosquitto:mosquitto mosquitto_pub:mosquitto-clients chromium:chromium
+    prosody:prosody)
 
 missing_rivals() {
     local rival
@@ -123,8 +124,8 @@ setup_rivals() {
     for package in "${packages[@]}"; do
         apt_install_one_of "$package" || say "could not install $package: $(cause); tests that need it are left out"
         # Debian starts a server as it installs it; ours are started by the tests, on ports of their own.
-        if [ "$package" = mosquitto ] && command -v systemctl >/dev/null; then
-            logged sudo -n systemctl disable --now mosquitto || logged systemctl disable --now mosquitto || true
+        if [[ $package =~ ^(mosquitto|prosody)$ ]] && command -v systemctl >/dev/null; then
+            logged sudo -n systemctl disable --now "$package" || logged systemctl disable --now "$package" || true
         fi
     done
 }

@@ -23,6 +23,10 @@
     │   │   └── PublishRefused    to a message
     │   ├── ConnectionLost        the connection is gone and is not made again
     │   └── BufferFull            nothing more can wait to be sent
+    ├── ChannelError              a web channel cannot do what is asked for
+    │   ├── BadAddress            a URL that cannot be one
+    │   └── ChannelRefused        an address, a host or one channel more is not allowed
+    ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
     ├── SparkFailed               a Spark session or job failed
@@ -249,6 +253,31 @@ class ConnectionLost(ClientError):
 
 class BufferFull(ClientError):
     """Nothing more can wait to be sent; wait with `publish`, or give the client a policy."""
+
+
+class ChannelError(PenstockError):
+    """A web channel cannot do what is asked for; the sentence is fit to be sent to who asked."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(printable(problem))
+
+
+class BadAddress(ChannelError):
+    """A text is not the URL of a page or feed."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url}: {problem}")
+
+
+class ChannelRefused(ChannelError):
+    """A channel or a subscription is not allowed: its host, its address, or their number."""
+
+
+class SlotError(PenstockError):
+    """Parameters of a filter, a slot or a flow that cannot be; the message names the parameter."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(printable(problem))
 
 
 class SimulationError(PenstockError):

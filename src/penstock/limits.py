@@ -358,3 +358,8 @@ RECORD_SPARE_BYTES: Final = 16 << 20
 
 RECORD_RETRY_S: Final = 5.0
 """Between attempts to write when the disk is full or gone."""
+
+# -- web channels --------------------------------------------------------------------------------------------
+
+URL_CHARS: Final = 2_048
+"""Longest URL of a channel: what browsers and proxies have agreed on for twenty years."""

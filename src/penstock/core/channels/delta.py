@@ -1,0 +1,82 @@
+"""What changed between two versions of a channel: numbered, exact, and readable.
+
+The core content of a page is a list of lines. A delta applied to the old lines gives the new ones exactly; one
+that is applied to other lines is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock.errors import ChannelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Some lines in place of others."""
+
+    at: int
+    """Place in the old version of the first line that goes, or before which lines come; from 0."""
+    old: tuple[str, ...] = ()
+    """Lines that go."""
+    new: tuple[str, ...] = ()
+    """Lines that come."""
+
+    @property
+    def kind(self) -> Literal["added", "removed", "replaced"]:
+        """What a person would call it."""
+        if not self.old:
+            return "added"
+        return "replaced" if self.new else "removed"
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An item of a feed that is new, changed or gone."""
+
+    kind: Literal["new", "changed", "gone"]
+    id: str
+    title: str = ""
+    link: str = ""
+    text: str = ""
+    """Plain text of the item, cut to a bound."""
+    published_us: int | None = None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """From one version of a channel to the next."""
+
+    url: str
+    version: int
+    """Of the new content: its modification time in microseconds if reliable, else a number given; it only grows."""
+    old_version: int
+    """Of the content it is applied to; 0: there was none."""
+    at_us: int
+    """When the change was seen."""
+    kind: Literal["feed", "html", "json", "text"]
+    title: str = ""
+    """Of the page or feed."""
+    changes: tuple[Change, ...] = ()
+    items: tuple[Item, ...] = ()
+    """For feeds: the same change, told by items."""
+
+
+def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
+    """The new lines; ChannelError if the delta does not belong to these."""
+    new: list[str] = []
+    done = 0
+    for change in delta.changes:
+        end = change.at + len(change.old)
+        if change.at < done or end > len(lines) or tuple(lines[change.at : end]) != change.old:
+            raise ChannelError(
+                f"the delta to version {delta.version} of {delta.url} does not fit at line {change.at + 1}: "
+                f"it belongs to version {delta.old_version}"
+            )
+        new += lines[done : change.at]
+        new += change.new
+        done = end
+    new += lines[done:]
+    return new

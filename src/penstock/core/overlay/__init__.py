@@ -1,0 +1,1 @@
+"""Nodes as one system: ids on a ring, digits they share, wedges of nodes around an id."""

@@ -1,0 +1,1 @@
+"""Telling people and programs outside MQTT: chat, webhooks, feeds, each with its own queue."""

@@ -1,0 +1,74 @@
+"""What the doors for people may ask of the channels, and what they are told.
+
+Chat, webhooks, feeds and the dashboard speak to a `Desk`; the channels tell subscribers through a `Told`. So
+neither side knows how the other works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.core.channels.delta import Delta
+    from penstock.model.instant import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """One subscription of somebody."""
+
+    who: str
+    """Address with its kind in front: xmpp:ann@example.org, webhook:https://…, apprise:…, feed:ann."""
+    url: str
+    """Canonical."""
+    policy: str = ""
+    """Name of a registered policy, or its text; empty: none."""
+    paused: bool = False
+    since_us: Instant = 0
+
+
+class Desk(Protocol):
+    """Channels, as seen by who subscribes to them; every refusal is a ChannelError with a sentence."""
+
+    async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
+        """Subscribe and return a sentence that says so; the URL may be in any spelling."""
+        ...
+
+    async def unsubscribe(self, who: str, url: str) -> str:
+        """End a subscription and return a sentence."""
+        ...
+
+    async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
+        """Hold or resume one subscription, or all of them; what changes meanwhile is told by one digest."""
+        ...
+
+    def subscriptions(self, who: str | None = None) -> Sequence[Subscribed]:
+        """Of one subscriber, or all."""
+        ...
+
+    def subscribers(self, url: str) -> Sequence[Subscribed]:
+        """Of one channel."""
+        ...
+
+    def why(self, url: str) -> str:
+        """Why the channel is polled when it is, in sentences."""
+        ...
+
+    def deltas(self, url: str, *, most: int = 20) -> Sequence[Delta]:
+        """The newest deltas of a channel, newest first."""
+        ...
+
+
+class Told(Protocol):
+    """Where the channels send what changed."""
+
+    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
+        """Take a delta for one subscriber; it is queued, bounded and sent when the subscriber can be reached."""
+        ...
+
+    def forget(self, who: str, url: str) -> None:
+        """A subscription ended: nothing of it is sent any more."""
+        ...
