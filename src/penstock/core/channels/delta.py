@@ -1,7 +1,7 @@
 """What changed between two versions of a channel: numbered, exact, and readable.
 
-The core content of a page is a list of lines. A delta applied to the old lines gives the new ones exactly; one
-that is applied to other lines is refused.
+The core content of a page is a list of lines. A delta applied to the old lines gives the new ones exactly;
+one that is applied to other lines is refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Delta(msgspec.Struct, frozen=True):
 
     url: str
     version: int
-    """Of the new content: its modification time in microseconds if reliable, else a number given; it only grows."""
+    """Of the new content: its modification time in microseconds if reliable, else one given; it only grows."""
     old_version: int
     """Of the content it is applied to; 0: there was none."""
     at_us: int

@@ -66,7 +66,7 @@ class Told(Protocol):
     """Where the channels send what changed."""
 
     def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
-        """Take a delta for one subscriber; it is queued, bounded and sent when the subscriber can be reached."""
+        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
         ...
 
     def forget(self, who: str, url: str) -> None:
