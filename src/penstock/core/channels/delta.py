@@ -51,7 +51,7 @@ class Delta(msgspec.Struct, frozen=True):
 
     url: str
     version: int
-    """Of the new content: when it was modified, in microseconds, if reliable, else one given; it only grows."""
+    """Of the new content: when it was modified, in microseconds, if that is reliable; else one given. Grows."""
     old_version: int
     """Of the content it is applied to; 0: there was none."""
     at_us: int
