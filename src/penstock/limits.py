@@ -363,3 +363,14 @@ RECORD_RETRY_S: Final = 5.0
 
 URL_CHARS: Final = 2_048
 """Longest URL of a channel: what browsers and proxies have agreed on for twenty years."""
+
+# -- control tables ------------------------------------------------------------------------------------------
+
+CONTROL_ROWS: Final = 10_000_000
+"""Of one control table: more channels or flows than one node serves; some 500 MB while it is read."""
+
+CONTROL_VERSION_BYTES: Final = 1 << 20
+"""Of its version.json: names of some ten thousand files."""
+
+CONTROL_LOOK_S: Final = 5.0
+"""Between looks for a newer version: a look is one listing of a folder."""
