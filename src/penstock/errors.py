@@ -26,6 +26,7 @@
     ├── ChannelError              a web channel cannot do what is asked for
     │   ├── BadAddress            a URL that cannot be one
     │   └── ChannelRefused        an address, a host or one channel more is not allowed
+    │       └── ChannelsFull      the bound on channels or subscriptions is reached
     ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
@@ -271,6 +272,10 @@ class BadAddress(ChannelError):
 
 class ChannelRefused(ChannelError):
     """A channel or a subscription is not allowed: its host, its address, or their number."""
+
+
+class ChannelsFull(ChannelRefused):
+    """One channel or one subscription more than allowed; an end of another makes room."""
 
 
 class SlotError(PenstockError):

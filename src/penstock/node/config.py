@@ -173,6 +173,59 @@ class Recorder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events that may wait for the disk; beyond it they are dropped and counted."""
 
 
+class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Web channels: pages and feeds as streams, below the topic web/."""
+
+    enabled: bool = False
+    """Whether a subscription to web/<url> makes the node fetch that page; else it is a topic like others."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that may be fetched, as example.org or *.example.org; none: all but those refused."""
+    deny_hosts: tuple[str, ...] = ()
+    """Hosts that may not be fetched, written the same way; they count more."""
+    private: bool = False
+    """Whether addresses of this machine and of private networks may be fetched."""
+    contact: str = ""
+    """Web or mail address for the User-Agent, so that those who run a site can reach you."""
+    robots: bool = True
+    """Whether robots.txt is obeyed."""
+    channels: Positive = 20_000
+    """Channels, those without subscribers included that are remembered for a day."""
+    subscriptions: Positive = 200_000
+    """Subscriptions to channels, of MQTT clients and of people together."""
+    per_subscriber: Positive = 1_000
+    """Channels of one MQTT client or one person."""
+    scheme: Literal["lite", "fast", "fair", "fair-sqrt", "fair-log"] = "lite"
+    """What the schedule optimises: least delay at the load of `interval_s`, or least load at `target_s`."""
+    interval_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 900.0
+    """How often each subscriber would fetch alone; all of them together cause no more load than that."""
+    target_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 300.0
+    """Mean delay that the scheme `fast` reaches."""
+    least_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 60.0
+    """Shortest interval of one channel."""
+    most_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 6 * 3_600.0
+    """Longest interval of one channel."""
+    polls_per_s: Rate = 0.0
+    """Of all channels together, on average; 0: as many as `interval_s` allows."""
+    allocate_s: Annotated[float, msgspec.Meta(gt=0, le=86_400, extra={"unit": SECONDS})] = 300.0
+    """Between allocations of polls to channels; one follows sooner when subscriptions change."""
+    table: str = ""
+    """Folder of the control table `allocation`, which then decides instead; channels it does not know are
+    allocated as before. Below the folder of the file unless absolute."""
+    retain: bool = True
+    """Whether the last change of a channel is retained, so that who subscribes sees it."""
+    history: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 50
+    """Changes kept of one channel."""
+    log: bool = False
+    """Whether polls and subscriptions are written to Parquet, in `polls` and `subscriptions` below the data
+    folder, for the Spark commands; kept as long as recorder.keep_bytes allows."""
+    fetches: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 64
+    """Pages fetched at the same time."""
+    fetch_s: Annotated[float, msgspec.Meta(gt=0, le=600, extra={"unit": SECONDS})] = 30.0
+    """Longest time of one fetch."""
+    page_bytes: Bytes = 8 << 20
+    """Largest page, decompressed; larger ones are given up."""
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node's configuration."""
 
@@ -198,6 +251,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much one client, and all together, may ask for."""
     recorder: Recorder = Recorder()
     """Chosen topics written to Parquet."""
+    web: Web = Web()
+    """Web channels: pages and feeds as streams."""
     sys_interval_s: Seconds = 10.0
     """Between publications of the $SYS topics; 0: none."""
     watch_s: Seconds = 0.0

@@ -53,6 +53,7 @@ def problems(config: Config) -> Iterator[Problem]:
         yield from _filter(f"install[{number}].filter", installed.filter)
     for number, topic in enumerate(config.recorder.topics):
         yield from _filter(f"recorder.topics[{number}]", topic)
+    yield from _web(config)
 
 
 def warnings(config: Config) -> Iterator[str]:
@@ -155,6 +156,24 @@ def _http(config: Config) -> Iterator[Problem]:
 def _data(config: Config) -> Iterator[Problem]:
     if config.data and Path(config.data).exists() and not Path(config.data).is_dir():
         yield Problem("data", f"{config.data} is not a folder")
+
+
+def _web(config: Config) -> Iterator[Problem]:
+    web = config.web
+    for name in ("allow_hosts", "deny_hosts"):
+        for number, host in enumerate(getattr(web, name)):
+            if not re.fullmatch(r"(\*\.)?[\w.-]+|[0-9A-Fa-f:.]+", host):
+                yield Problem(
+                    f"web.{name}[{number}]",
+                    f"found {host!r}",
+                    allowed="a host, as example.org or *.example.org",
+                )
+    if web.most_s < web.least_s:
+        yield Problem("web.most_s", f"{web.most_s:g} is less than web.least_s, {web.least_s:g}")
+    if web.contact and not (web.contact.isprintable() and web.contact.isascii()):
+        yield Problem("web.contact", "has letters that no header can carry", allowed="ASCII")
+    if web.log and not config.data:
+        yield Problem("web.log", "there is no data folder to write to", allowed="with `data`")
 
 
 def problem_with_name(name: str) -> str:

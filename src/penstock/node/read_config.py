@@ -101,6 +101,7 @@ def _resolved(config: Config, folder: Path) -> Config:
     return msgspec.structs.replace(
         config,
         data=at(config.data),
+        web=msgspec.structs.replace(config.web, table=at(config.web.table)),
         listeners=tuple(
             msgspec.structs.replace(
                 one, certificate=at(one.certificate), key=at(one.key), client_ca=at(one.client_ca)

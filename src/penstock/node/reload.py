@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -12,15 +12,14 @@ if TYPE_CHECKING:
 
     from penstock.node.config import Config, Listener
 
+_AT_START: Final = ("data", "recorder", "web", "sys_interval_s", "watch_s")
+"""What is read only when a node starts."""
+
 
 def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
     """The part of the wanted configuration that needs no restart, and the settings that do."""
-    waiting = [
-        name
-        for name in ("data", "recorder", "sys_interval_s", "watch_s")
-        if getattr(running, name) != getattr(wanted, name)
-    ]
-    kept = {name: getattr(running, name) for name in ("data", "recorder", "sys_interval_s", "watch_s")}
+    waiting = [name for name in _AT_START if getattr(running, name) != getattr(wanted, name)]
+    kept = {name: getattr(running, name) for name in _AT_START}
     if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
         waiting.append("listeners")
         kept["listeners"] = running.listeners
