@@ -23,9 +23,10 @@ from penstock.node.records import State, event_bytes, item_bytes, session_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.node.database import Row
     from penstock.node.delivery import Delivery
     from penstock.node.session import Session
-    from penstock.node.store import Row, Store
+    from penstock.node.store import Store
     from penstock.node.subscription import Subscription
 
 log = logging.getLogger(__name__)
