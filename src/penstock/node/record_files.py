@@ -1,4 +1,4 @@
-"""Files of recorded events: written under a name that starts with a dot, renamed when they are complete.
+"""Files of recorded rows: written under a name that starts with a dot, renamed when they are complete.
 
 Spark and other readers pass over such names, so a folder can be read while it is recorded to. Everything here
 waits for the disk and runs in the recorder's thread.
@@ -18,6 +18,7 @@ from penstock import limits
 from penstock.errors import MissingTool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import ModuleType
 
@@ -26,7 +27,26 @@ if TYPE_CHECKING:
 UNFINISHED: Final = ".inprogress"
 """Ending of a file that is being written."""
 
-_PATTERN: Final = "events-*.parquet"
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What rows are made of."""
+
+    name: str
+    """What files are called, before the moment they were begun."""
+    schema: Callable[[ModuleType], Any]
+    """Of the files, from pyarrow."""
+    columns: Callable[[list[Any]], list[list[Any]]]
+    """Rows as columns."""
+    size: Callable[[Any], int]
+    """Bytes of a row, about."""
+    repeating: tuple[str, ...]
+    """Columns whose values repeat."""
+
+    @property
+    def pattern(self) -> str:
+        """Which files are its own."""
+        return f"{self.name}-*.parquet"
 
 
 class NoSpace(OSError):
@@ -35,16 +55,16 @@ class NoSpace(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of events to be written."""
+    """What became of rows to be written."""
 
     written: int = 0
     """Of those given, the first so many."""
     lost: int = 0
-    """Events in a file, those just written included, that could not be finished."""
+    """Rows in a file, those just written included, that could not be finished."""
     fault: str = ""
     """Why the rest was not written; empty if all was."""
     finished: tuple[tuple[Path, int], ...] = ()
-    """Files that are complete now, and their events."""
+    """Files that are complete now, and their rows."""
     deleted: tuple[Path, ...] = ()
     """Oldest files, beyond the bytes to be kept."""
 
@@ -55,7 +75,7 @@ def arrow() -> ModuleType:
         import pyarrow.parquet  # noqa: PLC0415  # only a node that records needs it
     except ImportError:
         raise MissingTool(
-            "recorder.topics are given, but pyarrow is not installed: pip install 'penstock[spark]'"
+            "something is to be recorded, but pyarrow is not installed: pip install 'penstock[spark]'"
         ) from None
     found: ModuleType = pyarrow
     return found
@@ -64,12 +84,13 @@ def arrow() -> ModuleType:
 class RecordFiles:
     """The folder, and the file that is being written."""
 
-    def __init__(self, folder: Path, *, rotate_events: int, keep_bytes: int) -> None:
+    def __init__(self, folder: Path, kind: Kind, *, rotate_events: int, keep_bytes: int) -> None:
         self.folder = folder
+        self._kind = kind
         self._rotate_events = rotate_events
         self._keep_bytes = keep_bytes
         self._arrow = arrow()
-        self._schema = _schema(self._arrow)
+        self._schema = kind.schema(self._arrow)
         self._writer: Any = None
         self._unfinished: Path | None = None
         self._rows = 0
@@ -79,13 +100,13 @@ class RecordFiles:
 
     def clear(self) -> list[Path]:
         """Delete what a node that did not end well left unfinished; such a file has no table of contents."""
-        found = sorted(self.folder.glob(f".{_PATTERN}{UNFINISHED}"))
+        found = sorted(self.folder.glob(f".{self._kind.pattern}{UNFINISHED}"))
         for path in found:
             path.unlink()
         return found
 
-    def record(self, events: list[Event], *, finish: bool) -> Outcome:
-        """Write events, a new file beginning where one is full; `finish`: and end the last one."""
+    def record(self, events: list[Any], *, finish: bool) -> Outcome:
+        """Write rows, a new file beginning where one is full; `finish`: and end the last one."""
         written = 0
         finished: list[tuple[Path, int]] = []
         fault = ""
@@ -111,9 +132,9 @@ class RecordFiles:
     def _room(self) -> int:
         return self._rotate_events - self._rows
 
-    def _write(self, events: list[Event]) -> None:
-        """Append events to the present file; NoSpace before anything is written, or OSError."""
-        table = self._arrow.Table.from_arrays(_columns(events), schema=self._schema)
+    def _write(self, events: list[Any]) -> None:
+        """Append rows to the present file; NoSpace before anything is written, or OSError."""
+        table = self._arrow.Table.from_arrays(self._kind.columns(events), schema=self._schema)
         self._check_space(table.nbytes)
         if self._writer is None:
             self._begin()
@@ -127,9 +148,9 @@ class RecordFiles:
 
     def _begin(self) -> None:
         now = datetime.now(tz=UTC)
-        path = self.folder / f".events-{now:%Y%m%dT%H%M%S.%fZ}.parquet{UNFINISHED}"
+        path = self.folder / f".{self._kind.name}-{now:%Y%m%dT%H%M%S.%fZ}.parquet{UNFINISHED}"
         self._writer = self._arrow.parquet.ParquetWriter(
-            path, self._schema, compression="zstd", use_dictionary=["topic", "sender", "content_type"]
+            path, self._schema, compression="zstd", use_dictionary=list(self._kind.repeating)
         )
         self._unfinished = path
         self.begun_s = time.monotonic()
@@ -164,7 +185,7 @@ class RecordFiles:
 
     def _make_room(self) -> tuple[Path, ...]:
         """Delete the oldest files beyond the bytes to be kept, but never the newest."""
-        found = [(path, path.stat().st_size) for path in sorted(self.folder.glob(_PATTERN))]
+        found = [(path, path.stat().st_size) for path in sorted(self.folder.glob(self._kind.pattern))]
         total = sum(size for _, size in found)
         gone = []
         for path, size in found[:-1]:
@@ -202,6 +223,15 @@ def _columns(events: list[Event]) -> list[list[Any]]:
         [event.properties for event in events],
         [event.content_type for event in events],
     ]
+
+
+EVENTS: Final = Kind(
+    name="events",
+    schema=_schema,
+    columns=_columns,
+    size=lambda event: len(event.payload) + len(event.topic),
+    repeating=("topic", "sender", "content_type"),
+)
 
 
 def _sync(path: Path) -> None:
