@@ -1,0 +1,66 @@
+"""Where a rising level meets a total, when each member rises at its own pace between its own bounds.
+
+    Σ clip(pace · level, low, high) = total
+
+The sum is linear between the levels at which some member leaves its lower bound or reaches its upper one, so
+sorting those levels finds the answer exactly, for any number of groups at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def fill(pace: Floats, low: Floats, high: Floats, total: float) -> float:
+    """The highest level at which the sum is within the total: 0 if none is, infinity if all are."""
+    group = np.zeros(len(pace), np.intp)
+    return float(fill_groups(pace, low, high, group, np.array([total]))[0])
+
+
+def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp], totals: Floats) -> Floats:
+    """The same for each group of members, whose numbers count up from 0."""
+    levels = np.full(len(totals), np.inf)
+    high = np.where(pace > 0, high, low)
+    base = np.bincount(group, low, len(totals))
+    levels[base > totals] = 0.0
+    open_ = (base <= totals) & (np.bincount(group, high, len(totals)) > totals)
+    moving = open_[group] & (high > low)
+    if not moving.any():
+        return levels
+    pace, low, high, group = pace[moving], low[moving], high[moving], group[moving]
+    at = np.concatenate((low / pace, high / pace))
+    slope = np.concatenate((pace, -pace))
+    owner = np.concatenate((group, group))
+    order = np.argsort(at, kind="stable") if len(totals) == 1 else np.lexsort((at, owner))
+    at, slope, owner = at[order], slope[order], owner[order]
+    levels[open_] = _crossings(at, slope, owner, base, totals)[open_]
+    return levels
+
+
+def _crossings(at: Floats, slope: Floats, owner: NDArray[np.intp], base: Floats, totals: Floats) -> Floats:
+    """Levels in order of (owner, at), with the change of slope at each; where each group's sum is its total."""
+    first = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+    running = np.cumsum(slope)
+    before = np.repeat(running[first] - slope[first], np.diff(np.r_[first, len(owner)]))
+    running = np.maximum(running - before, 0.0)  # the slope right of each level
+    step = np.diff(at, prepend=at[0])
+    step[first] = 0.0
+    gained = np.cumsum(np.r_[0.0, running[:-1]] * step)
+    value = base[owner] + gained - np.repeat(gained[first], np.diff(np.r_[first, len(owner)]))
+    within = value <= totals[owner]
+    within[first] = True  # rounding may put the start of a group above its total
+    last = first + np.add.reduceat(within.astype(np.intp), first) - 1
+    left = totals[owner[last]] - value[last]
+    rise = np.where(running[last] > 0, running[last], np.inf)
+    reached = at[last] + np.maximum(left, 0.0) / rise
+    ends = np.r_[first[1:], len(owner)] - 1
+    found = np.full(len(totals), np.inf)
+    found[owner[first]] = np.minimum(reached, at[np.minimum(last + 1, ends)])
+    return found
