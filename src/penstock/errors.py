@@ -27,6 +27,7 @@
     │   ├── BadAddress            a URL that cannot be one
     │   └── ChannelRefused        an address, a host or one channel more is not allowed
     │       └── ChannelsFull      the bound on channels or subscriptions is reached
+    ├── OverlayError              a ring of nodes cannot be what is asked for
     ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
@@ -283,6 +284,10 @@ class SlotError(PenstockError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(printable(problem))
+
+
+class OverlayError(PenstockError):
+    """A ring of nodes was given ids or levels that cannot be."""
 
 
 class SimulationError(PenstockError):
