@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.node.session import Session
     from penstock.node.store import Store
     from penstock.node.subscription import Subscription
+    from penstock.node.web.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class Broker:
         self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
         self.journal: Journal | None = None
         self.recorder: Recorder | None = None
+        self.web: Topics | None = None
+        """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
         self.sessions = Sessions(self)
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -207,6 +210,8 @@ class Broker:
             return before
         session.held[subscription.filter] = subscription
         self.router.add(subscription)
+        if self.web is not None:
+            self.web.began(session.client_id, subscription.filter)
         return subscription
 
     def unsubscribe(self, session: Session, filter_: str) -> bool:
@@ -215,6 +220,8 @@ class Broker:
         if subscription is None:
             return False
         self.router.remove(subscription)
+        if self.web is not None:
+            self.web.ended(session.client_id, filter_)
         self.sessions.departed += subscription.account()
         return True
 
@@ -286,6 +293,10 @@ class Broker:
             seq=session.published,
         )
         self.accept(event, self.router.find(will.topic), origin=session, now_us=now_us)
+
+    def is_own(self, topic: str) -> bool:
+        """Whether only the node publishes on it."""
+        return topic.startswith(self.router.own)
 
     def tap(self, filter: str, seen: Callable[[Event], None]) -> Tap:  # noqa: A002
         """Show every accepted message that matches, until the tap is closed."""

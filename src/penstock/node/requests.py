@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.errors import MqttError, PolicyError
+from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, MqttError, PolicyError
 from penstock.mqtt.acks import Ack
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V5
@@ -51,14 +51,14 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
 
 def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:
     reasons: list[int] = []
-    problems: list[tuple[str, PolicyError]] = []
+    problems: list[tuple[str, PolicyError | ChannelError]] = []
     wanted: list[Subscription] = []
     for options in packet.subscriptions:
         try:
             retained, subscription = _subscribe_one(connection, session, packet, options)
-        except PolicyError as error:
+        except (PolicyError, ChannelError) as error:
             problems.append((options.filter, error))
-            reasons.append(Reason.IMPLEMENTATION_SPECIFIC)
+            reasons.append(_reason(error))
         except MqttError as error:
             reasons.append(error.reason)
         else:
@@ -93,6 +93,8 @@ def _subscribe_one(
     if not broker.gate.may_subscribe(session.user, session.client_id, options.filter):
         broker.count_refused("subscribe not allowed")
         raise MqttError(f"'{options.filter}' is not allowed", where="SUBSCRIBE", reason=Reason.NOT_AUTHORIZED)
+    if broker.web is not None:
+        broker.web.check(session.client_id, options.filter)
     asked = dict(reversed(packet.properties.user))  # the first of a name counts
     chosen = broker.policies.chosen(
         client_id=session.client_id, filter_=options.filter, asked=asked.get(POLICY)
@@ -106,17 +108,31 @@ def _subscribe_one(
     return retained, broker.subscribe(subscription)
 
 
-def _explained(problems: list[tuple[str, PolicyError]]) -> Properties:
-    """What is wrong with policies and content filters, for people and for programs."""
+def _reason(error: PolicyError | ChannelError) -> Reason:
+    match error:
+        case BadAddress():
+            return Reason.TOPIC_FILTER_INVALID
+        case ChannelsFull():
+            return Reason.QUOTA_EXCEEDED
+        case ChannelRefused():
+            return Reason.NOT_AUTHORIZED
+        case _:
+            return Reason.IMPLEMENTATION_SPECIFIC
+
+
+def _explained(problems: list[tuple[str, PolicyError | ChannelError]]) -> Properties:
+    """What is wrong with policies, content filters and addresses, for people and for programs."""
     if not problems:
         return NONE
     first = str(problems[0][1])
     return Properties(
         reason_string=first[:1024],
-        user=tuple(
-            (f"{error.source or POLICY}-error", f"{filter_}: {error}"[:4096]) for filter_, error in problems
-        ),
+        user=tuple((f"{_source(error)}-error", f"{filter_}: {error}"[:4096]) for filter_, error in problems),
     )
+
+
+def _source(error: PolicyError | ChannelError) -> str:
+    return (error.source or POLICY) if isinstance(error, PolicyError) else "channel"
 
 
 def _unsubscribe(connection: Connection, session: Session, packet: Unsubscribe) -> None:

@@ -152,6 +152,8 @@ class Router:
         """Fans by topic; emptied, not replaced, when subscriptions change."""
         self.version = 0
         """Counts changes, for those who remember fans on their own."""
+        self.own: tuple[str, ...] = ("$",)
+        """What topics begin with that only the node publishes on."""
 
     def __len__(self) -> int:
         """Subscriptions, members of groups included."""
@@ -221,8 +223,7 @@ class Router:
         """The receivers of a topic as it came, remembered; MqttError if it is none."""
         name = decode_text(topic, where="PUBLISH topic")
         check_topic(name)
-        # Topics beginning with $ are the node's own.
-        refused = name.startswith("$") or (denied is not None and denied(name))
+        refused = name.startswith(self.own) or (denied is not None and denied(name))
         fan = DENIED if refused else self.find(name)
         if len(into) >= limits.ROUTES:
             into.clear()

@@ -76,7 +76,7 @@ class Sessions:
             raise MqttError(verdict.why, where="CONNECT", reason=verdict.reason)
         will = connect.will
         if will is not None and (
-            will.topic.startswith("$") or not broker.gate.may_publish(verdict.user, client_id, will.topic)
+            broker.is_own(will.topic) or not broker.gate.may_publish(verdict.user, client_id, will.topic)
         ):
             raise MqttError(
                 f"a will on '{will.topic}' is not allowed",

@@ -223,9 +223,9 @@ class Handlers:
         """Publish a message from inside the node."""
         asked = await _body(request, answers.Publication)
         _checked(check_topic, asked.topic, where="topic")
-        if asked.topic.startswith("$"):
+        if self._broker.is_own(asked.topic):
             raise Refused(
-                HTTPStatus.BAD_REQUEST, "topics that begin with $ are the node's own", where="topic"
+                HTTPStatus.BAD_REQUEST, "only the node itself publishes on such a topic", where="topic"
             )
         self._broker.publish(asked.topic, asked.payload.encode(), qos=asked.qos, retain=asked.retain)
         self._watch.changed()

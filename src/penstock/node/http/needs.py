@@ -38,6 +38,10 @@ class Watched(Protocol):
         """End a client's connection; False if there is none."""
         ...
 
+    def is_own(self, topic: str, /) -> bool:
+        """Whether only the node publishes on a topic."""
+        ...
+
     def publish(self, topic: str, payload: bytes, /, *, qos: int = 0, retain: bool = False) -> None:
         """A message from inside the node."""
         ...
