@@ -364,6 +364,39 @@ RECORD_RETRY_S: Final = 5.0
 URL_CHARS: Final = 2_048
 """Longest URL of a channel: what browsers and proxies have agreed on for twenty years."""
 
+VALIDATOR_CHARS: Final = 1_024
+"""Of an ETag or a Last-Modified that is kept and sent back: real ones have 20 to 80; many channels keep one."""
+
+PROBLEM_CHARS: Final = 500
+"""Of the sentence that says what is wrong with a channel."""
+
+POLL_ERRORS: Final = 1_000_000
+"""Errors in a row are counted up to here."""
+
+POLL_LATEST_US: Final = 31 * 86_400 * 1_000_000
+"""Nobody waits longer for a poll: servers, feeds and settings may ask for less."""
+
+POLL_FULL_US: Final = 7 * 86_400 * 1_000_000
+"""A body is asked for at least so often, whatever validators say: some servers answer 304 for ever."""
+
+POLL_SKIP_US: Final = 72 * 3_600 * 1_000_000
+"""A feed may be quiet for a long weekend; skipHours and skipDays that say more are a mistake."""
+
+REDIRECTS: Final = 10
+"""Followed in one fetch: robots.txt needs 5 (RFC 9309, 2.3.1.2), browsers follow 20."""
+
+MOVED_ERRORS: Final = 5
+"""Errors in a row after which an address that a page has moved to is forgotten, and the old one asked again."""
+
+ROBOTS_BYTES: Final = 512 << 10
+"""Of a robots.txt that are read: RFC 9309, 2.5, wants 500 KiB at least."""
+
+ROBOTS_FILES: Final = 1_000
+"""robots.txt kept parsed; the verdict is kept with each channel, so that more hosts cost no more fetches."""
+
+CRAWL_DELAY_US: Final = 600 * 1_000_000
+"""Longest Crawl-delay that is kept to: more is meant for crawlers that fetch every page of a site."""
+
 # -- control tables ------------------------------------------------------------------------------------------
 
 CONTROL_ROWS: Final = 10_000_000
@@ -374,3 +407,21 @@ CONTROL_VERSION_BYTES: Final = 1 << 20
 
 CONTROL_LOOK_S: Final = 5.0
 """Between looks for a newer version: a look is one listing of a folder."""
+
+# -- filters of time slots: their bytes come from other nodes and from Spark ---------------------------------
+
+SLOT_WINDOW: Final = 64
+"""Slots of one filter: an answer is one word."""
+
+SLOT_HASHES: Final = 16
+"""Hash functions of a group: at 16 a filter at its best size has one false positive in 65,536 per slot."""
+
+SLOT_POSITIONS: Final = 1 << 26
+"""Positions of one array: a filter of 64 arrays then takes 512 MB, and the 32 bits a position is drawn from
+favour none by more than 2 %."""
+
+SLOT_LATEST: Final = 1 << 56
+"""Number of a slot: microseconds until the year 4253."""
+
+SLOT_FLOWS: Final = 1 << 22
+"""Flows of one exact table: 128 MB at its fullest."""

@@ -1,0 +1,130 @@
+"""robots.txt (RFC 9309): what it allows, how long that is believed, what its absence means."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from yarl import URL
+
+from penstock import limits
+from penstock.core.channels.polling import retry_after
+from penstock.core.channels.polling.intents import Hold
+from penstock.core.channels.polling.state import PollState, RobotsVerdict
+from penstock.errors import MissingTool
+from penstock.model.instant import SECOND_US, Instant, to_us
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+    from penstock.core.channels.polling.manners import Manners
+    from penstock.core.channels.polling.outcome import Outcome
+
+AGENT: Final = "Penstock"
+"""The product token that robots.txt may name."""
+
+DAY_US: Final = 86_400 * SECOND_US
+UNREACHABLE_US: Final = 3_600 * SECOND_US
+"""Between attempts at a robots.txt that cannot be had."""
+
+_FEED_TYPE: Final = re.compile(r"(application|text)/((rss|atom|rdf)\+xml|feed\+json|xml)\b", re.IGNORECASE)
+_FEED_PATH: Final = re.compile(r"feed|rss|atom|\.(xml|rdf)$", re.IGNORECASE)
+
+
+def address(url: str) -> str:
+    """Where the robots.txt of an address is."""
+    return str(URL(url).origin().with_path("/robots.txt"))
+
+
+def is_feed(content_type: str) -> bool:
+    """Whether an answer calls itself a feed."""
+    return bool(_FEED_TYPE.match(content_type))
+
+
+def looks_like_feed(url: str) -> bool:
+    """Whether an address looks like a feed's, before anything was fetched from it."""
+    return bool(_FEED_PATH.search(URL(url).path))
+
+
+class RobotsFile:
+    """A robots.txt, or what takes its place while there is none."""
+
+    __slots__ = ("_rules", "_sentence", "spacing_us", "until_us")
+
+    def __init__(self, rules: Protego | None, *, until_us: Instant, sentence: str = "") -> None:
+        self._rules = rules
+        self._sentence = sentence
+        """Why everything is refused; empty: the rules decide."""
+        self.until_us = until_us
+        delay_s = (rules.crawl_delay(AGENT) if rules is not None else None) or 0.0
+        self.spacing_us = min(to_us(delay_s), limits.CRAWL_DELAY_US)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether it is what the site said, not what takes its place."""
+        return not self._sentence
+
+    def until(self, until_us: Instant) -> RobotsFile:
+        """The same, believed for longer."""
+        return RobotsFile(self._rules, until_us=until_us, sentence=self._sentence)
+
+    def verdict(self, url: str) -> RobotsVerdict:
+        """Whether an address may be fetched."""
+        if self._sentence:
+            return RobotsVerdict(allowed=False, until_us=self.until_us, reason=self._sentence, url=url)
+        if self._rules is None or self._rules.can_fetch(url, AGENT):
+            return RobotsVerdict(allowed=True, until_us=self.until_us, reason="", url=url)
+        reason = f"{address(url)} does not allow {AGENT} to fetch this address."
+        return RobotsVerdict(allowed=False, until_us=self.until_us, reason=reason, url=url)
+
+
+def read(
+    outcome: Outcome, body: bytes, *, url: str, before: RobotsFile | None, manners: Manners, now_us: Instant
+) -> RobotsFile:
+    """What an answer for a robots.txt means (RFC 9309, 2.3.1); `before` is what was known.
+
+    200: its rules. 4xx: there are none, everything may be fetched. 5xx and no answer: nothing may be fetched,
+    unless there is an older copy; it is asked for again in an hour, and we are stricter than the RFC in that
+    we never conclude that there is none. A 429 means "not now", so it counts with the 5xx.
+    """
+    status = outcome.status
+    if 200 <= status < 300 and not outcome.error:
+        return RobotsFile(_parse(body), until_us=now_us + DAY_US)
+    if 400 <= status < 500 and status != 429:
+        return RobotsFile(None, until_us=now_us + DAY_US)
+    again_us = max(now_us + UNREACHABLE_US, retry_after.asked_us(outcome, manners=manners, now_us=now_us))
+    if before is not None and before.has_rules:
+        return before.until(again_us)
+    why = outcome.error or f"The answer is {status}."
+    return RobotsFile(None, until_us=again_us, sentence=f"{address(url)} cannot be read: {why}")
+
+
+def needed(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> bool:
+    """Whether a robots.txt has to be read before this address may be fetched."""
+    if not obeyed(state, url=url, manners=manners):
+        return False
+    said = state.robots
+    return said is None or said.until_us <= now_us or said.url != url
+
+
+def obeyed(state: PollState, *, url: str, manners: Manners) -> bool:
+    """Whether robots.txt decides about this channel."""
+    feed = looks_like_feed(url) if state.feed is None else state.feed
+    return manners.obeys_robots(feed=feed)
+
+
+def hold(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> Hold | None:
+    """The site does not want to be fetched by programs."""
+    said = state.robots
+    if said is None or said.allowed or said.until_us <= now_us or said.url != url:
+        return None
+    return Hold(said.until_us, said.reason, hard=True) if obeyed(state, url=url, manners=manners) else None
+
+
+def _parse(body: bytes) -> Protego:
+    try:
+        from protego import Protego  # noqa: PLC0415  # optional
+    except ImportError:
+        raise MissingTool("reading robots.txt needs more libraries: pip install 'penstock[web]'") from None
+    text = body[: limits.ROBOTS_BYTES].decode(errors="replace").removeprefix("\ufeff")
+    return Protego.parse(text)

@@ -1,0 +1,32 @@
+"""Moments and durations in the sentences of deciders."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_LATEST_S: Final = 253_402_300_799
+"""The last second of the year 9999: where datetime ends."""
+
+
+def duration(us: int) -> str:
+    """As 90 s, 15 min, 2.5 h."""
+    seconds = us / SECOND_US
+    if seconds < 1:
+        return f"{us / 1_000:.3g} ms"
+    for size, unit in _UNITS:
+        if seconds >= 2 * size or size == 1:
+            return f"{seconds / size:.3g} {unit}"
+    raise AssertionError
+
+
+def moment(at_us: Instant) -> str:
+    """As 2026-05-04 10:20:30 UTC."""
+    at = datetime.fromtimestamp(min(max(at_us // SECOND_US, 0), _LATEST_S), UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
