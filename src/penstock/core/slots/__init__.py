@@ -1,1 +1,6 @@
-"""Time slots: filters that remember arrivals by slot, periods of flows, slots reserved ahead."""
+"""Time slots: filters that remember arrivals by slot, periods of flows, slots reserved ahead.
+
+`shape` says how slots become couples of array and group, `hashing` how keys become positions; `filter` is the
+structure for one key at a time, `batch` (numpy) and `compiled` (numba) for many; `exact` is the table without
+false positives, `slot_sets` what they all offer, `wire` their bytes, `formulas` what to expect of them.
+"""

@@ -1,0 +1,142 @@
+"""Many keys at once with numpy: the same answers as one by one, a piece at a time that stays in the cache."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.core.slots.hashing import M64, STEP, as_words, mix_words, place_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from penstock.core.slots.filter import RefreshingFilter
+    from penstock.core.slots.hashing import Words
+    from penstock.core.slots.shape import Shape
+
+PIECE: Final = 4_096
+"""Keys worked on at a time: five arrays of them fit the second-level cache."""
+
+_U = np.uint64
+
+
+def query(filtered: RefreshingFilter, keys: NDArray[np.int64] | Words) -> Words:
+    """`query` of each key."""
+    keys = as_words(keys)
+    answers = np.empty(len(keys), dtype=np.uint64)
+    look = _Look(filtered)
+    for start in range(0, len(keys), PIECE):
+        answers[start : start + PIECE] = look.answers(keys[start : start + PIECE])
+    return answers
+
+
+def insert(
+    filtered: RefreshingFilter, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int
+) -> int:
+    """Set the bits of each pair of key and slot within the window; how many there are."""
+    keys = as_words(keys)
+    slots = np.broadcast_to(np.asarray(slots, dtype=np.int64), keys.shape)
+    live = (slots >= filtered.oldest) & (slots <= filtered.newest)
+    if not live.all():
+        keys, slots = keys[live], slots[live]
+    shape = filtered.shape
+    for start in range(0, len(keys), PIECE):
+        piece = slots[start : start + PIECE]
+        blocks, groups = np.divmod(piece, shape.groups)
+        bits = np.left_shift(_U(1), (blocks % shape.held).astype(np.uint64))
+        for at, lanes in _places(keys[start : start + PIECE], groups.astype(np.uint64), shape):
+            np.bitwise_or.at(filtered.words, at, bits if lanes is None else bits << lanes)
+    return len(keys)
+
+
+def _places(keys: Words, groups: Words, shape: Shape) -> Iterator[tuple[NDArray[np.intp], Words | None]]:
+    """For each hash function: words, and how far to shift in them; each key in a group of its own."""
+    pairs = (shape.hashes + 1) // 2
+    mixes, spare, where = (np.empty_like(keys) for _ in range(3))
+    starts = keys if shape.groups == 1 else keys + groups * _U(pairs * STEP & M64)
+    for turn in range(1, pairs + 1):
+        mix_words(starts, turn, mixes, spare)
+        for high in (True, False)[: shape.hashes - 2 * (turn - 1)]:
+            place_words(mixes, shape.positions, where, high=high)
+            yield _in_words(where, shape)
+
+
+def _in_words(where: Words, shape: Shape) -> tuple[NDArray[np.intp], Words | None]:
+    if shape.lanes == 1:
+        return where.view(np.intp), None
+    words = where // _U(shape.lanes)
+    lanes = (where - words * _U(shape.lanes)) * _U(shape.held)
+    return words.view(np.intp), lanes
+
+
+class _Look:
+    """One filter's geometry at this moment, for queries."""
+
+    def __init__(self, filtered: RefreshingFilter) -> None:
+        self.words = filtered.words
+        self.shape = shape = filtered.shape
+        self.first, self.passed = divmod(filtered.oldest, shape.groups)
+        self.within = _U((1 << filtered.newest - filtered.oldest + 1) - 1)
+
+    def answers(self, keys: Words) -> Words:
+        shape = self.shape
+        if shape.groups == 1:
+            return _turned(self._arrays(keys, 0), self.first % shape.held, shape.held)
+        answers = np.zeros_like(keys)
+        arrays = _U((1 << shape.arrays) - 1)
+        for group in range(shape.groups):
+            skipped = group < self.passed
+            found = self._arrays(keys, group)
+            found = _turned(found, (self.first + skipped) % shape.held, shape.held) & arrays
+            shift = _U(group - self.passed + skipped * shape.groups)
+            answers |= _spread(found, shape.arrays, shape.groups) << shift
+        return answers & self.within
+
+    def _arrays(self, keys: Words, group: int) -> Words:
+        """The arrays in which all positions of a group are set."""
+        shape = self.shape
+        pairs = (shape.hashes + 1) // 2
+        found = np.full_like(keys, (1 << shape.held) - 1)
+        mixes, spare, where = (np.empty_like(keys) for _ in range(3))
+        for turn in range(1, pairs + 1):
+            mix_words(keys, group * pairs + turn, mixes, spare)
+            for high in (True, False)[: shape.hashes - 2 * (turn - 1)]:
+                place_words(mixes, shape.positions, where, high=high)
+                at, lanes = _in_words(where, shape)
+                np.take(self.words, at, out=spare, mode="clip")  # "raise" would buffer; all are within
+                if lanes is not None:
+                    np.right_shift(spare, lanes, out=spare)
+                np.bitwise_and(found, spare, out=found)
+        return found
+
+
+def _turned(masks: Words, by: int, width: int) -> Words:
+    """Masks of `width` bits, rotated towards their low end."""
+    if by == 0:
+        return masks
+    return (masks >> _U(by) | masks << _U(width - by)) & _U((1 << width) - 1)
+
+
+def _spread(masks: Words, width: int, apart: int) -> Words:
+    """The bits of each mask, `apart` from each other, eight looked up at a time."""
+    table = spreads(apart)
+    spread = table[(masks & _U(255)).view(np.intp)]
+    for low in range(8, width, 8):
+        spread |= table[(masks >> _U(low) & _U(255)).view(np.intp)] << _U(low * apart)
+    return spread
+
+
+@cache
+def spreads(apart: int) -> Words:
+    """Every byte with its bits `apart` from each other; bits beyond a word are no slot's."""
+    return np.array(
+        [
+            sum(1 << bit * apart for bit in range(8) if byte >> bit & 1 and bit * apart < 64)
+            for byte in range(256)
+        ],
+        dtype=np.uint64,
+    )

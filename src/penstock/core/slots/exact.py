@@ -1,0 +1,265 @@
+"""The exact flow table: a 64-bit hash and a mask of slots for each flow.
+
+Smaller than a filter where flows recur in many slots: it pays once for each flow, a filter for each pair of
+flow and slot. Open addressing in two arrays: linear probing, at most two thirds full. A flow without a live
+slot keeps its place until the table is made anew, which happens when it is full.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock import limits
+from penstock.core.slots.hashing import M64, MIX_1, as_words
+from penstock.core.slots.slot_sets import SlotStatistics, checked_slot
+from penstock.errors import SlotError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.core.slots.hashing import Words
+
+_LEAST: Final = 64
+"""Places of an empty table."""
+_NOBODY: Final = 0
+"""The key of a free place; a flow with this hash is known by another."""
+_SUBSTITUTE: Final = MIX_1
+
+_U = np.uint64
+
+
+class ExactTable:
+    """Keys by time slot, without false positives but those of 64-bit hashes; see `SlotSets`."""
+
+    def __init__(
+        self, *, slots: int = 64, ahead: int = 0, start: int = 0, most: int = limits.SLOT_FLOWS
+    ) -> None:
+        if not 1 <= slots <= limits.SLOT_WINDOW:
+            raise SlotError(f"slots is {slots}; allowed are 1 to {limits.SLOT_WINDOW}")
+        if not 0 <= ahead < slots:
+            raise SlotError(f"ahead is {ahead}; allowed are 0 to {slots - 1}")
+        if not 1 <= most <= limits.SLOT_FLOWS:
+            raise SlotError(f"most is {most}; allowed are 1 to {limits.SLOT_FLOWS} flows")
+        self.slots, self.ahead, self.most = slots, ahead, most
+        self.inserted = 0
+        self.refused = 0
+        self.forgotten = 0
+        self._newest = checked_slot(start) + ahead
+        self._full_at = -1  # the newest slot when no room was found: until it moves there will be none
+        self._allot(_LEAST)
+
+    def _allot(self, places: int) -> None:
+        self._keys: Words = np.zeros(places, dtype=np.uint64)
+        self._masks: Words = np.zeros(places, dtype=np.uint64)  # bit s mod slots for slot s
+        self._key_view, self._mask_view = self._keys.data, self._masks.data
+        self._used = 0
+
+    @property
+    def oldest(self) -> int:
+        """The first live slot: bit 0 of an answer."""
+        return self._newest - self.slots + 1
+
+    @property
+    def newest(self) -> int:
+        """The last live slot."""
+        return self._newest
+
+    def __len__(self) -> int:
+        """Flows with a live slot."""
+        return int(np.count_nonzero(self._masks))
+
+    # -- one key -------------------------------------------------------------------------------------------
+
+    def insert(self, key: int, slot: int) -> bool:
+        """Put a key into a slot; False if the slot is outside the window, or the table is full."""
+        if not self.oldest <= slot <= self._newest:
+            self.refused += 1
+            return False
+        key = key & M64 or _SUBSTITUTE
+        place = self._place(key)
+        if self._key_view[place] == _NOBODY:
+            if not self._room(1):
+                self.refused += 1
+                return False
+            place = self._place(key)
+            self._key_view[place] = key
+            self._used += 1
+        self._mask_view[place] |= 1 << slot % self.slots
+        self.inserted += 1
+        return True
+
+    def query(self, key: int) -> int:
+        """The live slots a key is in, as a mask."""
+        mask = self._mask_view[self._place(key & M64 or _SUBSTITUTE)]
+        turn = self.oldest % self.slots
+        return (mask >> turn | mask << self.slots - turn) & ((1 << self.slots) - 1)
+
+    def contains(self, key: int, slot: int) -> bool:
+        """Whether a key is in one slot."""
+        return self.oldest <= slot <= self._newest and bool(self.query(key) >> slot - self.oldest & 1)
+
+    def _place(self, key: int) -> int:
+        """Where a key is, or the free place where it would go."""
+        keys = self._key_view
+        last = len(keys) - 1
+        place = _start(key) & last
+        while keys[place] not in (key, _NOBODY):
+            place = place + 1 & last
+        return place
+
+    # -- many keys -----------------------------------------------------------------------------------------
+
+    def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
+        """Insert pairs, or all keys into one slot; how many were taken: when full, only flows known."""
+        keys = _substituted(as_words(keys))
+        slots = np.broadcast_to(np.asarray(slots, dtype=np.int64), keys.shape)
+        live = (slots >= self.oldest) & (slots <= self._newest)
+        found, which = np.unique(keys[live], return_inverse=True)
+        masks = np.zeros(len(found), dtype=np.uint64)
+        np.bitwise_or.at(masks, which, _U(1) << (slots[live] % self.slots).astype(np.uint64))
+        taken = int(self._put(found, masks)[which].sum())
+        self.inserted += taken
+        self.refused += len(keys) - taken
+        return taken
+
+    def query_many(self, keys: NDArray[np.int64] | Words) -> Words:
+        """`query` of each key."""
+        masks = self._masks[self._places(_substituted(as_words(keys)))]
+        turn = self.oldest % self.slots
+        if turn == 0:
+            return masks
+        return (masks >> _U(turn) | masks << _U(self.slots - turn)) & _U((1 << self.slots) - 1)
+
+    def _places(self, keys: Words) -> NDArray[np.intp]:
+        """`_place` of each key."""
+        last = len(self._keys) - 1
+        places = _starts(keys, last)
+        left = np.arange(len(keys))
+        while len(left):
+            there = self._keys[places[left]]
+            left = left[(there != keys[left]) & (there != _NOBODY)]
+            places[left] = places[left] + 1 & last
+        return places
+
+    def _put(self, keys: Words, masks: Words) -> NDArray[np.bool_]:
+        """OR masks to different keys; which of them have a place."""
+        new = np.flatnonzero(self._keys[self._places(keys)] == _NOBODY)
+        fits = len(new) if self._room(len(new)) else self.most - self._used
+        self._claim(keys[new[:fits]])
+        put = np.ones(len(keys), dtype=np.bool_)
+        put[new[fits:]] = False
+        self._masks[self._places(keys[put])] |= masks[put]
+        return put
+
+    def _claim(self, keys: Words) -> None:
+        """Give each new key a place: of those that want the same, one gets it and the others go on."""
+        last = len(self._keys) - 1
+        places = _starts(keys, last)
+        left = np.arange(len(keys))
+        while len(left):
+            free = left[self._keys[places[left]] == _NOBODY]
+            self._keys[places[free]] = keys[free]
+            left = left[self._keys[places[left]] != keys[left]]
+            places[left] = places[left] + 1 & last
+        self._used += len(keys)
+
+    # -- room ----------------------------------------------------------------------------------------------
+
+    def _room(self, more: int) -> bool:
+        """Make room for new flows, as far as allowed."""
+        if 3 * (self._used + more) <= 2 * len(self._keys) and self._used + more <= self.most:
+            return True
+        if self._full_at == self._newest:
+            return False
+        live = self._masks != 0
+        keys, masks = self._keys[live], self._masks[live]
+        self.forgotten += self._used - len(keys)
+        wanted = min(len(keys) + more, self.most)
+        places = _LEAST
+        while 2 * places < 3 * (wanted + wanted // 4):  # a quarter more, so that it is not done again soon
+            places *= 2
+        self._allot(places)
+        self._claim(keys)
+        self._masks[self._places(keys)] = masks
+        if len(keys) + more <= self.most:
+            return True
+        self._full_at = self._newest
+        return False
+
+    def rows(self) -> tuple[Words, Words]:
+        """Flows with a live slot: their keys, ascending, and their masks."""
+        live = np.flatnonzero(self._masks)
+        order = live[np.argsort(self._keys[live])]
+        return self._keys[order], self._masks[order]
+
+    def put_rows(self, keys: Words, masks: Words) -> None:
+        """Take in what `rows` of a table with this window gave."""
+        if len(keys) and ((keys[1:] <= keys[:-1]).any() or keys[0] == _NOBODY or (masks == 0).any()):
+            raise SlotError("a damaged table: its keys are not in order, or a flow has no slot")
+        if self.slots < 64 and (masks >> _U(self.slots)).any():
+            raise SlotError(f"a damaged table: a flow is in a slot beyond the {self.slots}")
+        refused = len(keys) - int(self._put(keys, masks).sum())
+        self.refused += refused
+
+    # -- the window ----------------------------------------------------------------------------------------
+
+    def advance(self, slot: int) -> None:
+        """Make this the current slot; an earlier one changes nothing."""
+        newest = checked_slot(slot) + self.ahead
+        if newest <= self._newest:
+            return
+        begun = range(max(self._newest + 1, newest - self.slots + 1), newest + 1)
+        self._masks &= _U(~sum(1 << one % self.slots for one in begun) & M64)
+        self._newest = newest
+
+    def merge(self, other: ExactTable) -> None:
+        """Take in what another with as many slots holds; the later window counts."""
+        if (other.slots, other.ahead) != (self.slots, self.ahead):
+            raise SlotError(
+                f"tables of different windows do not merge: {self.slots} slots, {self.ahead} ahead, and "
+                f"{other.slots}, {other.ahead}"
+            )
+        self.advance(other.newest - other.ahead)
+        keys, masks = other.rows()
+        common = sum(
+            1 << slot % self.slots for slot in range(max(self.oldest, other.oldest), other.newest + 1)
+        )
+        masks = masks & _U(common)
+        self.put_rows(keys[masks != 0], masks[masks != 0])
+        self.inserted += other.inserted
+        self.refused += other.refused
+
+    def statistics(self) -> SlotStatistics:
+        """A snapshot."""
+        return SlotStatistics(
+            kind="exact",
+            slots=self.slots,
+            oldest=self.oldest,
+            newest=self._newest,
+            inserted=self.inserted,
+            refused=self.refused,
+            wiped=self.forgotten,
+            memory_bytes=self._keys.nbytes + self._masks.nbytes,
+            fullest=self._used / len(self._keys),
+            joint_false_positive=0.0,
+        )
+
+    def to_bytes(self) -> bytes:
+        """For another process; `read` takes it back."""
+        from penstock.core.slots import wire  # noqa: PLC0415  # wire makes tables
+
+        return wire.table_bytes(self)
+
+
+def _start(key: int) -> int:
+    return (key * MIX_1 & M64) >> 40
+
+
+def _starts(keys: Words, last: int) -> NDArray[np.intp]:
+    return ((keys * _U(MIX_1) >> _U(40)) & _U(last)).view(np.intp)
+
+
+def _substituted(keys: Words) -> Words:
+    return keys if keys.all() else np.where(keys == _NOBODY, _U(_SUBSTITUTE), keys)

@@ -1,0 +1,233 @@
+"""The refreshing Bloom filter, and with other shapes the plainer ones it grew from.
+
+The layout is position-major: a word holds, for one position (or a few, side by side), one bit of every array.
+A group's k words and their AND say at once in which arrays a key is; with one group that is the answer.
+Arrays stored one after the other would need k loads for every slot.
+
+Expired slots are never looked for again; an array is wiped when a block of v new slots begins in it, which
+for the spare of an RBF is after all its old ones have expired.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.core.slots import batch
+from penstock.core.slots.hashing import M32, M64, MIX_1, MIX_2, STEP, positions
+from penstock.core.slots.slot_sets import SlotStatistics, checked_slot
+from penstock.errors import SlotError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.core.slots.hashing import Words
+    from penstock.core.slots.shape import Shape
+
+_SAMPLE: Final = 16_384
+"""Words looked at to tell how full arrays are: positions are hashed, so the first are as good as any."""
+
+
+class RefreshingFilter:
+    """Keys by time slot in a fixed number of bits; see `SlotSets` for what each method promises."""
+
+    def __init__(self, shape: Shape, *, start: int = 0) -> None:
+        self.shape = shape
+        self.words: Words = np.zeros(shape.words, dtype=np.uint64)
+        self._view = self.words.data  # a number of it is read in half the time
+        self._groups, self._hashes, self._size = shape.groups, shape.hashes, shape.positions
+        self._held, self._lanes, self._all = shape.held, shape.lanes, (1 << shape.held) - 1
+        self.inserted = 0
+        self.refused = 0
+        self.wiped = 0
+        self._newest = checked_slot(start) + shape.ahead
+        self._oldest = shape.oldest(self._newest)
+
+    @property
+    def oldest(self) -> int:
+        """The first live slot: bit 0 of an answer."""
+        return self._oldest
+
+    @property
+    def newest(self) -> int:
+        """The last live slot."""
+        return self._newest
+
+    # -- one key -------------------------------------------------------------------------------------------
+
+    def insert(self, key: int, slot: int) -> bool:
+        """Put a key into a slot; False if the slot is outside the window."""
+        if not self._oldest <= slot <= self._newest:
+            self.refused += 1
+            return False
+        view, held, lanes = self._view, self._held, self._lanes
+        block, group = divmod(slot, self._groups)
+        bit = 1 << block % held
+        if lanes == 1:
+            for position in positions(key, group, hashes=self._hashes, size=self._size):
+                view[position] |= bit
+        else:
+            for position in positions(key, group, hashes=self._hashes, size=self._size):
+                view[position // lanes] |= bit << position % lanes * held
+        self.inserted += 1
+        return True
+
+    def query(self, key: int) -> int:
+        """The live slots a key is in, as a mask, and perhaps others."""
+        groups, held = self._groups, self._held
+        first, passed = divmod(self._oldest, groups)
+        if groups == 1:
+            found = self._arrays(key, 0)
+            return _turned(found, first % held, held) if found else 0
+        answer = 0
+        for group in range(groups):
+            found = self._arrays(key, group)
+            if found:
+                skipped = group < passed  # this group's slot in the first block has expired
+                found = _turned(found, (first + skipped) % held, held) & ((1 << self.shape.arrays) - 1)
+                answer |= _spread(found, groups) << (group - passed + skipped * groups)
+        return answer & ((1 << self._newest - self._oldest + 1) - 1)
+
+    def contains(self, key: int, slot: int) -> bool:
+        """Whether a key is in one slot."""
+        if not self._oldest <= slot <= self._newest:
+            return False
+        block, group = divmod(slot, self._groups)
+        wanted = 1 << block % self._held
+        return self._arrays(key, group, wanted) != 0
+
+    def _arrays(self, key: int, group: int, wanted: int = -1) -> int:
+        """Those of the arrays `wanted` in which all positions of a group are set.
+
+        This is `positions` written out, so that it ends at the first word that leaves no array.
+        """
+        view, size, held, lanes, left = self._view, self._size, self._held, self._lanes, self._hashes
+        found = self._all & wanted
+        state = key + group * ((left + 1) // 2) * STEP
+        while left > 0:
+            state = state + STEP & M64
+            mix = (state ^ state >> 30) * MIX_1 & M64
+            mix = (mix ^ mix >> 27) * MIX_2 & M64
+            mix ^= mix >> 31
+            position = (mix >> 32) * size >> 32
+            found &= view[position] if lanes == 1 else view[position // lanes] >> position % lanes * held
+            if not found:
+                return 0
+            if left > 1:
+                position = (mix & M32) * size >> 32
+                found &= view[position] if lanes == 1 else view[position // lanes] >> position % lanes * held
+                if not found:
+                    return 0
+            left -= 2
+        return found
+
+    # -- many keys -----------------------------------------------------------------------------------------
+
+    def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
+        """Insert pairs, or all keys into one slot; how many were taken."""
+        taken = batch.insert(self, keys, slots)
+        self.inserted += taken
+        self.refused += len(keys) - taken
+        return taken
+
+    def query_many(self, keys: NDArray[np.int64] | Words, *, compiled: bool = False) -> Words:
+        """`query` of each key; `compiled` asks for machine code, which needs numba and a second to make."""
+        if compiled:
+            from penstock.core.slots import compiled as machine  # noqa: PLC0415  # numba is an extra
+
+            return machine.query(self, keys)
+        return batch.query(self, keys)
+
+    # -- the window ----------------------------------------------------------------------------------------
+
+    def advance(self, slot: int) -> None:
+        """Make this the current slot; an earlier one changes nothing."""
+        newest = checked_slot(slot) + self.shape.ahead
+        if newest <= self._newest:
+            return
+        groups, held = self.shape.groups, self.shape.held
+        last, block = self._newest // groups, newest // groups
+        self._wipe([begun % held for begun in range(max(last + 1, block - held + 1), block + 1)])
+        self._newest = newest
+        self._oldest = self.shape.oldest(newest)
+
+    def _wipe(self, arrays: list[int]) -> None:
+        if not arrays:
+            return
+        self.wiped += len(arrays)
+        if len(arrays) == self.shape.held:
+            self.words.fill(0)
+        else:
+            self.words &= ~self._everywhere(arrays)
+
+    def _everywhere(self, arrays: list[int]) -> np.uint64:
+        """The bits of some arrays, in all lanes of a word."""
+        one = sum(1 << array for array in arrays)
+        return np.uint64(sum(one << lane * self.shape.held for lane in range(self.shape.lanes)))
+
+    def merge(self, other: RefreshingFilter) -> None:
+        """Take in what another of the same shape holds; the later window counts."""
+        if other.shape != self.shape:
+            raise SlotError(f"filters of different shapes do not merge: {self.shape} and {other.shape}")
+        self.advance(other.newest - other.shape.ahead)
+        groups, held = self.shape.groups, self.shape.held
+        last = other.newest // groups
+        live = range(max(self._oldest // groups, last - held + 1), last + 1)
+        if live:
+            self.words |= other.words & self._everywhere([block % held for block in live])
+        self.inserted += other.inserted
+        self.refused += other.refused
+
+    # -- to look at ----------------------------------------------------------------------------------------
+
+    def fills(self) -> list[float]:
+        """Share of bits set of each array, from a sample."""
+        shape = self.shape
+        sample = self.words[: min(_SAMPLE, shape.words)]
+        seen = min(len(sample) * shape.lanes, shape.positions)
+        return [
+            int(np.bitwise_count(sample & self._everywhere([array])).sum()) / seen
+            for array in range(shape.held)
+        ]
+
+    def statistics(self) -> SlotStatistics:
+        """A snapshot."""
+        fills = self.fills()
+        groups, held = self.shape.groups, self.shape.held
+        missed = 1.0
+        for slot in range(self._oldest, self._newest + 1):
+            missed *= 1 - fills[slot // groups % held] ** self.shape.hashes
+        return SlotStatistics(
+            kind=self.shape.variant.value,
+            slots=self.shape.slots,
+            oldest=self._oldest,
+            newest=self._newest,
+            inserted=self.inserted,
+            refused=self.refused,
+            wiped=self.wiped,
+            memory_bytes=self.words.nbytes,
+            fullest=max(fills),
+            joint_false_positive=1 - missed,
+        )
+
+    def to_bytes(self) -> bytes:
+        """For another process; `read` takes it back."""
+        from penstock.core.slots import wire  # noqa: PLC0415  # wire makes filters
+
+        return wire.filter_bytes(self)
+
+
+def _turned(mask: int, by: int, width: int) -> int:
+    """A mask of `width` bits, rotated towards its low end."""
+    return (mask >> by | mask << width - by) & ((1 << width) - 1)
+
+
+def _spread(mask: int, apart: int) -> int:
+    """The bits of a mask, `apart` from each other."""
+    spread = 0
+    while mask:
+        low = mask & -mask
+        spread |= 1 << (low.bit_length() - 1) * apart
+        mask ^= low
+    return spread
