@@ -186,8 +186,12 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether addresses of this machine and of private networks may be fetched."""
     contact: str = ""
     """Web or mail address for the User-Agent, so that those who run a site can reach you."""
-    robots: bool = True
-    """Whether robots.txt is obeyed."""
+    robots: Literal["pages", "all", "off"] = "pages"
+    """For what robots.txt is obeyed: pages, feeds as well (which are made for programs), nothing."""
+    host_polls: Positive = 3_600
+    """Fetches from one domain, as example.org with all below it, in an hour."""
+    host_bytes: Bytes = 256 << 20
+    """Bytes from one domain in an hour."""
     channels: Positive = 20_000
     """Channels, those without subscribers included that are remembered for a day."""
     subscriptions: Positive = 200_000
