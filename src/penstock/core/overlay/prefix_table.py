@@ -8,6 +8,7 @@ spreads the nodes of one cell over the contacts of another instead of pointing a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,5 +50,7 @@ def _row(ring: Ring, own: int, row: int) -> tuple[int, ...]:
         twin = own + ((column - own_digit) << shift)  # this node's id with another digit in this row
         members = wedge(ring, twin, row + 1)
         if members:
-            found.append(min(members, key=lambda place: abs(ring.ids[place] - twin)))
+            after = bisect_left(ring.ids, twin, members.start, members.stop)
+            near = [place for place in (after - 1, after) if place in members]
+            found.append(min(near, key=lambda place: abs(ring.ids[place] - twin)))
     return tuple(found)

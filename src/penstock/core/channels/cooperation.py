@@ -1,0 +1,208 @@
+"""Honeycomb without a centre: what one node knows and decides (Corona §3.2 and §3.3).
+
+Each node knows the channels it owns one by one, and all others as tradeoff clusters that its contacts in the
+prefix table tell it. A contact in row r tells what it knows about the nodes that share r + 1 digits with it,
+so the rows together cover everybody, each once. In a maintenance phase the node solves the whole problem from
+this and moves each of its channels at most one level towards the solution.
+
+The paper lets every polling node decide about its own children in the wedge; here the primary owner decides
+for the channel, so that the nodes of a wedge cannot disagree, and hands its channels over when it is no
+longer the closest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.channels.allocation import Factors, Scheme, honeycomb
+from penstock.core.channels.cooperation_clusters import NOTHING, SLACK, Clusters, cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from penstock.core.channels.cooperation_clusters import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class CooperationOptions:
+    """What all nodes have agreed on."""
+
+    scheme: Scheme
+    pollers: Floats
+    """Nodes that poll a channel at level 0, 1, …: N/bˡ, the owner at the last."""
+    tau_us: int
+    """Each node polls a channel that is its to poll once in this time."""
+    target_us: int | None = None
+    """Mean delay to be reached, for the scheme `fast`."""
+
+    @property
+    def deepest(self) -> int:
+        """The level at which the owner polls alone."""
+        return len(self.pollers) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Channels and what is known about each; arrays of one length. This is what owners replicate."""
+
+    channel: Ints
+    """Numbers by which the driver knows its channels."""
+    factors: Factors
+    level: Ints
+    orphan: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+    def take(self, rows: NDArray[np.intp]) -> Owned:
+        """Some of them."""
+        factors = self.factors
+        return Owned(
+            self.channel[rows],
+            Factors(
+                factors.subscribers[rows],
+                factors.cost[rows],
+                factors.update_interval_us[rows],
+                factors.host[rows],
+            ),
+            self.level[rows],
+            self.orphan[rows],
+        )
+
+
+def joined(parts: Iterable[Owned]) -> Owned:
+    """All parts as one; there is at least one part."""
+    all_of = list(parts)
+    factors = [part.factors for part in all_of]
+    return Owned(
+        np.concatenate([part.channel for part in all_of]),
+        Factors(
+            np.concatenate([part.subscribers for part in factors]),
+            np.concatenate([part.cost for part in factors]),
+            np.concatenate([part.update_interval_us for part in factors]),
+            np.concatenate([part.host for part in factors]),
+        ),
+        np.concatenate([part.level for part in all_of]),
+        np.concatenate([part.orphan for part in all_of]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CooperationStatistics:
+    """A snapshot."""
+
+    owned: int
+    clusters: int
+    """That were heard from contacts: what the node keeps about all other channels."""
+    channels_known: float
+    """Own channels and those the clusters stand for."""
+
+
+class Cooperation:
+    """One node's part. The driver carries what `tell` returns to the contacts' `hear`."""
+
+    __slots__ = ("_heard", "_options", "_owned")
+
+    def __init__(self, options: CooperationOptions, owned: Owned) -> None:
+        self._options = options
+        self._owned = owned
+        self._heard: dict[int, dict[int, Clusters]] = {}
+
+    @property
+    def owned(self) -> Owned:
+        """The channels of this node."""
+        return self._owned
+
+    def adopt(self, channels: Owned) -> None:
+        """Own these, too: their owner has failed or has handed them over."""
+        self._owned = joined((self._owned, channels))
+
+    def release(self, channels: Ints) -> Owned:
+        """Hand these over to a node that is closer to them now."""
+        goes = np.isin(self._owned.channel, channels)
+        leaving = self._owned.take(np.flatnonzero(goes))
+        self._owned = self._owned.take(np.flatnonzero(~goes))
+        return leaving
+
+    def observe(self, factors: Factors, orphan: NDArray[np.bool_]) -> None:
+        """Fresh factors of all own channels, in their order, and whether their wedges are empty now."""
+        assert len(factors) == len(self._owned)
+        self._owned = Owned(self._owned.channel, factors, self._owned.level, orphan)
+
+    def hear(self, row: int, contact: int, clusters: Clusters) -> None:
+        """A contact of this row of the prefix table has told what it knows; the newest counts."""
+        self._heard.setdefault(row, {})[contact] = clusters
+
+    def forget(self, row: int, contact: int) -> None:
+        """A contact is no longer one."""
+        self._heard.get(row, {}).pop(contact, None)
+
+    def tell(self, rows: int) -> list[Clusters]:
+        """What is known about the nodes that share 0, 1, … `rows` digits with this one, itself included."""
+        told = [cluster((self._as_clusters(),))]
+        for row in reversed(range(rows)):
+            told.append(cluster((told[-1], *self._heard.get(row, {}).values())))
+        told.reverse()
+        return told
+
+    def maintain(self) -> NDArray[np.intp]:
+        """Move own channels one level towards the solution; the rows of `owned` that moved."""
+        own = self._owned
+        if not len(own):
+            return np.empty(0, np.intp)
+        step = np.sign(self._solution() - own.level)
+        step[own.orphan] = self._options.deepest - own.level[own.orphan]
+        self._owned = Owned(own.channel, own.factors, own.level + step, own.orphan)
+        return np.flatnonzero(step)
+
+    def statistics(self) -> CooperationStatistics:
+        """What the node has and knows."""
+        heard = [part for row in self._heard.values() for part in row.values()]
+        known = sum(float(part.count.sum()) for part in heard)
+        return CooperationStatistics(
+            owned=len(self._owned),
+            clusters=sum(map(len, heard)),
+            channels_known=len(self._owned) + known,
+        )
+
+    def _weights(self) -> Floats:
+        return self._options.scheme.weights(self._owned.factors, tau_us=self._options.tau_us)
+
+    def _as_clusters(self) -> Clusters:
+        """Own channels, each a cluster of one."""
+        own = self._owned
+        if not len(own):
+            return NOTHING
+        cost = own.factors.cost
+        sums = np.stack((np.ones(len(own)), self._weights(), cost, own.factors.subscribers * cost), axis=1)
+        return Clusters(np.where(own.orphan, SLACK, own.level), sums)
+
+    def _solution(self) -> Ints:
+        """The level of each own channel if all channels were as they are known here."""
+        own = self._owned
+        others = cluster(part for row in self._heard.values() for part in row.values())
+        cost = own.factors.cost
+        scheme = self._options.scheme
+        # A cluster is so many channels of its mean: both sides of the tradeoff are linear in their factors.
+        found = honeycomb(
+            Factors(
+                np.concatenate((self._weights(), others.weight / others.count)),
+                np.concatenate((cost, others.cost / others.count)),
+                count=np.concatenate((np.ones(len(own)), others.count)),
+            ),
+            scheme=Scheme.FAST if scheme.has_target else Scheme.LITE,
+            budget=None
+            if scheme.has_target
+            else float((own.factors.subscribers * cost).sum() + others.allowance.sum()),
+            target_us=self._options.target_us,
+            tau_us=self._options.tau_us,
+            nodes=round(self._options.pollers[0]),
+            pollers=self._options.pollers,
+            orphans=np.concatenate((own.orphan, others.level == SLACK)),
+        )
+        return found.level[: len(own)].astype(np.int64)

@@ -1,0 +1,91 @@
+"""Tradeoff clusters: many channels told in a few numbers (Corona §3.2).
+
+Channels at the same polling level with a similar ratio of performance to cost are added up; per level there
+are at most TRADEOFF_BINS clusters, of equal width in the logarithm of the ratio between the smallest and the
+largest that occur. Adding up forgets which channel is which but no sum, so clusters of clusters are as exact
+in total as those of channels. Orphans are one cluster of their own, the slack (§4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+TRADEOFF_BINS: Final = 16
+"""Clusters per level, as in the paper's implementation (§4)."""
+
+SLACK: Final = -1
+"""The level under which orphans are told: they have none to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """What a node tells a contact: one row per cluster, arrays of one length."""
+
+    level: Ints
+    sums: Floats
+    """Four columns: channels, their weight, their cost, and the load their subscribers allow."""
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    @property
+    def count(self) -> Floats:
+        """Channels."""
+        return self.sums[:, 0]
+
+    @property
+    def weight(self) -> Floats:
+        """How much a microsecond of delay of all of them counts."""
+        return self.sums[:, 1]
+
+    @property
+    def cost(self) -> Floats:
+        """What one poll of each of them costs."""
+        return self.sums[:, 2]
+
+    @property
+    def allowance(self) -> Floats:
+        """What their subscribers would cost if each polled for himself, once per τ."""
+        return self.sums[:, 3]
+
+
+NOTHING: Final = Clusters(np.empty(0, np.int64), np.empty((0, 4)))
+
+
+def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters:
+    """All parts together, in at most `bins` clusters per level."""
+    kept = [part for part in parts if len(part)]
+    if not kept:
+        return NOTHING
+    level = np.concatenate([part.level for part in kept])
+    sums = np.concatenate([part.sums for part in kept])
+    group = level - SLACK
+    groups = int(group.max()) + 1
+    ratio = np.log(np.maximum(sums[:, 1], _LEAST) / sums[:, 2])
+    ratio[level == SLACK] = 0.0
+    low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
+    np.minimum.at(low, group, ratio)
+    np.maximum.at(high, group, ratio)
+    width = np.where(high > low, high - low, 1.0)
+    place = np.minimum((bins * (ratio - low[group]) / width[group]).astype(np.int64), bins - 1)
+    cell = group * bins + place
+    added: Floats = np.zeros((groups * bins, sums.shape[1]))
+    for column in range(sums.shape[1]):
+        added[:, column] = np.bincount(cell, sums[:, column], groups * bins)
+    there = np.flatnonzero(np.bincount(cell, minlength=groups * bins))
+    return Clusters(there // bins + SLACK, added[there])
+
+
+_LEAST: Final = 1e-300
+"""Stands for the weight of channels nobody waits for, which has no logarithm."""
