@@ -1,6 +1,6 @@
 """Intervals that make the most of a load: one price for all, one more for each host at its limit.
 
-    minimise Σ wᵢ·τ/(2xᵢ)   subject to   Σ sᵢ·xᵢ ≤ budget,   Σ_host sᵢ·xᵢ ≤ limit of the host,   loᵢ ≤ xᵢ ≤ hiᵢ
+    minimise Σ wᵢ·τ/(2xᵢ)   subject to   Σ sᵢ·xᵢ ≤ budget,   Σ_host sᵢ·xᵢ ≤ its limit,   loᵢ ≤ xᵢ ≤ hiᵢ
 
 with xᵢ polls per τ, evenly spread. Lagrange's condition gives xᵢ = √(wᵢ·τ/2 / (sᵢ·(μ + ν_h))) between its
 bounds, so the interval is √(2τ·sᵢ·(μ + ν_h) / wᵢ). In the level t = 1/√price every xᵢ rises linearly: where
@@ -70,8 +70,7 @@ def within_target(problem: Problem, target_us: float) -> Solution:
     ceiling, high = _host_ceilings(problem, pace)
     weight = problem.weight * problem.count
     half = weight * problem.tau_us / 2
-    with np.errstate(divide="ignore"):
-        rise = np.where(pace > 0, half / pace, 0.0)
+    rise = pace * problem.cost * problem.count  # half/pace, also where nobody waits
     stretch = fill(rise, half / high, half / problem.low, target_us * float(weight.sum()))
     level = np.inf if stretch == 0 else 1 / stretch
     return _solution(problem, pace, ceiling, high, level)

@@ -26,9 +26,9 @@ def fill(pace: Floats, low: Floats, high: Floats, total: float) -> float:
 
 def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp], totals: Floats) -> Floats:
     """The same for each group of members, whose numbers count up from 0."""
-    levels = np.full(len(totals), np.inf)
+    levels: Floats = np.full(len(totals), np.inf)
     high = np.where(pace > 0, high, low)
-    base = np.bincount(group, low, len(totals))
+    base: Floats = np.bincount(group, low, len(totals)).astype(np.float64, copy=False)
     levels[base > totals] = 0.0
     open_ = (base <= totals) & (np.bincount(group, high, len(totals)) > totals)
     moving = open_[group] & (high > low)
@@ -45,7 +45,7 @@ def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp]
 
 
 def _crossings(at: Floats, slope: Floats, owner: NDArray[np.intp], base: Floats, totals: Floats) -> Floats:
-    """Levels in order of (owner, at), with the change of slope at each; where each group's sum is its total."""
+    """Where each group's sum is its total; given are the bends in order of (owner, at), and their slopes."""
     first = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     running = np.cumsum(slope)
     before = np.repeat(running[first] - slope[first], np.diff(np.r_[first, len(owner)]))

@@ -1,10 +1,11 @@
 """Polling levels as in Corona (section 3.2): integer levels, Lagrange breakpoints, sort, bracket.
 
-A channel at level l is polled by the nodes that share l digits with it, N/b^l of them on average and its owner
-at least. Going one level down costs g more polls and saves f of weighted delay; both are convex, so each step of
-each channel has one multiplier λ = f/g at which it begins to pay. Sorted by it, the steps that fit are L*_d, the
-optimum for its own load; with the next one it is L*_u, the optimum for a load beyond the bound. The two differ
-in one channel. With a target for the delay it is the same from the other end: steps save polls and cost delay.
+A channel at level l is polled by the nodes that share l digits with it, N/b^l of them on average and its
+owner at least. Going one level down costs g more polls and saves f of weighted delay; both are convex, so
+each step of each channel has one multiplier λ = f/g at which it begins to pay. Sorted by it, the steps that
+fit are L*_d, the optimum for its own load; with the next one it is L*_u, the optimum for a load beyond the
+bound. The two differ in one channel. With a target for the delay it is the same from the other end: steps
+save polls and cost delay.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Levels:
     """Whether budget or target is kept."""
 
 
-def honeycomb(
+def honeycomb(  # noqa: PLR0913  # the ring is told by five of them, four with a default
     factors: Factors,
     *,
     scheme: Scheme = Scheme.LITE,
@@ -81,6 +82,7 @@ def honeycomb(
         *((costs[part], delays[part]) if scheme.has_target else (delays[part], costs[part])),
         bound - slack,
         key[part],
+        down=not scheme.has_target,
     )
     level = np.full(len(factors), table.shape[1] - 1, np.int8)
     level[part] = found
@@ -122,37 +124,29 @@ def _table(rows: int, pollers: Floats) -> Floats:
 
 
 def _bracket(
-    worth: Floats, spent: Floats, bound: float, key: NDArray[np.uint64]
+    worth: Floats, spent: Floats, bound: float, key: NDArray[np.uint64], *, down: bool
 ) -> tuple[NDArray[np.int8], float, tuple[int, int] | None, bool]:
-    """Minimise Σ worth within Σ spent ≤ bound: the levels, λ and place of the next step, and whether it is kept.
+    """Minimise Σ worth within Σ spent ≤ bound: the levels, λ and place of the next step, whether it is kept.
 
-    Both are given for each channel and level; where one grows with the level, the other shrinks.
+    Both are given for each channel and level; `down` says that what is spent grows towards level 0.
     """
-    channels, levels = worth.shape
-    last = levels - 1
-    if channels == 0:
-        return np.zeros(0, np.int8), 0.0, None, bound >= 0
-    down = float(spent[:, 0].sum()) >= float(
-        spent[:, last].sum()
-    )  # steps go from the last level to the first
+    channels, last = worth.shape[0], worth.shape[1] - 1
+    start, sign, walk = (last, -1, slice(None, None, -1)) if down else (0, 1, slice(None))
     order = np.argsort(key, kind="stable")
-    walk = slice(None, None, -1) if down else slice(None)
-    gain = -np.diff(worth[order][:, walk], axis=1)
-    price = np.diff(spent[order][:, walk], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        multiplier = np.where(gain > 0, gain / price, 0.0)
-    real = np.flatnonzero(multiplier.ravel() > 0)
-    steps = real[np.argsort(-multiplier.ravel()[real], kind="stable")]
-    room = bound - float(spent[:, last if down else 0].sum())
-    taken = int(np.searchsorted(np.cumsum(price.ravel()[steps]), room, side="right")) if room >= 0 else 0
-    found = np.full(channels, last if down else 0, np.int64)
-    sign = -1 if down else 1
-    mine = steps[:taken]
-    place = (mine % last) + 1  # levels walked from the start, after this step
-    np.maximum.at(walked := np.zeros(channels, np.int64), order[mine // last], place)
-    found += sign * walked
+    gain = -np.diff(worth[order][:, walk], axis=1).ravel()
+    price = np.diff(spent[order][:, walk], axis=1).ravel()
+    real = np.flatnonzero(gain > 0)
+    with np.errstate(divide="ignore"):
+        multiplier = gain[real] / price[real]
+    ranked = np.argsort(-multiplier, kind="stable")
+    steps = real[ranked]
+    room = bound - float(spent[:, start].sum())
+    taken = int(np.searchsorted(np.cumsum(price[steps]), max(room, 0.0), side="right"))
+    walked = np.zeros(channels, np.int64)
+    np.maximum.at(walked, order[steps[:taken] // max(last, 1)], steps[:taken] % max(last, 1) + 1)
+    found = (start + sign * walked).astype(np.int8)
     if taken == len(steps):
-        return found.astype(np.int8), 0.0, None, room >= 0
+        return found, 0.0, None, room >= 0
     after = int(steps[taken])
-    beyond = (int(order[after // last]), (last if down else 0) + sign * (after % last + 1))
-    return found.astype(np.int8), float(multiplier.ravel()[after]), beyond, room >= 0
+    beyond = int(order[after // last]), start + sign * (after % last + 1)
+    return found, float(multiplier[ranked[taken]]), beyond, room >= 0

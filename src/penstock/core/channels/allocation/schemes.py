@@ -1,4 +1,4 @@
-"""The performance goals of Corona (section 3.1, table 1): what a channel's delay weighs, and what is bounded."""
+"""The goals of Corona (section 3.1, table 1): what a channel's delay weighs, and what is bounded."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def _root(tau_us: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64
 
 def _log(tau_us: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64]:
     interval_s = np.maximum(interval_us / SECOND_US, LOG_LEAST_S)
-    return np.log(max(tau_us / SECOND_US, LOG_LEAST_S)) / np.log(interval_s)
+    found: NDArray[np.float64] = np.log(max(tau_us / SECOND_US, LOG_LEAST_S)) / np.log(interval_s)
+    return found
 
 
 GOALS: Final = {
@@ -72,8 +73,6 @@ GOALS: Final = {
     Scheme.FAST: Goal(_even, "least load, within a mean delay per subscription", target=True),
     Scheme.FAIR: Goal(_ratio, "least delay per delivered update, within a load"),
     Scheme.FAIR_SQRT: Goal(_root, "as fair, with slow channels punished less: the square root of the ratio"),
-    Scheme.FAIR_LOG: Goal(
-        _log, "as fair, with slow channels hardly punished: logarithms of the ratio's parts"
-    ),
+    Scheme.FAIR_LOG: Goal(_log, "as fair, with slow channels hardly punished: a ratio of logarithms"),
 }
 """What each scheme weighs and bounds."""
