@@ -1,0 +1,248 @@
+"""Flows: a client's messages on one topic, what is known about their rhythm, and the table of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.slots.hashing import flow_key
+from penstock.core.slots.period import MOST, estimate
+from penstock.errors import SlotError
+
+if TYPE_CHECKING:
+    from penstock.core.slots.grid import Grid
+    from penstock.core.slots.period import Period
+    from penstock.core.slots.police import Police
+    from penstock.model.instant import Instant
+
+SEPARATOR: Final = "\0"
+"""Between client and topic: MQTT allows it in neither."""
+
+RECENT: Final = 64
+"""Packets over which on-time and excess rates are taken."""
+
+LOOK_AT: Final = (16, 32, 64)
+"""Arrivals after which a period is looked for; later at doubled counts."""
+
+LOOK_MOST: Final = 4_096
+"""Between two looks at a flow that has no period: a look takes a millisecond."""
+
+
+def key_of(client: str, topic: str) -> int:
+    """The number a flow is known by, the same in Spark."""
+    return flow_key(f"{client}{SEPARATOR}{topic}")
+
+
+class State(StrEnum):
+    """What a flow is at the moment."""
+
+    LEARNING = "learning"
+    """No period is known yet: best effort."""
+    SERVED = "served"
+    """Its slots are reserved."""
+    REFUSED = "refused"
+    """It has a period, and no slots: best effort."""
+    SILENT = "silent"
+    """It was served and does not come any more."""
+
+
+class Told(StrEnum):
+    """Where a period is known from."""
+
+    CLIENT = "client"
+    TABLE = "table"
+    DETECTED = "detected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStatistics:
+    """A flow at a moment."""
+
+    client: str
+    topic: str
+    state: str
+    told: str
+    """Where its period is known from; empty if it is not known."""
+    period_us: int
+    jitter_us: int
+    tolerance_us: int
+    """How much earlier or later than expected a packet is still on time."""
+    arrivals: int
+    on_time: int
+    """While it was served."""
+    late: int
+    """While it was served: outside its slots."""
+    missed: int
+    """While it was served: did not come."""
+    excess: int
+    """Beyond its rate."""
+    on_time_rate: float
+    """Of its last packets while it was served."""
+    since_us: int
+    """When its state began."""
+    last_us: int
+    reason: str
+    """Why it is not served."""
+
+
+class Flow:
+    """One flow; the control of flows changes it."""
+
+    __slots__ = (
+        "_arrivals",
+        "_look_next",
+        "again_us",
+        "arrivals",
+        "client",
+        "declared_us",
+        "excess",
+        "excess_rate",
+        "failures",
+        "grid",
+        "key",
+        "last_other_us",
+        "last_slot",
+        "last_us",
+        "late",
+        "missed",
+        "on_time",
+        "on_time_rate",
+        "police",
+        "reason",
+        "reserved",
+        "since_us",
+        "state",
+        "told",
+        "tolerance_us",
+        "topic",
+        "watched",
+    )
+
+    def __init__(self, key: int, client: str, topic: str, *, now_us: Instant) -> None:
+        self.key = key
+        self.client = client
+        self.topic = topic
+        self.state = State.LEARNING
+        self.told: Told | None = None
+        self.declared_us = 0.0
+        """The period that was told; 0: none was."""
+        self.tolerance_us = 0.0
+        self.grid: Grid | None = None
+        self.police: Police | None = None
+        self.reserved: deque[range] = deque()
+        """Slots reserved ahead, one range for each packet expected."""
+        self.since_us = self.last_us = now_us
+        self.last_slot = -1
+        self.last_other_us = now_us
+        """When its last packet came that did not go ahead of others: until that one is out, none may."""
+        self.again_us = 0
+        """Not admitted before."""
+        self.failures = 0
+        self.reason = ""
+        self.watched = False
+        """Whether somebody looks whether it falls silent."""
+        self.arrivals = self.on_time = self.late = self.missed = self.excess = 0
+        self.on_time_rate = 1.0
+        self.excess_rate = 0.0
+        self._arrivals: deque[Instant] | None = deque(maxlen=MOST)
+        self._look_next = LOOK_AT[0]
+
+    def learn(self, now_us: Instant) -> Period | None:
+        """An arrival of a flow whose period is not known; the period, if it is now."""
+        arrivals = self._arrivals
+        if arrivals is None:
+            return None
+        arrivals.append(now_us)
+        if self.arrivals < self._look_next:
+            return None
+        later = [count for count in LOOK_AT if count > self._look_next]
+        self._look_next = later[0] if later else self._look_next + min(self._look_next, LOOK_MOST)
+        return estimate(list(arrivals))
+
+    def learnt(self) -> list[Instant]:
+        """The arrivals that were learnt from; they are not kept any longer."""
+        arrivals, self._arrivals = self._arrivals, None
+        return list(arrivals or ())
+
+    def unlearn(self) -> None:
+        """What was known about the period holds no more; it is looked for anew."""
+        self.grid = self.police = self.told = None
+        self.declared_us = 0.0
+        self._arrivals = deque(maxlen=MOST)
+        self._look_next = self.arrivals + LOOK_AT[0]
+
+    def statistics(self) -> FlowStatistics:
+        """A snapshot."""
+        grid = self.grid
+        return FlowStatistics(
+            client=self.client,
+            topic=self.topic,
+            state=self.state.value,
+            told=self.told.value if self.told is not None else "",
+            period_us=round(grid.period_us if grid is not None else self.declared_us),
+            jitter_us=round(grid.jitter_us) if grid is not None else 0,
+            tolerance_us=round(self.tolerance_us),
+            arrivals=self.arrivals,
+            on_time=self.on_time,
+            late=self.late,
+            missed=self.missed,
+            excess=self.excess,
+            on_time_rate=round(self.on_time_rate, 4),
+            since_us=self.since_us,
+            last_us=self.last_us,
+            reason=self.reason,
+        )
+
+
+class FlowTable:
+    """Flows by key: so many, and those that have been idle are forgotten."""
+
+    def __init__(self, *, most: int, idle_us: int) -> None:
+        if most < 1:
+            raise SlotError(f"a table of {most} flows holds none; at least 1")
+        if idle_us < 1:
+            raise SlotError(f"flows idle for {idle_us} µs cannot be forgotten; at least 1 µs")
+        self.most = most
+        self.idle_us = idle_us
+        self.forgotten = 0
+        self.turned_away = 0
+        """Flows that found the table full."""
+        self._by_key: dict[int, Flow] = {}
+        self._swept_us = 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, key: int) -> Flow | None:
+        """A flow that is in the table."""
+        return self._by_key.get(key)
+
+    def values(self) -> list[Flow]:
+        """All flows, in the order they came."""
+        return list(self._by_key.values())
+
+    def add(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | None:
+        """A new flow; None if there is no place for it."""
+        if len(self._by_key) >= self.most:
+            # One sweep in a quarter of the idle time is enough: a full table must not cost a walk each time.
+            if now_us - self._swept_us >= self.idle_us // 4:
+                self.sweep(now_us=now_us)
+            if len(self._by_key) >= self.most:
+                self.turned_away += 1
+                return None
+        flow = self._by_key[key] = Flow(key, client, topic, now_us=now_us)
+        return flow
+
+    def sweep(self, *, now_us: Instant) -> None:
+        """Forget flows that have been idle."""
+        self._swept_us = now_us
+        idle = [
+            key
+            for key, flow in self._by_key.items()
+            if flow.state is not State.SERVED and now_us - flow.last_us > self.idle_us
+        ]
+        for key in idle:
+            del self._by_key[key]
+        self.forgotten += len(idle)
