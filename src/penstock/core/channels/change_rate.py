@@ -14,7 +14,7 @@ is.
 
 from __future__ import annotations
 
-from math import expm1, log2
+from math import expm1, log1p, log2
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -134,13 +134,15 @@ def incomplete(polls: Sequence[tuple[int, bool]]) -> float:
 def rate_per_s(changed: Sequence[tuple[float, float]], *, unchanged_us: float, mean_us: float) -> float:
     """The most likely rate, from numbers of polls that found a change and the sums of their intervals.
 
-    The score falls and is convex: Newton's method comes up to its zero from the naive rate, which is below.
+    The score falls and is convex: Newton's method comes up to its zero from the rate there would be if all
+    these intervals were of one length, which is below (and the answer where they are).
     """
     quiet_us = unchanged_us + PRIOR * mean_us
     count = sum(number for number, _ in changed)
     if count <= 0:
         return PRIOR / quiet_us * SECOND_US
-    rate = count / (sum(total for _, total in changed) + quiet_us)
+    busy_us = sum(total for _, total in changed)
+    rate = log1p(busy_us / quiet_us) * count / busy_us
     for _ in range(STEPS):
         score, slope = -quiet_us, 0.0
         for number, total in changed:

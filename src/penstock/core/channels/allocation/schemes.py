@@ -11,8 +11,6 @@ import numpy as np
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from penstock.core.channels.allocation.factors import Factors
@@ -30,49 +28,41 @@ class Scheme(Enum):
     FAIR_SQRT = "fair-sqrt"
     FAIR_LOG = "fair-log"
 
-    def weights(self, factors: Factors, *, tau_us: int) -> NDArray[np.float64]:
-        """How much a microsecond of each channel's delay counts."""
-        return factors.subscribers * GOALS[self].relative(tau_us, factors.update_interval_us)
-
     @property
     def has_target(self) -> bool:
         """Whether the delay is bounded and the load minimised, instead of the other way round."""
         return GOALS[self].target
 
+    def weights(self, factors: Factors, *, tau_us: int) -> NDArray[np.float64]:
+        """How much a microsecond of each channel's delay counts."""
+        interval_us, power = factors.update_interval_us, GOALS[self].power
+        if power is not None:
+            found: NDArray[np.float64] = factors.subscribers * (tau_us / interval_us) ** power
+            return found
+        found = factors.subscribers / np.log(np.maximum(interval_us / SECOND_US, LOG_LEAST_S))
+        return found * log_seconds(tau_us)
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One row of the table."""
+    """One row of the table: weights are q·(τ/u)^power, with q subscribers and the update interval u."""
 
-    relative: Callable[[float, NDArray[np.float64]], NDArray[np.float64]]
-    """The weight of one subscriber's delay, from τ and the update interval u, both in microseconds."""
+    power: float | None
+    """None: the weight is q·log τ/log u, in seconds."""
     says: str
     target: bool = False
 
 
-def _even(_: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.ones_like(interval_us)
-
-
-def _ratio(tau_us: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    return tau_us / interval_us
-
-
-def _root(tau_us: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.sqrt(tau_us / interval_us)
-
-
-def _log(tau_us: float, interval_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    interval_s = np.maximum(interval_us / SECOND_US, LOG_LEAST_S)
-    found: NDArray[np.float64] = np.log(max(tau_us / SECOND_US, LOG_LEAST_S)) / np.log(interval_s)
-    return found
-
-
 GOALS: Final = {
-    Scheme.LITE: Goal(_even, "least delay per subscription, within a load"),
-    Scheme.FAST: Goal(_even, "least load, within a mean delay per subscription", target=True),
-    Scheme.FAIR: Goal(_ratio, "least delay per delivered update, within a load"),
-    Scheme.FAIR_SQRT: Goal(_root, "as fair, with slow channels punished less: the square root of the ratio"),
-    Scheme.FAIR_LOG: Goal(_log, "as fair, with slow channels hardly punished: a ratio of logarithms"),
+    Scheme.LITE: Goal(0, "least delay per subscription, within a load"),
+    Scheme.FAST: Goal(0, "least load, within a mean delay per subscription", target=True),
+    Scheme.FAIR: Goal(1, "least delay per delivered update, within a load"),
+    Scheme.FAIR_SQRT: Goal(0.5, "as fair, with slow channels punished less: the root of the ratio"),
+    Scheme.FAIR_LOG: Goal(None, "as fair, with slow channels hardly punished: a ratio of logarithms"),
 }
 """What each scheme weighs and bounds."""
+
+
+def log_seconds(interval_us: float) -> float:
+    """The logarithm of an interval in seconds, above 0."""
+    return float(np.log(max(interval_us / SECOND_US, LOG_LEAST_S)))
