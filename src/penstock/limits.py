@@ -365,7 +365,7 @@ URL_CHARS: Final = 2_048
 """Longest URL of a channel: what browsers and proxies have agreed on for twenty years."""
 
 VALIDATOR_CHARS: Final = 1_024
-"""Of an ETag or a Last-Modified that is kept and sent back: real ones have 20 to 80; many channels keep one."""
+"""Of an ETag or a Last-Modified that is kept and sent back: real ones have 20 to 80."""
 
 PROBLEM_CHARS: Final = 500
 """Of the sentence that says what is wrong with a channel."""
@@ -386,13 +386,32 @@ REDIRECTS: Final = 10
 """Followed in one fetch: robots.txt needs 5 (RFC 9309, 2.3.1.2), browsers follow 20."""
 
 MOVED_ERRORS: Final = 5
-"""Errors in a row after which an address that a page has moved to is forgotten, and the old one asked again."""
+"""Errors in a row after which the address a page has moved to is forgotten, and the old one asked again."""
 
 ROBOTS_BYTES: Final = 512 << 10
 """Of a robots.txt that are read: RFC 9309, 2.5, wants 500 KiB at least."""
 
 ROBOTS_FILES: Final = 1_000
 """robots.txt kept parsed; the verdict is kept with each channel, so that more hosts cost no more fetches."""
+
+BOMB_RATIO: Final = 200
+"""A body that grows more than so many times when decompressed is refused; lists and tables reach 50, gzip
+itself 1,032."""
+
+BOMB_SPARE_BYTES: Final = 1 << 20
+"""Decompressed bytes before the ratio is looked at: a small page of one repeated line harms nobody."""
+
+REDIRECT_BODY_BYTES: Final = 1 << 16
+"""Of the body of a redirect that are read so that the connection can be used again."""
+
+RESOLVER_THREADS: Final = 16
+"""Names looked up at the same time; each may take the resolver's 10 s."""
+
+POLLER_SLEEP_S: Final = 5.0
+"""Longest sleep of a poller: by then it notices that the clock was set."""
+
+CLOCK_JUMP_US: Final = 1_000_000
+"""A clock that goes off by more was set; less is the clock's own drift."""
 
 CRAWL_DELAY_US: Final = 600 * 1_000_000
 """Longest Crawl-delay that is kept to: more is meant for crawlers that fetch every page of a site."""
@@ -425,3 +444,59 @@ SLOT_LATEST: Final = 1 << 56
 
 SLOT_FLOWS: Final = 1 << 22
 """Flows of one exact table: 128 MB at its fullest."""
+
+# -- telling people and programs -----------------------------------------------------------------------------
+
+TELL_SENDS: Final = 64
+"""Messages on their way at the same time, to different subscribers."""
+
+TELL_PACES: Final = 100_000
+"""Subscribers whose pace is remembered: some 10 MB."""
+
+TELL_RETRY_LEAST_S: Final = 5.0
+"""Pause after the first failure to reach somebody; it doubles with each further one."""
+
+TELL_RETRY_MOST_S: Final = 3_600.0
+"""Longest pause after failures: a target that comes back is told within the hour."""
+
+TELL_CHARS: Final = 8_000
+"""Characters of a message to a person: chat servers refuse stanzas of 64 KB, and nobody reads more."""
+
+COMMAND_CHARS: Final = 4_096
+"""A command of a chat: the longest URL, with room for a policy's name."""
+
+COMMANDS_PER_MINUTE: Final = 30
+"""Commands of one person: fast typing."""
+
+LIST_LINES: Final = 100
+"""Subscriptions told in one answer."""
+
+POST_S: Final = 20.0
+"""A receiver of a webhook has so long to answer; ten seconds are usual elsewhere."""
+
+POST_ANSWER_BYTES: Final = 65_536
+"""What is read of the answer to a request of ours: a challenge or a sentence."""
+
+OPML_BYTES: Final = 4 << 20
+"""A list of feeds: OPML_FEEDS of the usual length."""
+
+OPML_FEEDS: Final = 10_000
+"""Feeds in one list; the longest in use have some thousand."""
+
+OPML_DEPTH: Final = 64
+"""Folders within folders."""
+
+HUB_VERIFICATIONS: Final = 32
+"""Intents that are verified at the same time: each is a request to a stranger's server."""
+
+HUB_WAITING: Final = 1_000
+"""Intents that wait to be verified; beyond it subscribers are asked to come again."""
+
+WEBSUB_PUSH_BYTES: Final = 8 << 20
+"""A pushed page; as large as one that is fetched."""
+
+WEBSUB_VERIFY_S: Final = 3_600.0
+"""A hub that has not verified a subscription by then is asked again."""
+
+WEBSUB_LEASE_LEAST_S: Final = 300.0
+"""Leases that are shorter are renewed as if they had this length: no hub is asked every second."""
