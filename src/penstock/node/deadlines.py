@@ -49,6 +49,10 @@ class Deadlines(Generic[T]):
             self._next[one] = when_us
             heappush(self._heap, (when_us, next(self._numbers), one))
 
+    def next_us(self) -> Instant | None:
+        """When to ask for `due` again; None: not before somebody is watched."""
+        return self._heap[0][0] if self._heap else None
+
     def due(self, *, now_us: Instant) -> Iterator[T]:
         """Those whose moment has come."""
         heap = self._heap

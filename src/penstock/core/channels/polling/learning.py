@@ -54,7 +54,12 @@ def learn(state: PollState, outcome: Outcome, *, url: str, manners: Manners, now
         if outcome.status == 304:  # not believed: ask without conditions next time
             common |= {"etag": "", "last_modified": ""}
         return msgspec.structs.replace(state, **common)
-    common |= {"errors": 0, "answered_us": now_us, **conditional.validators(state, outcome)}
+    common |= {
+        "errors": 0,
+        "errors_before": state.errors,
+        "answered_us": now_us,
+        **conditional.validators(state, outcome),
+    }
     common["fresh_until_us"] = freshness.fresh_us(outcome.headers, manners=manners, now_us=now_us)
     if outcome.status != 304:
         common["full_us"] = state.full_us if outcome.status == conditional.DELTA_STATUS else now_us
@@ -65,6 +70,13 @@ def learn(state: PollState, outcome: Outcome, *, url: str, manners: Manners, now
 def take_hints(state: PollState, said: Hints) -> PollState:
     """After the body was read as a feed."""
     return msgspec.structs.replace(state, feed=True, **freshness.hints(said))
+
+
+def complain(state: PollState, problem: str) -> PollState:
+    """After a good answer whose body could not be read; it is asked for in full next time."""
+    errors = min(max(state.errors, state.errors_before + 1), limits.POLL_ERRORS)
+    problem = problem[: limits.PROBLEM_CHARS]
+    return msgspec.structs.replace(state, errors=errors, problem=problem, etag="", last_modified="")
 
 
 def complaint(state: PollState, outcome: Outcome) -> str:

@@ -43,6 +43,8 @@ class PollState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last answer called itself fresh until then, capped."""
     errors: int = 0
     """In a row."""
+    errors_before: int = 0
+    """Those before the last answer, which counts as one more if it cannot be read."""
     problem: str = ""
     """The last error, as a sentence; empty: none."""
     missing_since_us: int = 0
