@@ -19,7 +19,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from penstock.cli.top import _first, _where
+from penstock.cli.top import _first
+from penstock.cli.window import where_of
 from penstock.experiments.picture import browser as chromium
 from penstock.experiments.picture import take_picture
 
@@ -239,7 +240,7 @@ def test_an_account_that_does_not_add_up_is_loud(page: Page) -> None:
 
 def take_first(page: Page) -> str:
     """A snapshot, by hand."""
-    return msgspec.json.encode(_first(_where(page.url, ""))).decode()
+    return msgspec.json.encode(_first(where_of(page.url, ""))).decode()
 
 
 def test_a_client_id_that_is_markup_stays_text(page: Page) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated, Final
-from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -19,14 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.output import JsonFlag, out, print_json
+from penstock.cli.window import WINDOW, TokenOption, Where, WindowOption, refusal, unanswered, where_of
 from penstock.errors import InputError, printable
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.node.http.answers import ClientRow, Overview, Snapshot
-
-SILENCE_S: Final = 20
-"""A node that says nothing for so long is asked again."""
 
 FRAME_BYTES: Final = 16 << 20
 """The longest snapshot that is read: a hundred clients with long names take 1 MB."""
@@ -36,10 +32,8 @@ AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
 
 
 def top(
-    url: Annotated[str, typer.Option("--url", help="Where the node's window is.")] = "http://127.0.0.1:8080",
-    token: Annotated[
-        str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
-    ] = "",
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
     once: Annotated[
         bool,
         typer.Option("--once", help="Print what is now, and end; so it does where there is no terminal."),
@@ -50,7 +44,7 @@ def top(
 
     With --json one snapshot is printed, as the node's /api/v1/live sends it.
     """
-    where = _where(url, token)
+    where = where_of(url, token)
     if as_json:
         print_json(msgspec.to_builtins(_first(where)))
     elif once or not out.is_terminal:
@@ -58,33 +52,6 @@ def top(
     else:
         with suppress(KeyboardInterrupt):  # the way to end it
             _follow(where)
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A node's window."""
-
-    url: str
-    secure: bool
-    host: str
-    port: int
-    path: str
-    token: str
-
-
-def _where(url: str, token: str) -> Where:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise InputError(f"'{url}' is no address: {error}", path="--url") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"'{url}' should be like http://127.0.0.1:8080", path="--url")
-    if not (token.isascii() and token.isprintable()):
-        raise InputError("a token is made of ASCII letters, digits and signs", path="--token")
-    secure = parts.scheme == "https"
-    usual = 443 if secure else 80
-    return Where(url, secure, parts.hostname, usual if port is None else port, parts.path.rstrip("/"), token)
 
 
 def _follow(where: Where) -> None:
@@ -120,37 +87,21 @@ def _first(where: Where) -> Snapshot:
 
 def _frames(where: Where) -> Generator[bytes]:
     """Snapshots as the node sends them; InputError says why there are none."""
-    kind = HTTPSConnection if where.secure else HTTPConnection
-    headers = {"Authorization": f"Bearer {where.token}"} if where.token else {}
-    connection = kind(where.host, where.port, timeout=SILENCE_S)
+    connection = where.connection()
     try:
-        connection.request("GET", f"{where.path}/api/v1/live", headers=headers)
+        connection.request("GET", f"{where.path}/api/v1/live", headers=where.headers)
         answer = connection.getresponse()
         if answer.status != HTTPStatus.OK:
-            raise InputError(_refusal(answer), path=where.url)
+            raise InputError(refusal(answer), path=where.url)
         if answer.getheader("Content-Type", "") != "text/event-stream":
             raise InputError("the answer is not a node's; is this the address of its window?", path=where.url)
         while line := answer.readline(FRAME_BYTES):
             if line.startswith(b"data: "):
                 yield line.removeprefix(b"data: ")
     except (OSError, HTTPException) as error:
-        raise InputError(f"no answer: {_reason(error)}; is the node up?", path=where.url) from None
+        raise unanswered(error, where) from None
     finally:
         connection.close()
-
-
-def _refusal(answer: HTTPResponse) -> str:
-    try:
-        return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return f"answered {answer.status} {answer.reason}; is this the address of a node's window?"
-
-
-def _reason(error: OSError | HTTPException) -> str:
-    if isinstance(error, TimeoutError):
-        return f"nothing came within {SILENCE_S} seconds"
-    found = error.strerror if isinstance(error, OSError) else None
-    return found or str(error) or type(error).__name__
 
 
 def _snapshot(frame: bytes) -> Snapshot:

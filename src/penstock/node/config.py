@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from penstock import limits
+from penstock.node.telling.settings import Telling
+from penstock.node.web.settings import Polling
 
 SECONDS: Final = "s"
 BYTES: Final = "bytes"
@@ -182,16 +184,6 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hosts that may be fetched, as example.org or *.example.org; none: all but those refused."""
     deny_hosts: tuple[str, ...] = ()
     """Hosts that may not be fetched, written the same way; they count more."""
-    private: bool = False
-    """Whether addresses of this machine and of private networks may be fetched."""
-    contact: str = ""
-    """Web or mail address for the User-Agent, so that those who run a site can reach you."""
-    robots: Literal["pages", "all", "off"] = "pages"
-    """For what robots.txt is obeyed: pages, feeds as well (which are made for programs), nothing."""
-    host_polls: Positive = 3_600
-    """Fetches from one domain, as example.org with all below it, in an hour."""
-    host_bytes: Bytes = 256 << 20
-    """Bytes from one domain in an hour."""
     channels: Positive = 20_000
     """Channels, those without subscribers included that are remembered for a day."""
     subscriptions: Positive = 200_000
@@ -204,10 +196,6 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often each subscriber would fetch alone; all of them together cause no more load than that."""
     target_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 300.0
     """Mean delay that the scheme `fast` reaches."""
-    least_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 60.0
-    """Shortest interval of one channel."""
-    most_s: Annotated[float, msgspec.Meta(gt=0, le=30 * 86_400, extra={"unit": SECONDS})] = 6 * 3_600.0
-    """Longest interval of one channel."""
     polls_per_s: Rate = 0.0
     """Of all channels together, on average; 0: as many as `interval_s` allows."""
     allocate_s: Annotated[float, msgspec.Meta(gt=0, le=86_400, extra={"unit": SECONDS})] = 300.0
@@ -222,12 +210,8 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: bool = False
     """Whether polls and subscriptions are written to Parquet, in `polls` and `subscriptions` below the data
     folder, for the Spark commands; kept as long as recorder.keep_bytes allows."""
-    fetches: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 64
-    """Pages fetched at the same time."""
-    fetch_s: Annotated[float, msgspec.Meta(gt=0, le=600, extra={"unit": SECONDS})] = 30.0
-    """Longest time of one fetch."""
-    page_bytes: Bytes = 8 << 20
-    """Largest page, decompressed; larger ones are given up."""
+    polling: Polling = Polling()
+    """How pages are fetched."""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -257,6 +241,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chosen topics written to Parquet."""
     web: Web = Web()
     """Web channels: pages and feeds as streams."""
+    telling: Telling = Telling()
+    """Telling people and programs what changed."""
     sys_interval_s: Seconds = 10.0
     """Between publications of the $SYS topics; 0: none."""
     watch_s: Seconds = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -168,10 +169,18 @@ def _web(config: Config) -> Iterator[Problem]:
                     f"found {host!r}",
                     allowed="a host, as example.org or *.example.org",
                 )
-    if web.most_s < web.least_s:
-        yield Problem("web.most_s", f"{web.most_s:g} is less than web.least_s, {web.least_s:g}")
-    if web.contact and not (web.contact.isprintable() and web.contact.isascii()):
-        yield Problem("web.contact", "has letters that no header can carry", allowed="ASCII")
+    polling = web.polling
+    if polling.most_s < polling.least_s:
+        yield Problem(
+            "web.polling.most_s", f"{polling.most_s:g} is less than least_s, which is {polling.least_s:g}"
+        )
+    if not (polling.contact.isprintable() and polling.contact.isascii()):
+        yield Problem("web.polling.contact", "has letters that no header can carry", allowed="ASCII")
+    for number, network in enumerate(polling.networks):
+        try:
+            ip_network(network)
+        except ValueError as error:
+            yield Problem(f"web.polling.networks[{number}]", str(error), allowed="as 192.168.0.0/16")
     if web.log and not config.data:
         yield Problem("web.log", "there is no data folder to write to", allowed="with `data`")
 

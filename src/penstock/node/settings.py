@@ -1,6 +1,6 @@
 """Every setting as a row: what it is called, what it may be, its default, its unit, what it means.
 
-Made from the classes of `config`, the sentences from below their fields.
+Made from the classes of the configuration, the sentences from below their fields.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def settings() -> list[Setting]:
     """All settings, in the order of the file."""
     found = inspect.type_info(config.Config)
     assert isinstance(found, inspect.StructType)
-    return list(_settings(found, "", _docs()))
+    return list(_settings(found, ""))
 
 
-def _settings(kind: inspect.StructType, prefix: str, docs: dict[tuple[str, str], str]) -> Iterator[Setting]:
+def _settings(kind: inspect.StructType, prefix: str) -> Iterator[Setting]:
+    docs = _docs(kind.cls)
     for one in kind.fields:
         path = f"{prefix}{one.name}"
         type_, unit = one.type, ""
@@ -49,9 +50,9 @@ def _settings(kind: inspect.StructType, prefix: str, docs: dict[tuple[str, str],
             unit = str((type_.extra or {}).get("unit", ""))
             type_ = type_.type
         if isinstance(type_, inspect.StructType):
-            yield from _settings(type_, f"{path}.", docs)
+            yield from _settings(type_, f"{path}.")
         elif isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):
-            yield from _settings(type_.item_type, f"{path}[].", docs)
+            yield from _settings(type_.item_type, f"{path}[].")
         else:
             yield Setting(
                 path=path,
@@ -59,7 +60,7 @@ def _settings(kind: inspect.StructType, prefix: str, docs: dict[tuple[str, str],
                 unit=unit,
                 default=_default(one),
                 required=one.required,
-                doc=docs[kind.cls.__name__, one.name],
+                doc=docs[one.name],
             )
 
 
@@ -87,15 +88,14 @@ def _kind(type_: inspect.Type) -> str:
             return "text"
 
 
-def _docs() -> dict[tuple[str, str], str]:
-    """The sentences below the fields, by class and field; the compiler does not keep them."""
-    found: dict[tuple[str, str], str] = {}
-    for node in ast.parse(getsource(config)).body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for field, below in zip(node.body, node.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                assert isinstance(below, ast.Expr), f"{node.name}.{field.target.id} has no sentence below it"
-                assert isinstance(below.value, ast.Constant)
-                found[node.name, field.target.id] = " ".join(cleandoc(str(below.value.value)).split())
+def _docs(kind: type) -> dict[str, str]:
+    """The sentences below the fields of a class, by field; the compiler does not keep them."""
+    found: dict[str, str] = {}
+    (node,) = ast.parse(getsource(kind)).body
+    assert isinstance(node, ast.ClassDef)
+    for field, below in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(below, ast.Expr), f"{node.name}.{field.target.id} has no sentence below it"
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = " ".join(cleandoc(str(below.value.value)).split())
     return found

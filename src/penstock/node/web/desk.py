@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.model.instant import Instant  # noqa: TC001  # msgspec reads annotations at run time
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.core.channels.delta import Delta
-    from penstock.model.instant import Instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""Asking a running node through its window: where it is, and what it says instead of an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from penstock.errors import InputError
+
+SILENCE_S: Final = 20
+"""A node that says nothing for so long is asked again."""
+
+ANSWER_BYTES: Final = 64 << 20
+"""The longest answer that is read: the history of a channel whose changes are large."""
+
+WINDOW: Final = "http://127.0.0.1:8080"
+
+WindowOption = Annotated[
+    str, typer.Option("--url", envvar="PENSTOCK_WINDOW", metavar="URL", help="Where the node's window is.")
+]
+TokenOption = Annotated[
+    str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A node's window."""
+
+    url: str
+    secure: bool
+    host: str
+    port: int
+    path: str
+    token: str
+
+    def connection(self) -> HTTPConnection:
+        """A connection that is not open yet."""
+        kind = HTTPSConnection if self.secure else HTTPConnection
+        return kind(self.host, self.port, timeout=SILENCE_S)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of every question."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def where_of(url: str, token: str) -> Where:
+    """The options, read."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"'{url}' is no address: {error}", path="--url") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"'{url}' should be like {WINDOW}", path="--url")
+    if not (token.isascii() and token.isprintable()):
+        raise InputError("a token is made of ASCII letters, digits and signs", path="--token")
+    secure = parts.scheme == "https"
+    usual = 443 if secure else 80
+    return Where(url, secure, parts.hostname, usual if port is None else port, parts.path.rstrip("/"), token)
+
+
+def ask(where: Where, path: str, body: dict[str, Any] | None = None) -> Any:
+    """The answer to a question, POST if it has a body; InputError says why there is none."""
+    connection = where.connection()
+    headers = dict(where.headers)
+    data = None
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        data = msgspec.json.encode(body)
+    try:
+        connection.request(
+            "GET" if body is None else "POST", f"{where.path}/api/v1{path}", body=data, headers=headers
+        )
+        answer = connection.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise InputError(refusal(answer), path=where.url)
+        return msgspec.json.decode(answer.read(ANSWER_BYTES))
+    except msgspec.DecodeError:
+        raise InputError(
+            "the answer is not a node's; is this the address of its window?", path=where.url
+        ) from None
+    except (OSError, HTTPException) as error:
+        raise unanswered(error, where) from None
+    finally:
+        connection.close()
+
+
+def refusal(answer: HTTPResponse) -> str:
+    """What a node says instead of an answer."""
+    try:
+        return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"answered {answer.status} {answer.reason}; is this the address of a node's window?"
+
+
+def unanswered(error: OSError | HTTPException, where: Where) -> InputError:
+    """There is no answer."""
+    return InputError(f"no answer: {_reason(error)}; is the node up?", path=where.url)
+
+
+def _reason(error: OSError | HTTPException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"nothing came within {SILENCE_S} seconds"
+    found = error.strerror if isinstance(error, OSError) else None
+    return found or str(error) or type(error).__name__
