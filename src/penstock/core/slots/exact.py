@@ -80,10 +80,13 @@ class ExactTable:
         key = key & M64 or _SUBSTITUTE
         place = self._place(key)
         if self._key_view[place] == _NOBODY:
-            if not self._room(1):
-                self.refused += 1
-                return False
-            place = self._place(key)
+            if not self._fits(1):
+                if self._may_renew():
+                    self._renew(1)
+                    place = self._place(key)
+                if not self._fits(1):
+                    self.refused += 1
+                    return False
             self._key_view[place] = key
             self._used += 1
         self._mask_view[place] |= 1 << slot % self.slots
@@ -145,13 +148,19 @@ class ExactTable:
 
     def _put(self, keys: Words, masks: Words) -> NDArray[np.bool_]:
         """OR masks to different keys; which of them have a place."""
-        new = np.flatnonzero(self._keys[self._places(keys)] == _NOBODY)
-        fits = len(new) if self._room(len(new)) else self.most - self._used
+        new = self._unknown(keys)
+        if not self._fits(len(new)) and self._may_renew():
+            self._renew(len(keys))
+            new = self._unknown(keys)
+        fits = min(len(new), self.most - self._used)
         self._claim(keys[new[:fits]])
         put = np.ones(len(keys), dtype=np.bool_)
         put[new[fits:]] = False
         self._masks[self._places(keys[put])] |= masks[put]
         return put
+
+    def _unknown(self, keys: Words) -> NDArray[np.intp]:
+        return np.flatnonzero(self._keys[self._places(keys)] == _NOBODY)
 
     def _claim(self, keys: Words) -> None:
         """Give each new key a place: of those that want the same, one gets it and the others go on."""
@@ -167,12 +176,16 @@ class ExactTable:
 
     # -- room ----------------------------------------------------------------------------------------------
 
-    def _room(self, more: int) -> bool:
-        """Make room for new flows, as far as allowed."""
-        if 3 * (self._used + more) <= 2 * len(self._keys) and self._used + more <= self.most:
-            return True
-        if self._full_at == self._newest:
-            return False
+    def _fits(self, more: int) -> bool:
+        used = self._used + more
+        return 3 * used <= 2 * len(self._keys) and used <= self.most
+
+    def _may_renew(self) -> bool:
+        """Whether making it anew can help: not if it was full of live flows, and no slot expired since."""
+        return self._full_at != self._newest
+
+    def _renew(self, more: int) -> None:
+        """Forget flows without a live slot, and have places for so many more, as far as allowed."""
         live = self._masks != 0
         keys, masks = self._keys[live], self._masks[live]
         self.forgotten += self._used - len(keys)
@@ -183,10 +196,8 @@ class ExactTable:
         self._allot(places)
         self._claim(keys)
         self._masks[self._places(keys)] = masks
-        if len(keys) + more <= self.most:
-            return True
-        self._full_at = self._newest
-        return False
+        if wanted == self.most:
+            self._full_at = self._newest
 
     def rows(self) -> tuple[Words, Words]:
         """Flows with a live slot: their keys, ascending, and their masks."""
