@@ -24,6 +24,8 @@ EXPERIMENTS: Final = {
     "pack-fig11": "penstock.experiments.pack_fig11",
     "ward": "penstock.experiments.ward",
     "phones": "penstock.experiments.phones",
+    "rbf-figures": "penstock.experiments.rbf_figures",
+    "ces-overload": "penstock.experiments.ces_overload",
 }
 """Name → module."""
 

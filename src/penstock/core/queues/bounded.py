@@ -19,7 +19,7 @@ from penstock.model.digest import Cause, Digest
 from penstock.model.event import Control, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.model.event import Item
     from penstock.model.instant import Instant
@@ -122,6 +122,18 @@ class BoundedQueue(ABC):
                 self._digested += item.count
             taken.append(item)
         return taken
+
+    def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
+        """Take events out of their turn, for a lane that goes ahead; all others keep their order."""
+        items = self.items()
+        picked = [item for item in items if isinstance(item, Event) and wanted(item)]
+        if picked:
+            gone = set(map(id, picked))
+            self._items = deque(item for item in items if id(item) not in gone)
+            for event in picked:
+                self._account(event, -1)
+            self._delivered += len(picked)
+        return picked
 
     def suspend(self) -> None:
         """Keep accepting (and packing), hand out nothing: the receiver is detached."""

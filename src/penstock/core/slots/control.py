@@ -7,7 +7,7 @@
     served, and the next reservation failed        this packet as above; then the flow is served no more
 
 The rows are checked in this order, the last one last (the paper's Table 2 leaves it open). A packet beyond
-its flow's rate (`police`) is best effort. The core is told the time; it has `timer`, `on_timer`, `events`.
+its flow's rate (`police`) is late. The core is told the time; it has `timer`, `on_timer`, `events`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AGAIN_US: Final = SECOND_US
 AGAIN_MOST: Final = 6
 """… doubled so many times at most: about a minute."""
 
-CHEATING: Final = 0.25
+CHEATING: Final = 0.1
 """Share of packets beyond the declared rate above which a flow is served no more."""
 
 
@@ -159,7 +159,7 @@ class FlowControl:
             flow.excess += 1
             if flow.excess_rate > CHEATING:
                 self._leave(flow, "sends more than it declared", now_us)
-            return Lane.BEST_EFFORT
+            return Lane.LATE
         on_time = self.reservations.holds(flow.key)
         steps = grid.add(now_us)
         if steps > 1:
@@ -275,8 +275,7 @@ class FlowControl:
 
     def _load_of(self, flow: Flow) -> float:
         assert flow.grid is not None
-        width = 2 * flow.tolerance_us / self._slot_us + 1
-        return width * self._slot_us / flow.grid.period_us
+        return self._slot_us / flow.grid.period_us
 
     def _fit_tolerance(self, flow: Flow) -> None:
         """δ from the jitter that is seen: half a slot at least, as slots are no finer."""
@@ -307,7 +306,7 @@ class FlowControl:
                 continue
             wanted = slots.slots_between(at_us - flow.tolerance_us, at_us + flow.tolerance_us)
             if reserved:
-                wanted = range(max(wanted.start, reserved[-1].stop), wanted.stop)
+                wanted = range(max(wanted.start, reserved[-1].stop), max(wanted.stop, reserved[-1].stop + 1))
             if not slots.reserve(flow.key, wanted):
                 return False
             reserved.append(wanted)

@@ -2,9 +2,9 @@
 
 A mean of gaps is wrong by the loss (22 % at 20 % lost); here lost packets only leave numbers out. Packet i
 came at t0 + nᵢ·T + noise. For the right T the phases of all arrivals agree, R = |Σ exp(2πi·tᵢ/T)| / N is near
-1, and the numbers nᵢ can be told; then T and t0 are the line through (nᵢ, tᵢ). Arrivals without a period reach
-N·R² = 12 in fewer than one of a thousand windows, so a flow with little jitter is known by 16 arrivals and
-one with a fifth of its period by 64.
+1, and the numbers nᵢ can be told; then T and t0 are the line through (nᵢ, tᵢ). Arrivals without a period
+reach N·R² = 12 in fewer than one of a thousand windows, so a flow with little jitter is known by 16 arrivals
+and one with a fifth of its period by 64.
 """
 
 from __future__ import annotations

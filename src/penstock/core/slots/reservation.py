@@ -1,22 +1,24 @@
 """Slots reserved ahead: who may come when, and how many at most.
 
-The filter RBF_r says in which slots a flow is expected, a count per slot how many flows are. Both cover the
-slots from now on; a slot is cleared before it comes into the window. A reservation takes a place in each slot
-it touches: a packet comes in one of them, and in whichever it is, there is room.
+The filter RBF_r says in which slots a flow is expected, a count per slot how many packets are. Both cover the
+slots from now on; a slot is cleared before it comes into the window. A packet comes in one of the slots that
+are reserved for it, so it takes an equal part of a place in each.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.shape import Shape
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.model.instant import Instant
+
+
+WHOLE: Final = 5_040
+"""A place: the least number that 1 to 10 slots divide into equal parts."""
 
 
 class Reservations:
@@ -37,7 +39,7 @@ class Reservations:
         self._now = now_us // slot_us
         self._filter = RefreshingFilter(shape, start=self._now)
         self._counts = [0] * slots
-        """Of slot s at s mod slots."""
+        """Places taken of slot s, in parts of WHOLE, at s mod slots."""
 
     def advance(self, now_us: Instant) -> int:
         """Let time pass; the present slot."""
@@ -65,34 +67,37 @@ class Reservations:
     def full(self, slots: range) -> int | None:
         """The first of these slots that has no place left, or lies beyond the window; None: all have."""
         counts, size, last = self._counts, len(self._counts), self._now + self.ahead
+        most = self.capacity * WHOLE - WHOLE // len(slots)
         for slot in slots:
-            if slot > last or counts[slot % size] >= self.capacity:
+            if slot > last or counts[slot % size] > most:
                 return slot
         return None
 
     def reserve(self, key: int, slots: range) -> bool:
-        """Take a place in each of these slots, or in none."""
-        if self.full(slots) is not None:
+        """Take a place in these slots together, or in none."""
+        if not slots or self.full(slots) is not None:
             return False
+        part = WHOLE // len(slots)
         for slot in slots:
-            self._counts[slot % len(self._counts)] += 1
+            self._counts[slot % len(self._counts)] += part
             self._filter.insert(key, slot)
         return True
 
-    def release(self, slots: Iterable[int]) -> None:
-        """Give places back that were taken; the filter forgets them when they expire."""
+    def release(self, slots: range) -> None:
+        """Give back what one `reserve` took; the filter forgets it when it expires."""
         for slot in slots:
-            if self._now <= slot <= self._now + self.ahead and self._counts[slot % len(self._counts)]:
-                self._counts[slot % len(self._counts)] -= 1
+            if self._now <= slot <= self._now + self.ahead:
+                self._counts[slot % len(self._counts)] -= WHOLE // len(slots)
 
     def holds(self, key: int) -> bool:
         """Whether a flow has reserved the present slot; a filter may say so in error, rarely."""
         return self._filter.contains(key, self._now)
 
-    def taken(self, slot: int) -> int:
+    def taken(self, slot: int) -> float:
         """Places taken in a slot of the window."""
-        return self._counts[slot % len(self._counts)] if self._now <= slot <= self._now + self.ahead else 0
+        there = self._now <= slot <= self._now + self.ahead
+        return self._counts[slot % len(self._counts)] / WHOLE if there else 0.0
 
-    def fullest(self) -> int:
+    def fullest(self) -> float:
         """Places taken in the fullest slot from now on."""
         return max(self.taken(slot) for slot in range(self._now, self._now + self.ahead + 1))
