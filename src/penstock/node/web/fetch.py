@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from yarl import URL
 
-import penstock
 from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.polling import Hop, redirects
 from penstock.core.channels.polling.robots import AGENT
-from penstock.errors import ChannelError
+from penstock.errors import BadAddress, ChannelError
 from penstock.node.web.body import ENCODINGS, BadBody, Body
 from penstock.node.web.fetched import Fetched
 from penstock.node.web.guard import AddressGuard, AddressRefused, GuardedResolver
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.node.web.settings import Polling
 
+VERSION: Final = version("penstock")
 ACCEPT: Final = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, "
     "text/html;q=0.9, application/json;q=0.8, */*;q=0.5"
@@ -43,7 +44,7 @@ def user_agent(contact: str, subscribers: int = 0) -> str:
     if subscribers:
         notes.append("1 subscriber" if subscribers == 1 else f"{subscribers} subscribers")
     comment = f" ({'; '.join(notes)})" if notes else ""
-    return f"{AGENT}/{penstock.__version__}{comment}"
+    return f"{AGENT}/{VERSION}{comment}"
 
 
 class Fetcher:
@@ -179,7 +180,10 @@ class _Visit:
                     await self._read(answer)
                     return ""
                 await self._skip(answer)
-            led = canonical(str(target.join(URL(location))))
+            try:
+                led = canonical(str(target.join(URL(location))))
+            except (ValueError, BadAddress) as error:
+                return f"The redirect leads to no address that can be fetched: {_brief(error)}."
             problem = redirects.problem(self._visited, led)
             if problem:
                 return problem

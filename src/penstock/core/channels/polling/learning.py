@@ -23,6 +23,7 @@ _MEANINGS: Final = {
     204: "no content",
     206: "a part that was not asked for",
     300: "several choices",
+    **dict.fromkeys(redirects.STATUSES, "a redirect that leads nowhere"),
     401: "a password is needed",
     402: "payment is needed",
     403: "forbidden",
