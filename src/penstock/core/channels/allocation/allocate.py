@@ -72,7 +72,7 @@ def allocate(
     time. `target_us` is the mean delay per subscription for the scheme `fast`. `host_limits` are costs per
     `tau_us`, one for every host or by host. What cannot be kept is kept as far as it can be, and not `met`.
     """
-    least, most = _bounds(len(factors), tau_us, least_us, most_us)
+    least, most = bounds(len(factors), tau_us, least_us, most_us)
     names, group, limits = _hosts(factors, host_limits)
     problem = Problem(
         weight=scheme.weights(factors, tau_us=tau_us),
@@ -84,7 +84,7 @@ def allocate(
         limits=limits,
         tau_us=tau_us,
     )
-    allowed = allowance(factors, scheme=scheme, budget=budget, target_us=target_us)
+    allowed = allowance(alone(factors), scheme=scheme, budget=budget, target_us=target_us)
     found = within_target(problem, allowed) if scheme.has_target else within_budget(problem, allowed)
     interval_us = np.clip(np.ceil(tau_us / found.polls), least, most).astype(np.int64)
     held = {names[place]: float(found.host_prices[place]) for place in np.flatnonzero(found.host_prices)}
@@ -93,8 +93,13 @@ def allocate(
     )
 
 
-def allowance(factors: Factors, *, scheme: Scheme, budget: float | None, target_us: float | None) -> float:
-    """The bound that a scheme works under: its budget, or its target for the mean delay."""
+def alone(factors: Factors) -> float:
+    """What the subscribers would cost if each polled once per τ by itself."""
+    return float((factors.subscribers * factors.cost * factors.count).sum())
+
+
+def allowance(alone: float, *, scheme: Scheme, budget: float | None, target_us: float | None) -> float:
+    """The bound that a scheme works under: its target for the mean delay, its budget, or `alone`."""
     if scheme.has_target:
         if budget is not None or target_us is None or not 0 < target_us <= LONGEST_US:
             raise ChannelError(
@@ -106,15 +111,16 @@ def allowance(factors: Factors, *, scheme: Scheme, budget: float | None, target_
             f"the scheme '{scheme.value}' works within a budget; a target for the delay goes with 'fast'"
         )
     if budget is None:
-        return float((factors.subscribers * factors.cost * factors.count).sum())
+        return alone
     if not 0 < budget < np.inf:
         raise ChannelError(f"the budget is {budget:g}; it should be a load above 0")
     return float(budget)
 
 
-def _bounds(
+def bounds(
     rows: int, tau_us: int, least_us: Bound, most_us: Bound
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shortest and longest interval of each channel, checked."""
     if not 0 < tau_us <= LONGEST_US:
         raise ChannelError(f"tau is {tau_us} µs; it should be above 0")
     least = np.broadcast_to(np.asarray(least_us, np.float64), rows)

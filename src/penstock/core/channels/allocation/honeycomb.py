@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.channels.allocation.allocate import allowance, mean_delay_us
+from penstock.core.channels.allocation.allocate import allowance, alone, mean_delay_us
 from penstock.core.channels.allocation.schemes import Scheme
 from penstock.errors import ChannelError
 
@@ -67,7 +67,7 @@ def honeycomb(  # noqa: PLR0913  # the ring is told by five of them, four with a
     slack cluster of section 4). `ties` decides between equal steps, say by the channels' ids; a hash of their
     place if omitted.
     """
-    bound = allowance(factors, scheme=scheme, budget=budget, target_us=target_us)
+    bound = allowance(alone(factors), scheme=scheme, budget=budget, target_us=target_us)
     table = _table(len(factors), pollers_by_level(nodes, base) if pollers is None else pollers)
     weight = scheme.weights(factors, tau_us=tau_us) * factors.count * (tau_us / 2)
     cost = factors.cost * factors.count
