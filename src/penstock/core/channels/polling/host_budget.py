@@ -6,6 +6,7 @@ of the clock by a tenth of an hour's budget. A 429 halves the budget; it comes b
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -86,13 +87,13 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def spent(self, *, manners: Manners, now_us: Instant) -> HostBudget:
         """After a fetch began."""
         each_us = _each_us(manners.host_polls) / self.share_at(now_us)
-        polls_us = max(self.polls_us, now_us) + round(each_us)
+        polls_us = max(self.polls_us, now_us) + ceil(each_us)
         return msgspec.structs.replace(self, polls_us=polls_us, last_us=now_us)
 
     def weighed(self, size: int, *, manners: Manners, now_us: Instant) -> HostBudget:
         """After so many bytes came."""
         each_us = HOUR_US / (manners.host_bytes * 0.9) / self.share_at(now_us)
-        bytes_us = max(self.bytes_us, now_us) + round(size * each_us)
+        bytes_us = max(self.bytes_us, now_us) + ceil(size * each_us)
         return msgspec.structs.replace(self, bytes_us=bytes_us)
 
     def told(self, outcome: Outcome, *, manners: Manners, now_us: Instant) -> HostBudget:
@@ -122,10 +123,10 @@ def _burst(polls: int) -> int:
     return max(1, polls // 10)
 
 
-def _each_us(polls: int) -> float:
+def _each_us(polls: int) -> int:
     """Between two fetches, so that a burst and what follows within the hour are `polls` together."""
-    return HOUR_US / (polls - _burst(polls) + 1)
+    return ceil(HOUR_US / (polls - _burst(polls) + 1))
 
 
 def _ahead_us(polls: int) -> int:
-    return int((_burst(polls) - 1) * _each_us(polls))
+    return (_burst(polls) - 1) * _each_us(polls)

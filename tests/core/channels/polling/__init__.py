@@ -1,0 +1,1 @@
+"""The deciders of polling."""
