@@ -97,10 +97,14 @@ class _Look:
         return answers & self.within
 
     def _arrays(self, keys: Words, group: int) -> Words:
-        """The arrays in which all positions of a group are set."""
+        """The arrays in which all positions of a group are set.
+
+        Keys that are in no array any more are left behind as soon as they are three in four.
+        """
         shape = self.shape
         pairs = (shape.hashes + 1) // 2
         found = np.full_like(keys, (1 << shape.held) - 1)
+        answers, left = found, None
         mixes, spare, where = (np.empty_like(keys) for _ in range(3))
         for turn in range(1, pairs + 1):
             mix_words(keys, group * pairs + turn, mixes, spare)
@@ -111,7 +115,16 @@ class _Look:
                 if lanes is not None:
                     np.right_shift(spare, lanes, out=spare)
                 np.bitwise_and(found, spare, out=found)
-        return found
+            alive = np.flatnonzero(found)
+            if turn < pairs and 4 * len(alive) < len(found):
+                if left is None:
+                    answers = np.zeros_like(keys)
+                left = alive if left is None else left[alive]
+                keys, found = keys[alive], found[alive]
+                mixes, spare, where = mixes[: len(keys)], spare[: len(keys)], where[: len(keys)]
+        if left is not None:
+            answers[left] = found
+        return answers
 
 
 def _turned(masks: Words, by: int, width: int) -> Words:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from penstock import limits
 from penstock.core.slots import batch
 from penstock.core.slots.hashing import M32, M64, MIX_1, MIX_2, STEP, positions
 from penstock.core.slots.slot_sets import SlotStatistics, checked_slot
@@ -181,10 +182,10 @@ class RefreshingFilter:
 
     # -- to look at ----------------------------------------------------------------------------------------
 
-    def fills(self) -> list[float]:
-        """Share of bits set of each array, from a sample."""
+    def fills(self, *, sample_words: int = limits.SLOT_POSITIONS) -> list[float]:
+        """Share of bits set of each array, in the first words."""
         shape = self.shape
-        sample = self.words[: min(_SAMPLE, shape.words)]
+        sample = self.words[:sample_words]
         seen = min(len(sample) * shape.lanes, shape.positions)
         return [
             int(np.bitwise_count(sample & self._everywhere([array])).sum()) / seen
@@ -193,7 +194,7 @@ class RefreshingFilter:
 
     def statistics(self) -> SlotStatistics:
         """A snapshot."""
-        fills = self.fills()
+        fills = self.fills(sample_words=_SAMPLE)
         groups, held = self.shape.groups, self.shape.held
         missed = 1.0
         for slot in range(self._oldest, self._newest + 1):
