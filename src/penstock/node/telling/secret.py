@@ -13,7 +13,7 @@ from penstock.errors import StoreError
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECRET_FILE: Final = "secret"
+FILE: Final = "secret"
 """Its name in a node's data folder."""
 
 _BYTES: Final = 32
@@ -23,7 +23,7 @@ def own_secret(folder: Path | None) -> bytes:
     """The secret of a data folder, made if there is none yet; without a folder, one for this run."""
     if folder is None:
         return secrets.token_bytes(_BYTES)
-    path = folder / SECRET_FILE
+    path = folder / FILE
     try:
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

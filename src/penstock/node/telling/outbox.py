@@ -1,0 +1,344 @@
+"""What waits for subscribers: one bounded queue for each, packed by the subscriber's policy.
+
+Nothing here touches a disk or a clock. What must survive a restart is collected as rows (`take_rows`), which
+`Writing` puts into the store; `restore` makes the queues of them again. A subscriber whose subscriptions have
+different policies has one queue for each policy.
+
+Of the changes taken, each is told, counted in a digest that was told, forgotten with its subscription, or
+waiting (`OutboxStatistics.conserved`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from penstock import limits
+from penstock.core.channels.address import topic_of
+from penstock.core.channels.difference import from_json, to_json
+from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import from_bytes, to_bytes
+from penstock.model.event import Event
+from penstock.node.telling.words import PAUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock.core.channels.delta import Delta
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.node.database import Row
+    from penstock.node.web.desk import Subscribed
+    from penstock.policy.fast import Plan
+
+TABLES: Final = (
+    """CREATE TABLE waiting (place INTEGER PRIMARY KEY, who TEXT NOT NULL, policy TEXT NOT NULL,
+    url TEXT NOT NULL, ts_us INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL)""",
+    "CREATE INDEX waiting_of ON waiting (who, policy)",
+    """CREATE TABLE held (who TEXT, url TEXT, policy TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (who, url))""",
+)
+LOAD: Final = "SELECT place, who, policy, url, ts_us, seq, body FROM waiting ORDER BY place"
+LOAD_HELD: Final = "SELECT who, url, policy, body FROM held ORDER BY who, url"
+_PUT: Final = "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?)"
+_END: Final = "DELETE FROM waiting WHERE place = ?"
+_END_LANE: Final = "DELETE FROM waiting WHERE who = ? AND policy = ?"
+_END_ALL: Final = "DELETE FROM waiting"
+_HOLD: Final = "INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?)"
+_RELEASE: Final = "DELETE FROM held WHERE who = ? AND url = ?"
+_RELEASE_ALL: Final = "DELETE FROM held"
+
+
+_Waiting: TypeAlias = tuple[int, str, str, str, int, int, bytes]
+_Paused: TypeAlias = tuple[str, str, str, bytes]
+"""Rows of the two tables."""
+
+
+class OutboxStatistics(NamedTuple):
+    """All queues together; the numbers are changes."""
+
+    taken: int
+    """Accepted, those of an earlier run that still waited included."""
+    told: int
+    """Sent one by one."""
+    digested: int
+    """Counted in digests that were sent."""
+    waiting: int
+    """Not sent yet, one by one or in digests."""
+    forgotten: int
+    """Their subscription ended first."""
+    subscribers: int
+    """For whom something waits."""
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every change is accounted for."""
+        return self.taken == self.told + self.digested + self.waiting + self.forgotten
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What waits for one subscriber under one policy."""
+
+    queue: PackingQueue
+    sending: Event | Digest | None = None
+    """Taken from the queue, not told yet."""
+    places: dict[int, int] = field(default_factory=dict)
+    """Rows of the items, by identity."""
+    seq: int = 0
+
+    def items(self) -> list[Item]:
+        """All of them, in order."""
+        return [*([] if self.sending is None else [self.sending]), *self.queue.items()]
+
+
+@dataclass(slots=True)
+class _Held:
+    policy: str
+    digest: Digest
+
+
+class Outbox:
+    """The queues of all subscribers."""
+
+    def __init__(self, plan_of: Callable[[str], Plan], options: QueueOptions) -> None:
+        self._plan_of = plan_of
+        """The policy that a subscription's text asks for; one that cannot be read any more is another."""
+        self._options = options
+        self._lanes: dict[str, dict[str, _Lane]] = {}
+        self._held: dict[str, dict[str, _Held]] = {}
+        self._place = 0
+        self._rows: list[Row] = []
+        self._all = False
+        """Whether the store is to be written anew, because too many rows waited for it."""
+        self.noted: Callable[[], None] = lambda: None
+        """Called when there are rows to be written."""
+        self._taken = self._told = self._digested = self._forgotten = 0
+
+    # -- in ----------------------------------------------------------------------------------------------
+
+    def put(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
+        """Take a change for a subscriber; while the subscription is paused it is only counted."""
+        who, url, policy = subscribed.who, delta.url, subscribed.policy
+        self._taken += 1
+        if subscribed.paused:
+            self._hold(who, url, policy, delta.at_us)
+            return
+        self.release(who, url, now_us=now_us)
+        lane = self._lane(who, policy)
+        lane.seq += 1
+        event = _event(url, to_json(delta), ts_us=delta.at_us, seq=lane.seq)
+        self._offer(who, policy, event, now_us=now_us)
+
+    def _hold(self, who: str, url: str, policy: str, at_us: Instant) -> None:
+        one = Digest(1, at_us, at_us, 0, 0, ((PAUSED, 1),))
+        before = self._held.setdefault(who, {}).get(url)
+        held = self._held[who][url] = _Held(policy, one if before is None else before.digest.merge(one))
+        self._note(_HOLD, who, url, policy, to_bytes(held.digest))
+
+    def release(self, who: str, url: str | None = None, *, now_us: Instant) -> None:
+        """A subscription, or all of a subscriber, is paused no more: what came meanwhile is one digest."""
+        held = self._held.get(who, {})
+        for one in [url] if url is not None else list(held):
+            found = held.pop(one, None)
+            if found is not None:
+                self._note(_RELEASE, who, one)
+                self._offer(who, found.policy, found.digest, now_us=now_us)
+        if not held:
+            self._held.pop(who, None)
+
+    def _offer(self, who: str, policy: str, item: Event | Digest, *, now_us: Instant) -> None:
+        lane = self._lane(who, policy)
+        packs = lane.queue.packs
+        lane.queue.offer(item, now_us=now_us)
+        merged = isinstance(item, Digest) and lane.queue.items()[-1] is not item
+        if lane.queue.packs > packs or merged:
+            self._rewrite(who, policy, lane)
+        else:
+            self._write(who, policy, lane, item)
+
+    def _lane(self, who: str, policy: str) -> _Lane:
+        lanes = self._lanes.setdefault(who, {})
+        if policy not in lanes:
+            lanes[policy] = _Lane(PackingQueue(self._plan_of(policy), self._options))
+        return lanes[policy]
+
+    # -- out ---------------------------------------------------------------------------------------------
+
+    def next(self, who: str) -> Event | Digest | None:
+        """What is to be told next; the same until it is settled."""
+        lanes = self._lanes.get(who, {}).values()
+        for lane in lanes:
+            if lane.sending is not None:
+                return lane.sending
+        full = [(_when(head), lane) for lane in lanes if (head := lane.queue.head()) is not None]
+        if not full:
+            return None
+        lane = min(full, key=lambda pair: pair[0])[1]
+        (item,) = lane.queue.take(1)
+        assert isinstance(item, Event | Digest)
+        lane.sending = item
+        return item
+
+    def settled(self, who: str, item: Event | Digest) -> None:
+        """It was told; if it was forgotten meanwhile, nothing changes."""
+        lanes = self._lanes.get(who, {})
+        for policy, lane in lanes.items():
+            if lane.sending is item:
+                lane.sending = None
+                self._note(_END, lane.places.pop(id(item)))
+                if isinstance(item, Event):
+                    self._told += 1
+                else:
+                    self._digested += item.count
+                self._sweep(who, policy)
+                return
+
+    def forget(self, who: str, url: str) -> None:
+        """A subscription ended. What is in digests together with changes of others stays."""
+        held = self._held.get(who, {}).pop(url, None)
+        if held is not None:
+            self._note(_RELEASE, who, url)
+            self._forgotten += held.digest.count
+        for policy, lane in list(self._lanes.get(who, {}).items()):
+            kept = [item for item in lane.items() if not (isinstance(item, Event) and item.sender == url)]
+            gone = len(lane.items()) - len(kept)
+            if not gone:
+                continue
+            self._forgotten += gone
+            if isinstance(lane.sending, Event) and lane.sending.sender == url:
+                lane.sending = None
+            queue = PackingQueue(self._plan_of(policy), self._options)
+            queue.absorb(kept[lane.sending is not None :], now_us=0)
+            lane.queue = queue
+            self._rewrite(who, policy, lane)
+            self._sweep(who, policy)
+
+    def drop(self, who: str) -> None:
+        """A subscriber ended all subscriptions."""
+        for url in list(self._held.get(who, {})):
+            self._forgotten += self._held[who].pop(url).digest.count
+            self._note(_RELEASE, who, url)
+        self._held.pop(who, None)
+        for policy, lane in self._lanes.pop(who, {}).items():
+            self._forgotten += sum(map(_count, lane.items()))
+            self._note(_END_LANE, who, policy)
+
+    def _sweep(self, who: str, policy: str) -> None:
+        """Keep no empty queues: most subscribers are told everything at once."""
+        if not self._lanes[who][policy].items():
+            del self._lanes[who][policy]
+            if not self._lanes[who]:
+                del self._lanes[who]
+
+    # -- what is written down ----------------------------------------------------------------------------
+
+    def _write(self, who: str, policy: str, lane: _Lane, item: Item) -> None:
+        statement, parameters = self._row(who, policy, lane, item)
+        self._note(statement, *parameters)
+
+    def _row(self, who: str, policy: str, lane: _Lane, item: Item) -> Row:
+        place = self._place = self._place + 1
+        lane.places[id(item)] = place
+        if isinstance(item, Event):
+            return _PUT, (place, who, policy, item.sender, item.ts_us, item.seq, item.payload)
+        assert isinstance(item, Digest)
+        return _PUT, (place, who, policy, "", item.from_us, item.seq_last, to_bytes(item))
+
+    def _rewrite(self, who: str, policy: str, lane: _Lane) -> None:
+        """The queue made digests of some: all of it gets new rows."""
+        self._note(_END_LANE, who, policy)
+        lane.places.clear()
+        for item in lane.items():
+            self._write(who, policy, lane, item)
+
+    def _note(self, statement: str, *parameters: object) -> None:
+        if len(self._rows) >= limits.JOURNAL_ROWS:
+            self.unwritten()
+        if not self._all:
+            self._rows.append((statement, parameters))
+        self.noted()
+
+    def unwritten(self) -> None:
+        """Rows could not be written: the next ones are all there are."""
+        self._rows.clear()
+        self._all = True
+
+    def take_rows(self) -> list[Row]:
+        """What is to be written; in one transaction, and in this order."""
+        rows, self._rows = self._rows, []
+        if self._all:
+            self._all = False
+            rows = [(_END_ALL, ()), (_RELEASE_ALL, ())]
+            for who, lanes in self._lanes.items():
+                for policy, lane in lanes.items():
+                    lane.places.clear()
+                    rows += [self._row(who, policy, lane, item) for item in lane.items()]
+            for who, held in self._held.items():
+                rows += [(_HOLD, (who, url, one.policy, to_bytes(one.digest))) for url, one in held.items()]
+        return rows
+
+    def restore(self, waiting: Iterable[_Waiting], held: Iterable[_Paused]) -> None:
+        """Make the queues of an earlier run again; DigestError if a row is damaged."""
+        found: dict[tuple[str, str], list[Item]] = {}
+        for place, who, policy, url, ts_us, seq, body in waiting:
+            lane = self._lane(who, policy)
+            item = _event(url, body, ts_us=ts_us, seq=seq) if url else from_bytes(body)
+            lane.seq = max(lane.seq, seq)
+            lane.places[id(item)] = place
+            found.setdefault((who, policy), []).append(item)
+            self._taken += _count(item)
+            self._place = max(self._place, place)
+        for (who, policy), items in found.items():
+            lane = self._lane(who, policy)
+            lane.queue.absorb(items, now_us=max(map(_when, items)))
+            if len(lane.queue) != len(items):  # the bound is smaller than before, or digests met
+                self._rewrite(who, policy, lane)
+        for who, url, policy, body in held:
+            digest = from_bytes(body)
+            self._held.setdefault(who, {})[url] = _Held(policy, digest)
+            self._taken += digest.count
+
+    # -- what can be known -------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[str]:
+        """Subscribers for whom something waits, but for what is paused."""
+        yield from self._lanes
+
+    def count(self, who: str) -> int:
+        """Changes that wait for one subscriber."""
+        lanes = sum(_count(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
+        return lanes + sum(held.digest.count for held in self._held.get(who, {}).values())
+
+    def statistics(self) -> OutboxStatistics:
+        """All queues at this moment."""
+        everybody = self._lanes.keys() | self._held.keys()
+        return OutboxStatistics(
+            taken=self._taken,
+            told=self._told,
+            digested=self._digested,
+            waiting=sum(map(self.count, everybody)),
+            forgotten=self._forgotten,
+            subscribers=len(everybody),
+        )
+
+
+def _event(url: str, body: bytes, *, ts_us: Instant, seq: int) -> Event:
+    return Event(topic_of(url), body, ts_us, sender=url, seq=seq, content_type="application/json")
+
+
+def delta_of(item: Event | Digest) -> Delta | Digest:
+    """What an item tells."""
+    return from_json(item.payload) if isinstance(item, Event) else item
+
+
+def _when(item: Item) -> Instant:
+    if isinstance(item, Event):
+        return item.ts_us
+    assert isinstance(item, Digest)
+    return item.from_us
+
+
+def _count(item: Item) -> int:
+    return item.count if isinstance(item, Digest) else 1

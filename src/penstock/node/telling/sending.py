@@ -1,0 +1,189 @@
+"""Who is told next: at each subscriber's pace, one message at a time, again after failures, not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.client.backoff import pauses_s
+from penstock.errors import PenstockError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.telling.door import Later, Over, Parcel, Reached
+from penstock.node.telling.outbox import delta_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from random import Random
+
+    from penstock.model.digest import Digest
+    from penstock.model.event import Event
+    from penstock.model.instant import Instant
+    from penstock.node.telling.door import Door, Outcome
+    from penstock.node.telling.outbox import Outbox
+    from penstock.node.telling.pace import Pace
+
+log = logging.getLogger(__name__)
+
+
+def wall_us() -> Instant:
+    """Now."""
+    return time.time_ns() // 1_000
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A subscriber that could not be reached."""
+
+    since_us: Instant
+    pauses_s: Iterator[float]
+    reason: str = ""
+    again_us: Instant = 0
+
+
+class Sending:
+    """Takes from the outbox, gives to the doors."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        doors: Mapping[str, Door],
+        *,
+        pace: Pace,
+        dice: Random,
+        give_up_us: int,
+        over: Callable[[str, str], Awaitable[None]],
+    ) -> None:
+        self._outbox = outbox
+        self._doors = doors
+        self._pace = pace
+        self._dice = dice
+        self._give_up_us = give_up_us
+        self._over = over
+        """Ends a subscriber's subscription to a channel, or with an empty URL to all."""
+        self._ready: dict[str, None] = {}
+        self._active: dict[str, asyncio.Task[None]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._failing: dict[str, _Failing] = {}
+        self._closed = False
+        self.attempts = self.failures = self.ended = 0
+
+    def wake(self, who: str) -> None:
+        """Something waits for a subscriber, or the way is free again."""
+        if self._closed:
+            return
+        if who not in self._active:
+            self._ready[who] = None
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._ready and len(self._active) < limits.TELL_SENDS and not self._closed:
+            who = next(iter(self._ready))
+            del self._ready[who]
+            self._start(who)
+
+    def _start(self, who: str) -> None:
+        door = self._doors.get(who.partition(":")[0])
+        if door is None or door.away(who):
+            return  # the door calls when that changes
+        now_us = wall_us()
+        failing = self._failing.get(who)
+        wait_us = max(
+            self._pace.wait_us(who, now_us=now_us), failing.again_us - now_us if failing is not None else 0
+        )
+        if wait_us > 0:
+            self._later(who, wait_us)
+            return
+        item = self._outbox.next(who)
+        if item is None:
+            return
+        self._pace.spend(who, now_us=now_us)
+        task = self._active[who] = asyncio.create_task(self._send(who, door, item, now_us=now_us))
+        task.add_done_callback(lambda done: self._done(who, done))
+
+    def _later(self, who: str, wait_us: int) -> None:
+        if who in self._timers:
+            self._timers[who].cancel()
+
+        def due() -> None:
+            del self._timers[who]
+            self.wake(who)
+
+        self._timers[who] = asyncio.get_running_loop().call_later(wait_us / SECOND_US, due)
+
+    def _done(self, who: str, task: asyncio.Task[None]) -> None:
+        del self._active[who]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: %s is not told", who, exc_info=error)
+            self._failed(who, Later("a bug in Penstock; the node's log says where"))
+        self.wake(who)
+
+    async def _send(self, who: str, door: Door, item: Event | Digest, *, now_us: Instant) -> None:
+        self.attempts += 1
+        try:
+            outcome: Outcome = await door.send(Parcel(who, delta_of(item), now_us))
+        except PenstockError as error:
+            outcome = Later(str(error))
+        match outcome:
+            case Reached():
+                self._failing.pop(who, None)
+                self._outbox.settled(who, item)
+            case Over(reason, url):
+                self.ended += 1
+                log.info("%s wants nothing any more%s: %s", who, f" of {url}" if url else "", reason)
+                self._failing.pop(who, None)
+                await self._over(who, url)
+            case Later():
+                if self._failed(who, outcome):
+                    self.ended += 1
+                    log.warning("%s is given up: %s", who, outcome.reason)
+                    del self._failing[who]
+                    await self._over(who, "")
+
+    def _failed(self, who: str, later: Later) -> bool:
+        """Plan the next attempt; whether there should be none."""
+        self.failures += 1
+        now_us = wall_us()
+        pauses = pauses_s(self._dice, least_s=limits.TELL_RETRY_LEAST_S, most_s=limits.TELL_RETRY_MOST_S)
+        failing = self._failing.setdefault(who, _Failing(now_us, pauses))
+        pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.TELL_RETRY_MOST_S))
+        failing.again_us = now_us + to_us(pause_s)
+        if later.reason != failing.reason:
+            log.info("%s cannot be told: %s; again in %.0f s", who, later.reason, pause_s)
+        failing.reason = later.reason
+        return now_us - failing.since_us > self._give_up_us
+
+    def reason(self, who: str) -> str:
+        """Why somebody could not be told last; empty if they could."""
+        failing = self._failing.get(who)
+        return failing.reason if failing is not None else ""
+
+    def forget(self, who: str) -> None:
+        """A subscriber ended all subscriptions."""
+        self._failing.pop(who, None)
+        self._ready.pop(who, None)
+        if who in self._timers:
+            self._timers.pop(who).cancel()
+
+    def statistics(self) -> dict[str, object]:
+        """How it stands."""
+        return {
+            "attempts": self.attempts,
+            "failures": self.failures,
+            "ended": self.ended,
+            "sending": len(self._active),
+            "failing": {who: one.reason for who, one in list(self._failing.items())[: limits.HTTP_ROWS]},
+        }
+
+    async def close(self) -> None:
+        """Send nothing more; what is on its way counts as not told, and is told again."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = list(self._active.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

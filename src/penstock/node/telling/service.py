@@ -1,0 +1,259 @@
+"""Telling people and programs what changed: the outbox, its pace, and the doors, put together."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.queues import QueueOptions
+from penstock.errors import ChannelError, ChannelRefused, PolicyError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.database import Database
+from penstock.node.policies import Policies
+from penstock.node.telling import hub as hub_tables
+from penstock.node.telling import outbox as outbox_tables
+from penstock.node.telling import webhook
+from penstock.node.telling.answers import TellingStatus
+from penstock.node.telling.commands import Clerk
+from penstock.node.telling.feeds import Feeds
+from penstock.node.telling.outbox import Outbox, OutboxStatistics
+from penstock.node.telling.pace import Pace
+from penstock.node.telling.routes import Handlers
+from penstock.node.telling.secret import own_secret
+from penstock.node.telling.sending import Sending, wall_us
+from penstock.node.telling.writing import Writing
+from penstock.node.web.post import Poster
+from penstock.policy.fast import Plan
+from penstock.policy.read import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiohttp import web
+
+    from penstock.core.channels.delta import Delta
+    from penstock.model.instant import Instant
+    from penstock.node.config import Config
+    from penstock.node.telling.door import Door
+    from penstock.node.telling.hub import HubDoor
+    from penstock.node.web.desk import Desk, Subscribed
+
+log = logging.getLogger(__name__)
+
+STORE: Final = "telling.sqlite"
+"""Its name in a node's data folder."""
+
+SCHEMA: Final = 1
+"""Of the file; another one is refused."""
+
+READ: Final = ("feed",)
+"""Kinds of subscribers that come and read, so nothing waits for them."""
+
+
+class Telling:
+    """Implements Told for the channels; `start`, and at the end `close`."""
+
+    def __init__(self, desk: Desk, config: Config, data: Path | None) -> None:
+        """Open the store and make the doors; what cannot work is a NodeError or a MissingTool."""
+        settings = config.telling
+        self.desk = desk
+        self._secret = own_secret(data)
+        self._policies = Policies(config)
+        self._default = Plan(parse(f"levels: [{{keep: {{latest: {max(1, settings.queue_events // 2)}}}}}]"))
+        """For subscriptions without a policy: the newest half is told one by one."""
+        self._store = Database(
+            None if data is None else data / STORE,
+            (*outbox_tables.TABLES, *hub_tables.TABLES),
+            schema=SCHEMA,
+        )
+        self._poster = Poster(networks=settings.networks, contact=config.web.polling.contact)
+        self.feeds = self._feeds(config)
+        self.hub: HubDoor | None = None
+        self._doors: dict[str, Door] = {}
+        try:
+            self._make_doors(config)
+        except BaseException:
+            self._store.close()
+            raise
+        options = QueueOptions(capacity_events=settings.queue_events, capacity_bytes=settings.queue_bytes)
+        self._outbox = Outbox(self._plan, options)
+        self._sending = Sending(
+            self._outbox,
+            self._doors,
+            pace=Pace(interval_us=round(60 * SECOND_US / settings.per_minute), burst=settings.burst),
+            dice=Random(),  # noqa: S311  # of pauses
+            give_up_us=to_us(settings.give_up_s),
+            over=self._over,
+        )
+        self._writing: Writing | None = None
+        self.handlers = Handlers(self)
+
+    def _feeds(self, config: Config) -> Feeds | None:
+        settings = config.telling
+        if not (settings.feeds.enabled or settings.hub.enabled):
+            return None
+        return Feeds(
+            self.desk,
+            secret=self._secret,
+            base_url=base_url(config),
+            entries=settings.feeds.entries,
+            hub=settings.hub.enabled,
+        )
+
+    def _make_doors(self, config: Config) -> None:
+        settings = config.telling
+        if settings.webhook.enabled:
+            self._doors["webhook"] = webhook.WebhookDoor(self._poster, secret=self._secret)
+        if settings.hub.enabled and self.feeds is not None:
+            self.hub = hub_tables.HubDoor(self.desk, self.feeds, self._poster, self._store, settings.hub)
+            self._doors["hub"] = self.hub
+        if settings.apprise.targets:
+            from penstock.node.telling.apprise import AppriseDoor  # noqa: PLC0415  # a library of its own
+
+            self._doors["apprise"] = AppriseDoor(settings.apprise)
+        if settings.xmpp.jid:
+            from penstock.node.telling.xmpp import XmppDoor  # noqa: PLC0415  # the same
+
+            clerk = Clerk(self.desk, released=self.released, feed_of=self.feed_of)
+            self._doors["xmpp"] = XmppDoor(
+                settings.xmpp,
+                answer=clerk.answer,
+                wake=self._wake,
+                waiting=lambda: [who for who in self._outbox.waiting() if who.startswith("xmpp:")],
+                dice=Random(),  # noqa: S311  # of pauses
+            )
+
+    async def start(self) -> None:
+        """Take up what still waits, and open the doors."""
+        self._writing = Writing(self._outbox, self._store)
+        for door in self._doors.values():
+            await door.start()
+        for who in list(self._outbox.waiting()):
+            self._sending.wake(who)
+
+    async def close(self) -> None:
+        """Close the doors; what waits is on disk."""
+        await self._sending.close()
+        for door in self._doors.values():
+            await door.close()
+        if self._writing is not None:
+            await self._writing.close()
+        await self._poster.close()
+        self._store.close()
+
+    def reconfigure(self, config: Config) -> None:
+        """Other registered policies; the rest takes effect at the next start."""
+        self._policies.reconfigure(config)
+
+    def routes(self) -> list[web.RouteDef]:
+        """For the node's HTTP port."""
+        return self.handlers.routes()
+
+    # -- told by the channels ----------------------------------------------------------------------------
+
+    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
+        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
+        kind = subscribed.who.partition(":")[0]
+        if kind in READ:
+            return
+        if kind not in self._doors:
+            log.debug("%s is not told: there is no door for it", subscribed.who)
+            return
+        self._outbox.put(subscribed, delta, now_us=now_us)
+        self._sending.wake(subscribed.who)
+
+    def forget(self, who: str, url: str) -> None:
+        """A subscription ended: nothing of it is sent any more."""
+        self._outbox.forget(who, url)
+        if self.hub is not None and who.startswith("hub:"):
+            self.hub.forgotten(who, url)
+        if all(one.url == url for one in self.desk.subscriptions(who)):
+            self._outbox.drop(who)
+            self._sending.forget(who)
+
+    def released(self, who: str, url: str | None) -> None:
+        """A subscription, or all of somebody, is paused no more: what came meanwhile is one digest."""
+        self._outbox.release(who, url, now_us=wall_us())
+        self._sending.wake(who)
+
+    def _wake(self, who: str) -> None:
+        self._sending.wake(who)
+
+    async def _over(self, who: str, url: str) -> None:
+        for one in list(self.desk.subscriptions(who)):
+            if not url or one.url == url:
+                with suppress(ChannelError):
+                    await self.desk.unsubscribe(who, one.url)
+        if url:
+            self._outbox.forget(who, url)
+        else:
+            self._outbox.drop(who)
+
+    def _plan(self, policy: str) -> Plan:
+        if not policy:
+            return self._default
+        try:
+            return self._policies.asked(policy).plan or self._default
+        except PolicyError as error:
+            log.warning(
+                "a subscriber's policy cannot be used any more, the newest are told instead: %s", error
+            )
+            return self._default
+
+    # -- what can be asked -------------------------------------------------------------------------------
+
+    def check(self, who: str) -> str:
+        """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
+        kind, _, address = who.partition(":")
+        if kind == "webhook" and kind in self._doors:
+            return f"webhook:{self._poster.check(address)}"
+        if kind == "feed" and self.feeds is not None and address and address.isprintable():
+            return who
+        if kind == "apprise" and kind in self._doors:
+            from penstock.node.telling.apprise import AppriseDoor  # noqa: PLC0415
+
+            door = self._doors[kind]
+            assert isinstance(door, AppriseDoor)
+            if address in door.names():
+                return who
+            known = ", ".join(door.names())
+            raise ChannelRefused(
+                f"there is no target '{address}' in telling.apprise.targets; there are: {known}"
+            )
+        if kind == "xmpp" and kind in self._doors and "@" in address:
+            return who
+        kinds = ", ".join(
+            f"{name}:…" for name in (*self._doors, *(READ if self.feeds else ())) if name != "hub"
+        )
+        raise ChannelRefused(f"'{who}' cannot be told; this node tells {kinds or 'nobody'}")
+
+    def feed_of(self, who: str) -> str:
+        """The address of a subscriber's feed; empty if there are no feeds."""
+        return "" if self.feeds is None else self.feeds.user_url(who)
+
+    def webhook_key(self, target: str) -> str:
+        """The key of a webhook's receiver, as its libraries expect it."""
+        return webhook.key_text(webhook.key_of(self._secret, target))
+
+    def statistics(self) -> OutboxStatistics:
+        """What was told and what waits; `conserved` says whether every change is accounted for."""
+        return self._outbox.statistics()
+
+    def status(self) -> TellingStatus:
+        """The same with how the doors stand."""
+        return TellingStatus(
+            **self.statistics()._asdict(),
+            fault=self._writing.fault if self._writing is not None else "",
+            sending=self._sending.statistics(),
+            doors={kind: door.statistics() for kind, door in self._doors.items()},
+        )
+
+
+def base_url(config: Config) -> str:
+    """Where others reach the node's HTTP port, as far as the configuration says."""
+    if config.telling.base_url:
+        return config.telling.base_url
+    host = f"[{config.http.host}]" if ":" in config.http.host else config.http.host
+    return f"http://{host}:{config.http.port}"

@@ -1,0 +1,55 @@
+"""What is told, in words for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.core.channels.delta import Delta
+from penstock.core.channels.difference import text_of
+from penstock.model.digest import WORST_CASE, Cause
+
+if TYPE_CHECKING:
+    from penstock.model.digest import Digest
+    from penstock.model.instant import Instant
+
+PAUSED: Final = Cause(level=0, position=0, filter="paused")
+"""Why changes are in a digest that came while a subscription was held."""
+
+
+def title_of(what: Delta | Digest) -> str:
+    """One line."""
+    if isinstance(what, Delta):
+        return f"{what.title or what.url} changed"
+    return f"{what.count} more {'change' if what.count == 1 else 'changes'}"
+
+
+def message_of(what: Delta | Digest) -> str:
+    """All of it, cut where nobody reads on."""
+    text = text_of(what) if isinstance(what, Delta) else _sentence(what)
+    if len(text) <= limits.TELL_CHARS:
+        return text
+    return f"{text[: limits.TELL_CHARS - 80].rstrip()}\n… and more"
+
+
+def moment(at_us: Instant) -> str:
+    """A moment, in UTC and to the minute."""
+    try:
+        return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):  # a page may say that it was changed in the year 300,000
+        return "an unknown time"
+
+
+def _sentence(digest: Digest) -> str:
+    changes = "1 change" if digest.count == 1 else f"{digest.count:,} changes"
+    since, until = moment(digest.from_us), moment(digest.to_us)
+    when = f"at {since}" if since == until else f"between {since} and {until}"
+    verb = "is" if digest.count == 1 else "are"
+    held = dict(digest.causes).get(PAUSED, 0)
+    if held == digest.count:
+        return f"{changes} {when} came while you had paused, and {verb} not sent one by one."
+    why = "because too many waited"
+    by = [f"{cause} {count}" for cause, count in digest.causes if cause not in (WORST_CASE, PAUSED)]
+    rules = f" (by your policy: {', '.join(by[:5])})" if by else ""
+    return f"{changes} {when} {verb} not sent one by one, {why}{rules}."

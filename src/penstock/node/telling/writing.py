@@ -1,0 +1,70 @@
+"""The outbox on its way to the disk: what happens in one turn of the event loop is one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.errors import DigestError, StoreError
+from penstock.node.telling import outbox as sql
+
+if TYPE_CHECKING:
+    from penstock.node.database import Database
+    from penstock.node.telling.outbox import Outbox
+
+log = logging.getLogger(__name__)
+
+
+class Writing:
+    """Writes rows in a thread, one transaction at a time."""
+
+    def __init__(self, outbox: Outbox, store: Database) -> None:
+        self._outbox = outbox
+        self._store = store
+        self._noted = asyncio.Event()
+        outbox.noted = self._noted.set
+        self.fault = ""
+        """Why the last transaction failed; empty if it did not."""
+        try:
+            outbox.restore(store.rows(sql.LOAD), store.rows(sql.LOAD_HELD))
+        except DigestError as error:
+            raise StoreError(
+                f"damaged: {error}; move the file away to start without it", store.path
+            ) from None
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            await self._noted.wait()
+            self._noted.clear()
+            if not await self._write():
+                await asyncio.sleep(limits.JOURNAL_RETRY_S)
+                self._noted.set()
+
+    async def _write(self) -> bool:
+        rows = self._outbox.take_rows()
+        writing = asyncio.ensure_future(asyncio.to_thread(self._store.write, rows))
+        try:
+            await asyncio.shield(writing)
+        except StoreError as error:
+            if str(error) != self.fault:
+                log.error("what waits for subscribers is not on disk: %s", error)  # noqa: TRY400
+            self.fault = str(error)
+            self._outbox.unwritten()
+            return False
+        except asyncio.CancelledError:
+            with suppress(StoreError):
+                await writing  # the thread uses the file until then
+            raise
+        self.fault = ""
+        return True
+
+    async def close(self) -> None:
+        """Write the rest."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        await self._write()

@@ -1,0 +1,303 @@
+"""The chat bot: takes commands, sends what changed, and waits for people who are offline.
+
+A message counts as told when the server has acknowledged it (XEP-0198), where the server can. Of contacts
+that share their presence the bot knows whether they are there; to others it just sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock import limits
+from penstock.client.backoff import pauses_s
+from penstock.errors import MissingTool, NodeError
+from penstock.model.instant import SECOND_US
+from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached
+from penstock.node.telling.pace import Pace
+from penstock.node.telling.sending import wall_us
+from penstock.node.telling.words import message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from random import Random
+
+    from penstock.node.telling.settings import Xmpp as Settings
+
+log = logging.getLogger(__name__)
+
+VARIABLE: Final = "PENSTOCK_XMPP_PASSWORD"
+"""Of the environment: the password, if the configuration has none."""
+
+SESSION_S: Final = 30.0
+"""A server that has not begun a session by then is tried again later."""
+
+ACK_S: Final = 10.0
+"""A message that the server has not acknowledged by then is sent again."""
+
+ANSWERS: Final = 64
+"""Commands answered at the same time."""
+
+
+def password_of(settings: Settings) -> str:
+    """The bot's password, from wherever it is; NodeError says where it was looked for."""
+    found = settings.password
+    if not found and settings.password_file:
+        try:
+            found = Path(settings.password_file).read_text().splitlines()[0].strip()
+        except (OSError, UnicodeDecodeError, IndexError) as error:
+            raise NodeError(f"telling.xmpp.password_file: {settings.password_file}: {error}") from None
+    found = found or os.environ.get(VARIABLE, "")
+    if not found:
+        raise NodeError(f"telling.xmpp: no password: set password, password_file or the variable {VARIABLE}")
+    return found
+
+
+def may_talk(settings: Settings, bare: str) -> bool:
+    """Whether somebody may use the bot."""
+    domain = bare.rpartition("@")[2].lower()
+    own = settings.jid.partition("/")[0].rpartition("@")[2].lower()
+    accepted = [one.lower() for one in settings.accept] or [own]
+    return bare.lower() in accepted or domain in accepted
+
+
+class XmppDoor:
+    """Sends to people who subscribed as xmpp:name@domain, and listens to them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        answer: Callable[[str, str], Awaitable[str]],
+        wake: Callable[[str], None],
+        waiting: Callable[[], list[str]],
+        dice: Random,
+    ) -> None:
+        self._settings = settings
+        self._password = password_of(settings)
+        self._answer = answer
+        self._wake = wake
+        self._waiting = waiting
+        self._dice = dice
+        self._slixmpp = _library()
+        self._bot: Any = None
+        """The connection, while there is a session."""
+        self._acks: dict[str, asyncio.Future[None]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._pace = Pace(interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10)
+        self._task: asyncio.Task[None] | None = None
+        self.fault = ""
+        """Why there is no session; empty if there is one."""
+        self.sent = self.commands = self.sessions = 0
+
+    async def start(self) -> None:
+        """Connect, now and whenever the connection is lost."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        tasks = [*self._answering, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- the connection ----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            pauses = pauses_s(self._dice, least_s=limits.RECONNECT_LEAST_S, most_s=300.0)
+            for pause_s in pauses:
+                before = self.sessions
+                fault = await self._session()
+                if fault != self.fault:
+                    log.warning("chat as %s: %s; trying again", self._settings.jid, fault)
+                self.fault = fault
+                await asyncio.sleep(pause_s)
+                if self.sessions > before:
+                    break  # it worked for a while: begin with short pauses again
+
+    async def _session(self) -> str:
+        """One connection from its beginning to its end; why it ended."""
+        settings = self._settings
+        bot = self._made()
+        ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        began = asyncio.Event()
+
+        def end(reason: str) -> None:
+            if not ended.done():
+                ended.set_result(reason)
+
+        async def begin(_: object) -> None:
+            bot.send_presence()
+            await bot.get_roster()
+            self._bot = bot
+            self.sessions += 1
+            self.fault = ""
+            log.info("chat as %s: connected", bot.boundjid.bare)
+            began.set()
+            for who in self._waiting():
+                self._wake(who)
+
+        bot.add_event_handler("session_start", begin)
+        bot.add_event_handler("connection_failed", lambda error: end(f"no connection: {error}"))
+        bot.add_event_handler("failed_all_auth", lambda _: end("the server does not accept the password"))
+        bot.add_event_handler("ssl_invalid_chain", lambda error: end(f"the certificate: {error}"))
+        bot.add_event_handler(
+            "disconnected", lambda reason: end(f"disconnected: {reason or 'no reason given'}")
+        )
+        try:
+            bot.connect(*((settings.host, settings.port) if settings.host else ()))
+            starting = asyncio.ensure_future(began.wait())
+            await asyncio.wait({starting, ended}, timeout=SESSION_S, return_when=asyncio.FIRST_COMPLETED)
+            starting.cancel()
+            if not began.is_set() and not ended.done():
+                return f"the server began no session within {SESSION_S:g} s"
+            return await ended
+        finally:
+            self._bot = None
+            for ack in self._acks.values():
+                ack.cancel()
+            bot.cancel_connection_attempt()
+            with suppress(Exception):  # it is over, however that ends
+                await asyncio.wait_for(bot.disconnect(wait=1.0), 3.0)
+            _quiet(bot)
+
+    def _made(self) -> Any:
+        settings = self._settings
+        bot = self._slixmpp.ClientXMPP(settings.jid, self._password, ssl_context=_context(settings))
+        bot.enable_direct_tls = settings.tls == "direct"
+        bot.enable_starttls = settings.tls == "starttls"
+        bot.enable_plaintext = settings.tls == "off"
+        if settings.tls == "off":
+            for setting in ("unencrypted_plain", "unencrypted_scram"):
+                bot["feature_mechanisms"].config[setting] = True
+        bot.roster.auto_authorize = None
+        bot.roster.auto_subscribe = False
+        bot.register_plugin("xep_0198", {"allow_resume": False, "window": 1})
+        bot.register_plugin("xep_0199", {"keepalive": True, "interval": 60, "timeout": 20})
+        bot.add_event_handler("message", self._heard)
+        bot.add_event_handler("presence_subscribe", self._asked)
+        bot.add_event_handler("got_online", lambda presence: self._wake(f"xmpp:{presence['from'].bare}"))
+        bot.add_event_handler("stanza_acked", self._acked)
+        return bot
+
+    def _asked(self, presence: Any) -> None:
+        """Somebody wants to see when the bot is there."""
+        bot = presence.stream
+        who = presence["from"].bare
+        accepted = may_talk(self._settings, who)
+        bot.send_presence(pto=who, ptype="subscribed" if accepted else "unsubscribed")
+        if accepted:
+            bot.send_presence(pto=who, ptype="subscribe")
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def _heard(self, message: Any) -> None:
+        if message["type"] not in ("chat", "normal") or not message["body"].strip():
+            return
+        who = message["from"].bare
+        now_us = wall_us()
+        if len(self._answering) >= ANSWERS or self._pace.wait_us(who, now_us=now_us):
+            return  # a flood is not answered: two bots would never end
+        self._pace.spend(who, now_us=now_us)
+        task = asyncio.create_task(self._reply(message, who))
+        self._answering.add(task)
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._answering.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: a command is not answered", exc_info=error)
+
+    async def _reply(self, message: Any, who: str) -> None:
+        self.commands += 1
+        if may_talk(self._settings, who):
+            said = await self._answer(f"xmpp:{who}", message["body"])
+        else:
+            said = "I take no commands from you. Whoever runs this node can add you to telling.xmpp.accept."
+        if self._bot is not None:
+            with suppress(self._slixmpp.xmlstream.xmlstream.NotConnectedError):
+                message.reply(said[: limits.TELL_CHARS]).send()
+
+    # -- telling -----------------------------------------------------------------------------------------
+
+    def away(self, who: str) -> bool:
+        """Whether there is no session, or the person is known to be offline."""
+        if self._bot is None:
+            return True
+        bare = who.partition(":")[2]
+        roster = self._bot.client_roster
+        return bool(roster.has_jid(bare) and roster[bare]["to"] and not roster[bare].resources)
+
+    async def send(self, parcel: Parcel) -> Outcome:
+        """One message."""
+        bot, bare = self._bot, parcel.address
+        if not may_talk(self._settings, bare):
+            return Over("the bot does not talk to them any more (telling.xmpp.accept)")
+        if bot is None:
+            return Later(self.fault or "not connected")
+        message = bot.make_message(mto=bare, mbody=message_of(parcel.what), mtype="chat")
+        message["id"] = parcel.id
+        ack: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._acks[parcel.id] = ack
+        try:
+            message.send()
+            if bot["xep_0198"].enabled_out:
+                await asyncio.wait_for(ack, ACK_S)
+        except TimeoutError:
+            return Later(f"the chat server did not acknowledge it within {ACK_S:g} s")
+        except asyncio.CancelledError:
+            if self._bot is bot:
+                raise  # the node ends, not the connection
+            return Later("the connection to the chat server was lost")
+        except self._slixmpp.xmlstream.xmlstream.NotConnectedError:
+            return Later("the connection to the chat server was lost")
+        finally:
+            del self._acks[parcel.id]
+        self.sent += 1
+        return Reached()
+
+    def _acked(self, stanza: Any) -> None:
+        ack = self._acks.get(stanza["id"])
+        if ack is not None and not ack.done():
+            ack.set_result(None)
+
+    def statistics(self) -> dict[str, object]:
+        """How it stands."""
+        return {
+            "connected": self._bot is not None,
+            "fault": self.fault,
+            "sessions": self.sessions,
+            "commands": self.commands,
+            "sent": self.sent,
+        }
+
+
+def _library() -> Any:
+    try:
+        import slixmpp  # noqa: PLC0415  # a part of the extra `web`
+    except ImportError:
+        raise MissingTool(
+            "telling.xmpp needs the package slixmpp; install it with: pip install 'penstock[web]'"
+        ) from None
+    logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is logged here
+    return slixmpp
+
+
+def _context(settings: Settings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=settings.ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise NodeError(f"telling.xmpp.ca: {settings.ca}: {error}") from None
+
+
+def _quiet(bot: Any) -> None:
+    """End what the library leaves running."""
+    filters = bot._run_out_filters  # noqa: SLF001  # it has no other way
+    if filters is not None:
+        filters.cancel()

@@ -1,0 +1,294 @@
+"""Being told by a page's own hub instead of asking again and again: a WebSub subscriber.
+
+A page that names a hub is subscribed to there. While the subscription holds, the hub sends the page when it
+changes, and the node polls it only now and then, as a back-up. The word in a callback's address and the key
+of the signature are derived from the node's secret and the page, so a node that is started again renews its
+subscriptions instead of making others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aiohttp import web
+from yarl import URL
+
+from penstock import limits
+from penstock.core.channels.address import canonical
+from penstock.core.channels.polling.headers import seconds
+from penstock.errors import BadAddress, printable
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.http.problems import Refused
+from penstock.node.telling.secret import derived, token
+from penstock.node.web.clock import wall_us
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.node.web.post import Poster
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/websub"
+"""Callbacks are below it."""
+
+LEASE_S: Final = 10 * 86_400
+"""Asked for; the hub decides."""
+
+FAILED_S: Final = (300.0, 86_400.0)
+"""First and longest pause after a hub could not be asked, or said no."""
+
+_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+.^`|~-]+\*?(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
+_REL: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+_METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
+"""Of signatures (section 7.1)."""
+
+OnPush: TypeAlias = Callable[[str, bytes, str], None]
+"""Takes a channel's URL, its new content, and the content type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """Where a page can be subscribed to, and by which name."""
+
+    url: str
+    topic: str
+
+
+def discovered(*, url: str, link: str = "", hub: str = "", self_url: str = "") -> Hub | None:
+    """The hub that a page names, in its Link header or else in itself; None if it names none.
+
+    A Link header counts more than the content (section 4).
+    """
+    named: dict[str, str] = {}
+    for target, rest in _LINK.findall(link[: limits.HTTP_HEAD_BYTES]):
+        rel = _REL.search(rest)
+        for word in ((rel[1] or rel[2]) if rel else "").lower().split():
+            named.setdefault(word, target)
+    if "hub" in named:
+        hub, self_url = named["hub"], named.get("self", self_url)
+    if not hub:
+        return None
+    try:
+        base = URL(url)
+        topic = str(base.join(URL(self_url))) if self_url else url
+        return Hub(canonical(str(base.join(URL(hub)))), topic)
+    except (ValueError, BadAddress):
+        return None
+
+
+@dataclass(slots=True)
+class Standing:
+    """How it stands with one channel."""
+
+    hub: Hub
+    state: Literal["asking", "active", "denied", "failed"] = "asking"
+    until_us: Instant = 0
+    """End of the lease."""
+    due_us: Instant = 0
+    """When the hub is asked next."""
+    reason: str = ""
+    """Why it is denied or failed."""
+    failures: int = 0
+
+
+class WebSub:
+    """Subscriptions at hubs, for channels."""
+
+    def __init__(
+        self,
+        poster: Poster,
+        *,
+        base_url: str,
+        secret: bytes,
+        on_push: OnPush,
+        now_us: Callable[[], Instant] = wall_us,
+    ) -> None:
+        self._poster = poster
+        self._base = base_url.rstrip("/")
+        self._secret = secret
+        self._on_push = on_push
+        self._now_us = now_us
+        self._channels: dict[str, Standing] = {}
+        self._words: dict[str, str] = {}
+        """Channels by the word in the address of their callback."""
+        self._leaving: dict[str, str] = {}
+        """Topics that were given up, by word, until the hub has asked whether that is meant."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.pushed = self.forged = self.denied = 0
+
+    def start(self) -> None:
+        """Begin to ask hubs."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Ask no more; leases run on, and are taken up again at the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    # -- what the channels say and ask -------------------------------------------------------------------
+
+    def found(self, url: str, hub: Hub | None) -> None:
+        """What a page named when it was fetched; the same as before changes nothing."""
+        known = self._channels.get(url)
+        if hub is None:
+            if known is not None:
+                self.forget(url)
+        elif known is None or known.hub != hub:
+            self._channels[url] = Standing(hub)
+            self._words[self._word(url)] = url
+            self._changed.set()
+
+    def forget(self, url: str) -> None:
+        """A channel ended: the hub may forget us."""
+        standing = self._channels.pop(url, None)
+        if standing is None:
+            return
+        word = self._word(url)
+        self._words.pop(word, None)
+        if standing.state == "active" and len(self._leaving) < limits.HUB_WAITING:
+            self._leaving[word] = standing.hub.topic
+            task = asyncio.ensure_future(self._post("unsubscribe", url, standing.hub))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def active(self, url: str) -> bool:
+        """Whether the hub would tell us now, so that a slow back-up poll is enough."""
+        standing = self._channels.get(url)
+        return standing is not None and standing.until_us > self._now_us()
+
+    def standing(self, url: str) -> Standing | None:
+        """How it stands with a channel; None if it names no hub."""
+        return self._channels.get(url)
+
+    def statistics(self) -> dict[str, int]:
+        """All channels together."""
+        states = [standing.state for standing in self._channels.values()]
+        counts = {state: states.count(state) for state in ("asking", "active", "denied", "failed")}
+        return {**counts, "pushed": self.pushed, "forged": self.forged}
+
+    # -- asking hubs -------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            now_us = self._now_us()
+            due = [url for url, one in self._channels.items() if one.due_us <= now_us]
+            for url in due:
+                if url in self._channels:
+                    await self._ask(url, self._channels[url])
+            next_us = min((one.due_us for one in self._channels.values()), default=now_us + 3_600 * SECOND_US)
+            wait_s = min(max(next_us - self._now_us(), 0) / SECOND_US, 3_600.0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+
+    async def _ask(self, url: str, standing: Standing) -> None:
+        if standing.state != "active":
+            standing.state = "asking"
+        problem = await self._post("subscribe", url, standing.hub)
+        if problem:
+            self._failed(standing, "failed", problem)
+        elif standing.state != "denied":  # it may have been verified or denied meanwhile
+            standing.due_us = max(standing.due_us, self._now_us() + to_us(limits.WEBSUB_VERIFY_S))
+
+    async def _post(self, mode: str, url: str, hub: Hub) -> str:
+        """Ask a hub; what went wrong as a sentence, empty if nothing did."""
+        form = {
+            "hub.callback": f"{self._base}{PATH}/{self._word(url)}",
+            "hub.mode": mode,
+            "hub.topic": hub.topic,
+            "hub.lease_seconds": str(LEASE_S),
+            "hub.secret": self._key(url, hub),
+        }
+        body = URL.build(query=form).raw_query_string.encode()
+        posted = await self._poster.post(hub.url, body, {"Content-Type": "application/x-www-form-urlencoded"})
+        return "" if posted.ok else f"{hub.url}: {posted.sentence()}"
+
+    def _failed(self, standing: Standing, state: Literal["denied", "failed"], reason: str) -> None:
+        standing.state = state
+        standing.reason = printable(reason[:300])
+        least_s, most_s = FAILED_S
+        pause_s = min(least_s * 2 ** min(standing.failures, 16), most_s)
+        standing.failures += 1
+        standing.due_us = self._now_us() + to_us(pause_s)
+
+    def _word(self, url: str) -> str:
+        return token(self._secret, "websub", url)
+
+    def _key(self, url: str, hub: Hub) -> str:
+        return derived(self._secret, "websub key", url, hub.url, hub.topic).hex()
+
+    # -- what hubs say -----------------------------------------------------------------------------------
+
+    def routes(self) -> list[web.RouteDef]:
+        """Callbacks, for the node's HTTP port."""
+        path = f"{PATH}/{{word}}"
+        return [web.get(path, self.verify, allow_head=False), web.post(path, self.push)]
+
+    async def verify(self, request: web.Request) -> web.Response:
+        """A hub asks whether a request was ours, or says that it refuses it."""
+        query = request.query
+        mode, topic = query.get("hub.mode", ""), query.get("hub.topic", "")
+        word = request.match_info["word"]
+        challenge = query.get("hub.challenge", "")[: limits.POST_ANSWER_BYTES]
+        if mode == "unsubscribe" and word in self._leaving and self._leaving[word] == topic:
+            del self._leaving[word]
+            return web.Response(text=challenge)
+        standing = self._channels.get(self._words.get(word, ""))
+        if standing is None or standing.hub.topic != topic:
+            raise Refused(HTTPStatus.NOT_FOUND, "nobody here asked for this", where="hub.topic")
+        if mode == "denied":
+            self.denied += 1
+            standing.until_us = 0
+            self._failed(standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
+            return web.Response()
+        if mode != "subscribe":
+            raise Refused(HTTPStatus.NOT_FOUND, f"'{mode[:80]}' is not what was asked for", where="hub.mode")
+        lease_s = seconds(query.get("hub.lease_seconds", "")) or LEASE_S
+        self._verified(standing, min(lease_s, 366 * 86_400))
+        return web.Response(text=challenge)
+
+    def _verified(self, standing: Standing, lease_s: int) -> None:
+        now_us = self._now_us()
+        standing.state, standing.reason, standing.failures = "active", "", 0
+        standing.until_us = now_us + lease_s * SECOND_US
+        standing.due_us = now_us + to_us(max(0.8 * lease_s, limits.WEBSUB_LEASE_LEAST_S))
+        self._changed.set()
+
+    async def push(self, request: web.Request) -> web.Response:
+        """A hub sends what changed."""
+        url = self._words.get(request.match_info["word"])
+        if url is None:  # the hub may forget it
+            raise Refused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
+        body = bytearray()
+        async for piece in request.content.iter_any():
+            body += piece
+            if len(body) > limits.WEBSUB_PUSH_BYTES:
+                raise Refused(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
+                )
+        standing = self._channels[url]
+        if not signed(bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)):
+            self.forged += 1
+            return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
+        self.pushed += 1
+        self._on_push(url, bytes(body), request.headers.get("Content-Type", ""))
+        return web.Response()
+
+
+def signed(body: bytes, signature: str, key: str) -> bool:
+    """Whether a signature belongs to a body."""
+    method, _, found = signature.partition("=")
+    if method not in _METHODS:
+        return False
+    wanted = hmac.digest(key.encode(), body, method).hex()
+    return hmac.compare_digest(wanted.encode(), found.strip().lower().encode())
