@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 
 from penstock.cli import (
     advise,
+    allocate,
     backtest,
     bench,
     config,
@@ -63,6 +64,7 @@ app.command("shed")(shed.shed)
 app.command("generate")(generate.generate)
 app.command("backtest")(backtest.backtest)
 app.command("advise")(advise.advise)
+app.command("allocate")(allocate.allocate)
 app.command("top")(top.top)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)

@@ -49,9 +49,10 @@ class Terms:
     by_cost: bool = False
     """Whether a poll counts as its channel's cost; else each counts as 1."""
 
-
-def _has_limits(terms: Terms) -> bool:
-    return terms.host_limit < inf or bool(terms.host_limits)
+    @property
+    def has_limits(self) -> bool:
+        """Whether hosts matter."""
+        return self.host_limit < inf or bool(self.host_limits)
 
 
 def _limit(terms: Terms) -> Column:
@@ -86,7 +87,7 @@ def prices(weighed: DataFrame, terms: Terms) -> Prices:
 
 
 def _binned(weighed: DataFrame, terms: Terms) -> DataFrame:
-    host = sf.col("host") if _has_limits(terms) else sf.lit("").alias("host")
+    host = sf.col("host") if terms.has_limits else sf.lit("").alias("host")
     weight = sf.when(sf.col("w") > 0, sf.floor(sf.log("w") / BIN)).alias("w")
     return weighed.groupBy(host, weight, sf.floor(sf.log("s") / BIN).alias("s")).agg(
         sf.count(sf.lit(1)).cast("double").alias("count"),
@@ -105,7 +106,7 @@ def _solved(bins: DataFrame, terms: Terms) -> Prices:
             float(rows["alone"].sum()), scheme=terms.scheme, budget=terms.budget, target_us=terms.target_us
         )
         solved = solve(_problem(rows, limited, terms), bound)
-        more = _over(bins, limited, solved, terms) if _has_limits(terms) else []
+        more = _over(bins, limited, solved, terms) if terms.has_limits else []
         if not more:
             held = zip(limited, solved.host_prices.tolist(), strict=False)  # the last are all other hosts
             return Prices(solved.price, {host: price for host, price in held if price > 0}, bound)
