@@ -23,6 +23,8 @@ BENCHMARKS: Final = {
     "overload": "penstock.bench.overload",
     "attach": "penstock.bench.attach",
     "spark": "penstock.bench.spark",
+    "allocate": "penstock.bench.allocate",
+    "slots": "penstock.bench.slots",
 }
 """Name → module."""
 
