@@ -23,6 +23,7 @@ BENCHMARKS: Final = {
     "overload": "penstock.bench.overload",
     "attach": "penstock.bench.attach",
     "spark": "penstock.bench.spark",
+    "polling": "penstock.bench.polling",
     "allocate": "penstock.bench.allocate",
     "slots": "penstock.bench.slots",
 }
