@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 from yarl import URL
 
+from penstock.errors import ChannelError
 from penstock.model.instant import SECOND_US
 from penstock.node.telling.secret import token
 from penstock.node.telling.words import message_of, title_of
@@ -67,11 +68,13 @@ class Feeds:
     def channel_of(self, topic: str) -> str | None:
         """The channel whose feed has this address; None if there is none."""
         try:
-            found = URL(topic)
-        except ValueError:
+            url = URL(topic).query.get("url", "")
+            if topic != self.channel_url(url):
+                return None
+            self._desk.subscribers(url)
+        except (ValueError, ChannelError):
             return None
-        url = found.query.get("url", "")
-        return url if url and topic == self.channel_url(url) and self._desk.subscribers(url) else None
+        return url
 
     # -- documents ---------------------------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class Feeds:
             _add(entry, "updated", _moment(delta.at_us))
             _add(entry, "link", rel="alternate", href=delta.url)
             _add(entry, "content", f"<pre>{escape(message_of(delta))}</pre>", type="html")
-        return ET.tostring(feed, encoding="utf-8", xml_declaration=True)
+        return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
 
 
 def etag_of(body: bytes) -> str:

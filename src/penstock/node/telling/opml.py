@@ -74,4 +74,4 @@ def write_opml(feeds: Iterable[tuple[str, str]], *, title: str) -> bytes:
     for url, name in feeds:
         ET.SubElement(body, "outline", type="rss", text=clean(name or url), xmlUrl=clean(url))
     ET.indent(root)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))

@@ -99,7 +99,10 @@ class Handlers:
         feeds, value = self._telling.feeds, request.query.get(name, "")
         if feeds is None or made is None or not feeds.known(request.match_info["word"], name, value):
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such feed", where=request.path)
-        body = made(value)
+        try:
+            body = made(value)
+        except ChannelError as error:
+            raise Refused(HTTPStatus.NOT_FOUND, str(error), where=name) from None
         headers = {
             "ETag": etag_of(body),
             "Cache-Control": "private, max-age=60",

@@ -152,8 +152,9 @@ class XmppDoor:
         )
         try:
             bot.connect(*((settings.host, settings.port) if settings.host else ()))
-            starting = asyncio.ensure_future(began.wait())
-            await asyncio.wait({starting, ended}, timeout=SESSION_S, return_when=asyncio.FIRST_COMPLETED)
+            starting = asyncio.create_task(began.wait())
+            waited: set[asyncio.Future[Any]] = {starting, ended}
+            await asyncio.wait(waited, timeout=SESSION_S, return_when=asyncio.FIRST_COMPLETED)
             starting.cancel()
             if not began.is_set() and not ended.done():
                 return f"the server began no session within {SESSION_S:g} s"

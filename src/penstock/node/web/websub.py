@@ -194,11 +194,14 @@ class WebSub:
     async def _ask(self, url: str, standing: Standing) -> None:
         if standing.state != "active":
             standing.state = "asking"
+        before_us = standing.due_us
         problem = await self._post("subscribe", url, standing.hub)
+        if standing.due_us != before_us:
+            return  # it was verified or denied meanwhile
         if problem:
             self._failed(standing, "failed", problem)
-        elif standing.state != "denied":  # it may have been verified or denied meanwhile
-            standing.due_us = max(standing.due_us, self._now_us() + to_us(limits.WEBSUB_VERIFY_S))
+        else:
+            standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
 
     async def _post(self, mode: str, url: str, hub: Hub) -> str:
         """Ask a hub; what went wrong as a sentence, empty if nothing did."""
