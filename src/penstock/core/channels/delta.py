@@ -51,7 +51,7 @@ class Delta(msgspec.Struct, frozen=True):
 
     url: str
     version: int
-    """Of the new content: when it was modified, in microseconds, if that is reliable; else one given. Grows."""
+    """Of the new content: when it was modified, in microseconds, if reliable, else one given. It grows."""
     old_version: int
     """Of the content it is applied to; 0: there was none."""
     at_us: int
@@ -62,10 +62,14 @@ class Delta(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     items: tuple[Item, ...] = ()
     """For feeds: the same change, told by items."""
+    cut: bool = False
+    """The last changes were left out, for size: it can be read, but not applied."""
 
 
 def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
     """The new lines; ChannelError if the delta does not belong to these."""
+    if delta.cut:
+        raise ChannelError(f"the delta to version {delta.version} of {delta.url} was cut: fetch the page")
     new: list[str] = []
     done = 0
     for change in delta.changes:

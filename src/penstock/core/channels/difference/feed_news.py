@@ -1,0 +1,126 @@
+"""Which items of a feed are new, changed or gone.
+
+Items are known by id. A feed is a window over a longer list: an item that leaves at the end opposite to the
+one where new ones come has not gone, it has aged; and one that comes back later is no news. An item is gone
+if items on both sides of it are still there, or if it was the newest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from penstock import limits
+from penstock.core.channels.delta import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.core.channels.difference.compare import Judge
+    from penstock.core.channels.difference.content import FeedItem
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """An item in the content that is kept."""
+
+    id: str
+    title: str
+    link: str
+    size: int
+    """Its number of lines."""
+    published_us: int | None = None
+    start: int = 0
+    """Its first line."""
+
+    def lines(self, lines: Sequence[str]) -> Sequence[str]:
+        """Its share of all lines."""
+        return lines[self.start : self.start + self.size]
+
+    def told(self, kind: Literal["new", "changed", "gone"], lines: Sequence[str]) -> Item:
+        """As a part of a delta."""
+        own = self.lines(lines)
+        text = own[1:] if own and own[0] == self.title else own
+        return Item(
+            kind, self.id, self.title, self.link, "\n".join(text)[: limits.ITEM_TEXT_CHARS], self.published_us
+        )
+
+
+def marks_of(items: Sequence[FeedItem]) -> list[Mark]:
+    """Items, where their lines follow one another."""
+    found: list[Mark] = []
+    start = 0
+    for item in items:
+        found.append(Mark(item.id, item.title, item.link, len(item.lines), item.published_us, start))
+        start += len(item.lines)
+    return found
+
+
+class FeedNews:
+    """Compares once; then `lines`, `marks` and `seen` are those of the next version."""
+
+    def __init__(self, marks: Sequence[Mark], lines: Sequence[str], seen: Mapping[str, int]) -> None:
+        self._old = {mark.id: mark for mark in marks}
+        self._old_lines = lines
+        self._was_seen = seen
+        self.marks: list[Mark] = []
+        self.lines: list[str] = []
+        self.seen: dict[str, int] = {}
+
+    def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[Item]:
+        """What to tell, in the order of the feed, the gone at the end."""
+        told: list[tuple[Literal["new", "changed"], Mark]] = []
+        for item in items:
+            old = self._old.get(item.id)
+            own: Sequence[str] = item.lines
+            kind: Literal["new", "changed"] | None = "new"
+            if old is not None:
+                before = old.lines(self._old_lines)
+                kind = "changed" if _differ(before, own, judge) and not only_additions else None
+                own = own if kind else before
+            elif item.id in self._was_seen:
+                differs = self._was_seen[item.id] != _hash(item.lines, judge)
+                kind = "changed" if differs and not only_additions else None
+            mark = Mark(item.id, item.title, item.link, len(own), item.published_us, len(self.lines))
+            self.lines += own
+            self.marks.append(mark)
+            if kind is not None:
+                told.append((kind, mark))
+        gone = [] if only_additions else self._gone()
+        self._remember(judge)
+        return [mark.told(kind, self.lines) for kind, mark in told] + [
+            mark.told("gone", self._old_lines) for mark in gone
+        ]
+
+    def _gone(self) -> list[Mark]:
+        now = {mark.id: place for place, mark in enumerate(self.marks)}
+        old = list(self._old.values())
+        left = [place for place, mark in enumerate(old) if mark.id in now]
+        if not left:
+            return []  # the window moved on by more than its size, or the server sent an empty feed
+        stayed = [now[old[place].id] for place in left]
+        fresh = [place for mark_id, place in now.items() if mark_id not in self._old]
+        grows_at_end = bool(fresh) and min(fresh) > max(stayed)
+        aged = range(left[0]) if grows_at_end else range(left[-1] + 1, len(old))
+        return [mark for place, mark in enumerate(old) if mark.id not in now and place not in aged]
+
+    def _remember(self, judge: Judge) -> None:
+        now = {mark.id for mark in self.marks}
+        self.seen = {own: print_ for own, print_ in self._was_seen.items() if own not in now}
+        for mark in self._old.values():
+            if mark.id not in now:
+                self.seen[mark.id] = _hash(mark.lines(self._old_lines), judge)
+        while len(self.seen) > limits.SEEN_ITEMS:
+            del self.seen[next(iter(self.seen))]
+
+
+def _differ(old: Sequence[str], new: Sequence[str], judge: Judge) -> bool:
+    if tuple(old) == tuple(new):
+        return False
+    places = ("item",) * max(len(old), len(new))
+    return bool(judge.news(old, new, old_places=places, new_places=places))
+
+
+def _hash(lines: Sequence[str], judge: Judge) -> int:
+    return xxh3_64_intdigest("\n".join(judge.key(line, "item") for line in lines).encode())

@@ -1,0 +1,61 @@
+"""Where two sequences differ: the shortest such list, by rapidfuzz, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock import limits
+from penstock.core.channels.difference.libraries import library
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+
+class Hunk(NamedTuple):
+    """Old members [old, old_end) became new members [new, new_end)."""
+
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+    def moved(self, old: int, new: int) -> Hunk:
+        """The same, further on by so many old and new members."""
+        return Hunk(self.old + old, self.old_end + old, self.new + new, self.new_end + new)
+
+
+def hunks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Hunk]:
+    """What must be replaced, in order; beyond DIFF_CELLS everything between first and last difference."""
+    start, most = 0, min(len(old), len(new))
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    a, b = old[start : len(old) - end], new[start : len(new) - end]
+    if not a and not b:
+        return []
+    if not a or not b or len(a) * len(b) > limits.DIFF_CELLS:
+        return [Hunk(start, start + len(a), start, start + len(b))]
+    numbers: dict[Hashable, int] = {}
+    first = [numbers.setdefault(member, len(numbers)) for member in a]
+    second = [numbers.setdefault(member, len(numbers)) for member in b]
+    found: list[Hunk] = []
+    for code in library("rapidfuzz.distance").LCSseq.opcodes(first, second):
+        if code.tag == "equal":
+            continue
+        hunk = Hunk(code.src_start, code.src_end, code.dest_start, code.dest_end)
+        found.append(hunk.moved(start, start))
+    return joined(found)
+
+
+def joined(found: list[Hunk]) -> list[Hunk]:
+    """Neighbours as one."""
+    whole: list[Hunk] = []
+    for hunk in found:
+        last = whole[-1] if whole else None
+        if last and last.old_end == hunk.old and last.new_end == hunk.new:
+            whole[-1] = Hunk(last.old, hunk.old_end, last.new, hunk.new_end)
+        else:
+            whole.append(hunk)
+    return whole
