@@ -25,6 +25,7 @@ from penstock.cli import (
     allocate,
     backtest,
     bench,
+    channels,
     config,
     conformance,
     demo,
@@ -38,6 +39,7 @@ from penstock.cli import (
     sub,
     top,
     up,
+    watch,
 )
 from penstock.cli.output import complain, print_json, print_text
 from penstock.errors import PenstockError, PlacedError
@@ -53,6 +55,7 @@ app = typer.Typer(
 )
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
+app.add_typer(channels.app, name="channels")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
 app.command("conformance")(conformance.conformance)
@@ -68,6 +71,7 @@ app.command("allocate")(allocate.allocate)
 app.command("top")(top.top)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
+app.command("watch")(watch.watch)
 
 
 def _print_version(value: bool) -> None:

@@ -123,7 +123,7 @@ def sub(
     )
     wanted = Wanted(
         filters=tuple(dict.fromkeys(filters)),
-        policy=None if policy is None else _policy(policy),
+        policy=None if policy is None else policy_given(policy),
         content=content,
         qos=qos,
         count=count,
@@ -140,7 +140,7 @@ def sub(
     )
 
 
-def _policy(given: str) -> str:
+def policy_given(given: str) -> str:
     """The text of a policy in a file, else the name as it is."""
     path = Path(given)
     is_path = given == "-" or path.is_file() or "/" in given or path.suffix in POLICY_FILES

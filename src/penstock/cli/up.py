@@ -36,6 +36,10 @@ def up(
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder of the store; '' keeps nothing on disk.")
     ] = None,
+    web: Annotated[
+        bool | None,
+        typer.Option("--web/--no-web", help="Whether subscriptions to web/<url> have that page watched."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a node until it is interrupted: MQTT, dashboard, API.
@@ -58,6 +62,8 @@ def up(
             found = msgspec.structs.replace(found, listeners=(first, *others))
         if http_port is not None:
             found = msgspec.structs.replace(found, http=msgspec.structs.replace(found.http, port=http_port))
+        if web is not None:
+            found = msgspec.structs.replace(found, web=msgspec.structs.replace(found.web, enabled=web))
         return found if data is None else msgspec.structs.replace(found, data=data)
 
     def read() -> Loaded:

@@ -69,6 +69,20 @@ def where_of(url: str, token: str) -> Where:
 
 def ask(where: Where, path: str, body: dict[str, Any] | None = None) -> Any:
     """The answer to a question, POST if it has a body; InputError says why there is none."""
+    try:
+        return msgspec.json.decode(_answer(where, path, body))
+    except msgspec.DecodeError:
+        raise InputError(
+            "the answer is not a node's; is this the address of its window?", path=where.url
+        ) from None
+
+
+def ask_text(where: Where, path: str) -> str:
+    """The same for an answer that is a text."""
+    return _answer(where, path, None).decode(errors="replace")
+
+
+def _answer(where: Where, path: str, body: dict[str, Any] | None) -> bytes:
     connection = where.connection()
     headers = dict(where.headers)
     data = None
@@ -82,11 +96,7 @@ def ask(where: Where, path: str, body: dict[str, Any] | None = None) -> Any:
         answer = connection.getresponse()
         if answer.status != HTTPStatus.OK:
             raise InputError(refusal(answer), path=where.url)
-        return msgspec.json.decode(answer.read(ANSWER_BYTES))
-    except msgspec.DecodeError:
-        raise InputError(
-            "the answer is not a node's; is this the address of its window?", path=where.url
-        ) from None
+        return answer.read(ANSWER_BYTES)
     except (OSError, HTTPException) as error:
         raise unanswered(error, where) from None
     finally:

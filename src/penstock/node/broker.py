@@ -382,3 +382,5 @@ def _terms(config: Config) -> Terms:
         most_session_expiry_s=bounds.session_expiry_s,
         connect_s=ceil(bounds.connect_s),
     )
+            flows=None if self.flows is None else self.flows.status(),
+            web=None if self.web is None else self.web.status(),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Listener
     from penstock.node.http import Window
     from penstock.node.read_config import Loaded
+    from penstock.node.web.service import Channels
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Node:
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._window: Window | None = None
+        self.channels: Channels | None = None
+        """Web pages that are watched; None: none are."""
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -92,11 +95,17 @@ class Node:
         self._stack.push_async_callback(self._doors.close)
         self._stack.push_async_callback(self.broker.close)
         self._stack.callback(self._doors.stop)
+        if config.web.enabled:
+            from penstock.node.web.service import Channels  # noqa: PLC0415  # most nodes watch no pages
+
+            self.channels = Channels(self.broker, config)
+            self._stack.push_async_callback(self.channels.close)
+            await self.channels.start()
         await self._doors.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            self._window = await start_http(self.broker, config)
+            self._window = await start_http(self.broker, config, channels=self.channels)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:
             self._task(SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still")

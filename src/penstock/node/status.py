@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations at run time
+from penstock.node.web.status import WebStatus  # noqa: TC001  # msgspec reads annotations at run time
+
 
 class Account(msgspec.Struct, frozen=True, gc=False):
     """Events of a subscription, or of all of them."""
@@ -148,6 +151,10 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     clients: tuple[ClientStatus, ...]
     recorder: RecorderStatus | None = None
     """None: nothing is recorded."""
+    flows: FlowsStatus | None = None
+    """None: no listener has slots."""
+    web: WebStatus | None = None
+    """None: web channels are off."""
 
     @property
     def account(self) -> Account:

@@ -10,6 +10,7 @@ from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.node.status import NodeStatus
+    from penstock.node.web.status import WebStatus
 
 ROOT: Final = "$SYS/broker/"
 
@@ -46,6 +47,27 @@ class Load:
             ]
         self._last = (count, now_us)
         return self._averages
+
+
+def _web(web: WebStatus) -> dict[str, int]:
+    counts = web.counts
+    found = {
+        f"web/polls/{name}": getattr(counts, name) for name in counts.__struct_fields__ if name != "polls"
+    }
+    found |= {
+        "web/polls/count": counts.polls,
+        "web/channels/count": web.channels,
+        "web/channels/polled": web.polled,
+        "web/channels/failing": web.failing,
+        "web/subscriptions/count": web.subscriptions,
+        "web/changes/published": web.published,
+        "web/changes/handed": web.handed,
+        "web/changes/untold": web.untold,
+        "web/fetches/active": web.fetching,
+        "web/fetches/due": web.due,
+        "web/faults": len(web.faults),
+    }
+    return found
 
 
 class SysTopics:
@@ -95,6 +117,8 @@ class SysTopics:
             "account/unaccounted": account.accepted
             - (account.delivered + account.digested + account.queued + account.abandoned),
         }
+        if status.web is not None:
+            counts |= _web(status.web)
         counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in status.refused.items()}
         found = {
             "version": f"penstock {status.version}",

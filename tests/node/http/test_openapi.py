@@ -11,14 +11,17 @@ import jsonschema
 import pytest
 
 from penstock.node.http import openapi
+from penstock.node.http.channel_routes import CHANNEL_ROUTES
 from penstock.node.http.guard import OPEN
-from penstock.node.http.routes import API, ROUTES
+from penstock.node.http.routes import API
+from penstock.node.http.routes import ROUTES as NODE_ROUTES
 from tests.node.http.running import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCUMENT = openapi.document()
+ROUTES = (*NODE_ROUTES, *CHANNEL_ROUTES)
 
 
 def references(found: Any) -> Iterator[str]:

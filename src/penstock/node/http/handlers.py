@@ -14,6 +14,7 @@ from penstock.errors import MqttError, PenstockError, PolicyError
 from penstock.mqtt.reasons import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard, metrics, views
+from penstock.node.http.asked import body_of, json_answer, number_of, page_of
 from penstock.node.http.problems import Refused, bad_policy
 from penstock.node.http.trial import try_policy
 from penstock.policy import read
@@ -27,12 +28,7 @@ if TYPE_CHECKING:
     from penstock.node.http.watch import Watch
     from penstock.policy.nodes import Policy
 
-_Asked = TypeVar("_Asked", bound=msgspec.Struct)
 _Checked = TypeVar("_Checked")
-
-
-def _json(found: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 
 class Handlers:
@@ -47,23 +43,23 @@ class Handlers:
 
     async def status(self, _: web.Request) -> web.Response:
         """The node in figures."""
-        return _json(await self._watch.overview())
+        return json_answer(await self._watch.overview())
 
     async def clients(self, request: web.Request) -> web.Response:
         """Clients, those furthest behind first."""
         query = request.query
         search, state = query.get("search", ""), _state(query.get("state", ""))
         found = await asyncio.to_thread(views.clients, self._watch.status(), search=search, state=state)
-        offset, limit = _page(request)
+        offset, limit = page_of(request)
         rows = tuple(map(views.client_row, found[offset : offset + limit]))
-        return _json(answers.Clients(total=len(found), offset=offset, clients=rows))
+        return json_answer(answers.Clients(total=len(found), offset=offset, clients=rows))
 
     async def client(self, request: web.Request) -> web.Response:
         """Everything about one client."""
         client_id = request.match_info["client_id"]
         for found in self._watch.status().clients:
             if found.client_id == client_id:
-                return _json(found)
+                return json_answer(found)
         raise _no_client(client_id, where="client_id")
 
     async def subscriptions(self, request: web.Request) -> web.Response:
@@ -72,17 +68,17 @@ class Handlers:
         found = await asyncio.to_thread(
             views.subscriptions, self._watch.status(), client_id=client_id, filter_=filter_
         )
-        offset, limit = _page(request)
+        offset, limit = page_of(request)
         rows = tuple(found[offset : offset + limit])
-        return _json(answers.Subscriptions(total=len(found), offset=offset, subscriptions=rows))
+        return json_answer(answers.Subscriptions(total=len(found), offset=offset, subscriptions=rows))
 
     async def slow(self, request: web.Request) -> web.Response:
         """Subscriptions in which something waits: longest wait first, then deepest queue."""
         status = self._watch.status()
-        offset, limit = _page(request)
+        offset, limit = page_of(request)
         total = sum(one.items > 0 for client in status.clients for one in client.subscriptions)
         rows = tuple((await asyncio.to_thread(views.slow, status, most=offset + limit))[offset:])
-        return _json(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
+        return json_answer(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
 
     async def history(self, request: web.Request) -> web.Response:
         """The past of one subscription, or which subscriptions have one."""
@@ -90,16 +86,16 @@ class Handlers:
         client_id, filter_ = request.query.get("client"), request.query.get("filter")
         if client_id is None and filter_ is None:
             known = tuple(answers.Remembered(*key) for key in history.remembered())
-            return _json(answers.Histories(samples_most=history.samples, histories=known))
+            return json_answer(answers.Histories(samples_most=history.samples, histories=known))
         if client_id is None or filter_ is None:
             raise Refused(
                 HTTPStatus.BAD_REQUEST,
                 "a subscription is named by both its client and its filter",
                 where="client" if client_id is None else "filter",
             )
-        since_us = _number(request, "since_us", default=0, most=2**63 - 1)
+        since_us = number_of(request, "since_us", default=0, most=2**63 - 1)
         series = history.series(client_id, filter_, since_us=since_us)
-        return _json(answers.Timeline(client_id=client_id, filter=filter_, series=series))
+        return json_answer(answers.Timeline(client_id=client_id, filter=filter_, series=series))
 
     async def live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: a snapshot at once and then each second."""
@@ -134,7 +130,7 @@ class Handlers:
         """The registered policies, each checked."""
         named = self._watch.config.policies
         found = tuple(answers.Registered(name, _facts(text, source=name)) for name, text in named.items())
-        return _json(answers.Policies(found))
+        return json_answer(answers.Policies(found))
 
     async def policy(self, request: web.Request) -> web.Response:
         """One registered policy, with its text."""
@@ -143,16 +139,16 @@ class Handlers:
         if text is None:
             raise Refused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
         facts = msgspec.structs.replace(_facts(text, source=name), text=text)
-        return _json(answers.Registered(name, facts))
+        return json_answer(answers.Registered(name, facts))
 
     async def check(self, request: web.Request) -> web.Response:
         """Whether a policy can be understood, and what it does in plain words."""
-        asked = await _body(request, answers.PolicyText)
-        return _json(_facts(asked.policy, source=""))
+        asked = await body_of(request, answers.PolicyText)
+        return json_answer(_facts(asked.policy, source=""))
 
     async def try_(self, request: web.Request) -> web.Response:
         """What a policy would do to the events being published now; nobody's queue is touched."""
-        asked = await _body(request, answers.Trial)
+        asked = await body_of(request, answers.Trial)
         policy = self._policy(asked.policy)
         filter_ = _checked(check_filter, asked.filter, where="filter").filter
         if self._tries >= limits.HTTP_TRIES:
@@ -169,7 +165,7 @@ class Handlers:
             )
         finally:
             self._tries -= 1
-        return _json(tried)
+        return json_answer(tried)
 
     def _policy(self, text: str) -> Policy:
         """A policy by its text or its registered name."""
@@ -183,7 +179,7 @@ class Handlers:
 
     async def apply(self, request: web.Request) -> web.Response:
         """Give a subscription another policy; its queue keeps its items."""
-        asked = await _body(request, answers.Application)
+        asked = await body_of(request, answers.Application)
         if asked.policy is not None:
             self._policy(asked.policy)
         self._watch.changed()
@@ -195,7 +191,7 @@ class Handlers:
         except PenstockError as error:
             raise Refused(HTTPStatus.CONFLICT, str(error), where="client_id, filter") from None
         self._watch.changed()
-        return _json(self._subscription(asked.client_id, asked.filter))
+        return json_answer(self._subscription(asked.client_id, asked.filter))
 
     def _subscription(self, client_id: str, filter_: str) -> answers.SubscriptionRow:
         known = [client for client in self._watch.status().clients if client.client_id == client_id]
@@ -210,18 +206,18 @@ class Handlers:
 
     async def disconnect(self, request: web.Request) -> web.Response:
         """End a client's connection; its session lives on as it was agreed."""
-        asked = await _body(request, answers.Farewell)
+        asked = await body_of(request, answers.Farewell)
         done = self._broker.disconnect(asked.client_id, reason=Reason.ADMINISTRATIVE_ACTION)
         if not done:
             raise Refused(
                 HTTPStatus.NOT_FOUND, f"no client '{asked.client_id}' is attached", where="client_id"
             )
         self._watch.changed()
-        return _json(answers.Done("disconnected"))
+        return json_answer(answers.Done("disconnected"))
 
     async def publish(self, request: web.Request) -> web.Response:
         """Publish a message from inside the node."""
-        asked = await _body(request, answers.Publication)
+        asked = await body_of(request, answers.Publication)
         _checked(check_topic, asked.topic, where="topic")
         if self._broker.is_own(asked.topic):
             raise Refused(
@@ -229,7 +225,7 @@ class Handlers:
             )
         self._broker.publish(asked.topic, asked.payload.encode(), qos=asked.qos, retain=asked.retain)
         self._watch.changed()
-        return _json(answers.Done("published"))
+        return json_answer(answers.Done("published"))
 
 
 def _facts(text: str, *, source: str) -> answers.PolicyFacts:
@@ -257,33 +253,8 @@ def _state(found: str) -> str:
     return found
 
 
-def _page(request: web.Request) -> tuple[int, int]:
-    offset = _number(request, "offset", default=0, most=2**31)
-    return offset, _number(request, "limit", default=100, most=limits.HTTP_ROWS)
-
-
-def _number(request: web.Request, name: str, *, default: int, most: int) -> int:
-    found = request.query.get(name)
-    if found is None:
-        return default
-    if not (found.isascii() and found.isdecimal()) or len(found) > 19 or int(found) > most:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"a whole number from 0 to {most}, not '{found}'", where=name)
-    return int(found)
-
-
 def _checked(check: Callable[..., _Checked], text: str, *, where: str) -> _Checked:
     try:
         return check(text, where=where)
     except MqttError as error:
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None
-
-
-async def _body(request: web.Request, kind: type[_Asked]) -> _Asked:
-    data = await request.read()
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where.strip("`")) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {error}", where="body") from None

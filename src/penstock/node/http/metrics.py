@@ -80,6 +80,7 @@ class _Status(Collector):
             yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
         yield from _events(status)
         yield from _recorder(status)
+        yield from _web(status)
         yield from _by_label(status)
         yield from _slowest(status)
 
@@ -104,6 +105,36 @@ def _recorder(status: NodeStatus) -> Iterator[Metric]:
     yield family
     paused = bool(recorder.fault)
     yield GaugeMetricFamily("penstock_recorder_paused", "1 if nothing can be written", value=float(paused))
+
+
+def _web(status: NodeStatus) -> Iterator[Metric]:
+    web = status.web
+    if web is None:
+        return
+    counts = web.counts
+    polls = CounterMetricFamily(
+        "penstock_web_polls", "Polls of web pages, by what they brought", labels=["fate"]
+    )
+    for fate in ("first", "same", "changes", "noise", "errors"):
+        polls.add_metric([fate], getattr(counts, fate))
+    yield polls
+    yield CounterMetricFamily("penstock_web_bytes", "Bytes of web pages", value=float(counts.bytes))
+    told = CounterMetricFamily("penstock_web_changes", "Changes of web pages, by way", labels=["way"])
+    told.add_metric(["published"], web.published)
+    told.add_metric(["handed"], web.handed)
+    yield told
+    for name, about, value in (
+        ("channels", "Web pages known", web.channels),
+        ("channels_polled", "Web pages polled", web.polled),
+        ("channels_failing", "Web pages whose last poll told nothing", web.failing),
+        ("subscriptions", "Subscriptions to web pages", web.subscriptions),
+        ("fetches_active", "Fetches under way", web.fetching),
+        ("fetches_due", "Web pages that wait for a fetch", web.due),
+        ("changes_untold", "Changes on their way to the disk, and told then", web.untold),
+        ("faults", "What does not work: the store, a control table", len(web.faults)),
+        ("balanced", "1 if every poll and every change is accounted for", web.balanced),
+    ):
+        yield GaugeMetricFamily(f"penstock_web_{name}", about, value=float(value))
 
 
 def _by_label(status: NodeStatus) -> Iterator[Metric]:

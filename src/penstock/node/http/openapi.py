@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.node.http.answers import Problem
+from penstock.node.http.channel_routes import CHANNEL_ROUTES
 from penstock.node.http.routes import ROUTES
 
 if TYPE_CHECKING:
     from penstock.node.http.routes import Parameter, Route
 
+_ALL: Final = (*ROUTES, *CHANNEL_ROUTES)
+
 
 def document() -> dict[str, Any]:
     """The document served at /api/v1/openapi.json."""
-    kinds = [kind for route in ROUTES for kind in (*route.answer, route.body) if kind is not None]
+    kinds = [kind for route in _ALL for kind in (*route.answer, route.body) if kind is not None]
     unique: list[type[msgspec.Struct]] = list(dict.fromkeys([*kinds, Problem]))
     references, components = msgspec.json.schema_components(
         unique, ref_template="#/components/schemas/{name}"
     )
     schemas = dict(zip(unique, references, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in _ALL:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
@@ -91,7 +94,7 @@ def _parameter(one: Parameter) -> dict[str, Any]:
     return {
         "name": one.name,
         "in": "path" if one.in_path else "query",
-        "required": one.in_path,
+        "required": one.in_path or one.required,
         "description": one.about,
         "schema": schema,
     }

@@ -24,6 +24,8 @@ class Parameter:
     most: int | None = None
     in_path: bool = False
     choices: tuple[str, ...] = ()
+    required: bool = False
+    """Parts of the path always are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Route:
     method: str
     path: str
     handler: str
-    """Name of a method of `Handlers`."""
+    """Name of a method of `Handlers`, or of `ChannelHandlers`."""
     about: str
     answer: tuple[type[msgspec.Struct], ...] = ()
     """What a good answer is one of; nothing: not JSON."""
@@ -42,7 +44,7 @@ class Route:
     parameters: tuple[Parameter, ...] = field(default=())
 
 
-_PAGE: Final = (
+PAGE: Final = (
     Parameter("offset", "rows to leave out", kind="integer", most=2**31),
     Parameter("limit", "rows to answer with; 100 if omitted", kind="integer", most=limits.HTTP_ROWS),
 )
@@ -64,7 +66,7 @@ ROUTES: Final = (
         parameters=(
             Parameter("search", "text within client id, user or address; case does not matter"),
             Parameter("state", "only clients in this state", choices=("attached", "detached")),
-            *_PAGE,
+            *PAGE,
         ),
     ),
     Route(
@@ -84,7 +86,7 @@ ROUTES: Final = (
         parameters=(
             Parameter("client", "only of this client"),
             Parameter("filter", "only with this topic filter"),
-            *_PAGE,
+            *PAGE,
         ),
     ),
     Route(
@@ -93,7 +95,7 @@ ROUTES: Final = (
         handler="slow",
         about="subscriptions in which something waits: longest wait first, then deepest queue",
         answer=(answers.Subscriptions,),
-        parameters=_PAGE,
+        parameters=PAGE,
     ),
     Route(
         method="GET",

@@ -15,6 +15,8 @@ from penstock import limits
 from penstock.errors import NodeError
 from penstock.node.addresses import is_loopback
 from penstock.node.http import openapi
+from penstock.node.http.channel_handlers import ChannelHandlers
+from penstock.node.http.channel_routes import CHANNEL_ROUTES
 from penstock.node.http.door import Door
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.node.config import Config
     from penstock.node.http.needs import Watched
+    from penstock.node.web.service import Channels
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +71,9 @@ class Window:
         await self._runner.cleanup()
 
 
-async def start_http(broker: Watched, config: Config, *, history: History | None = None) -> Window:
+async def start_http(
+    broker: Watched, config: Config, *, history: History | None = None, channels: Channels | None = None
+) -> Window:
     """Open the window that the configuration describes."""
     http = config.http
     if not http.token and not is_loopback(http.host):
@@ -82,6 +87,9 @@ async def start_http(broker: Watched, config: Config, *, history: History | None
     handlers = Handlers(broker, watch)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, getattr(handlers, route.handler))
+    about_channels = ChannelHandlers(channels, changed=watch.changed)
+    for route in CHANNEL_ROUTES:
+        app.router.add_route(route.method, route.path, getattr(about_channels, route.handler))
     app.router.add_get(
         f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
     )

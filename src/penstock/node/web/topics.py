@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.channels.address import TOPIC_ROOT, topic_of, url_of
 from penstock.errors import BadAddress
 from penstock.mqtt.topics import shared_of
+
+if TYPE_CHECKING:
+    from penstock.node.web.status import WebStatus
 
 
 class Wanted(Protocol):
@@ -22,6 +25,10 @@ class Wanted(Protocol):
 
     def client_ended(self, client_id: str, url: str) -> None:
         """It did, and does no more."""
+        ...
+
+    def status(self) -> WebStatus:
+        """All channels together."""
         ...
 
 
@@ -42,6 +49,10 @@ class Topics:
                 topic.removeprefix(TOPIC_ROOT), f"this page has its changes on the topic {topic_of(url)}"
             )
         self._wanted.check_client(client_id, url)
+
+    def status(self) -> WebStatus:
+        """All channels together, at this moment."""
+        return self._wanted.status()
 
     def began(self, client_id: str, filter_: str) -> None:
         """A subscription is there."""

@@ -1,0 +1,269 @@
+"""`penstock channels`: the web pages that a running node watches."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import msgspec
+import typer
+
+from penstock import limits
+from penstock.cli.files import read_bytes, write_text
+from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
+from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, ask_text, where_of
+from penstock.core.channels.address import canonical
+from penstock.core.channels.delta import Delta
+from penstock.core.channels.polling.words import duration
+from penstock.errors import GoalMissed, InputError, printable
+from penstock.model.instant import SECOND_US
+
+app = typer.Typer(no_args_is_help=True, help="The web pages that a running node watches.")
+
+Page = Annotated[str, typer.Argument(metavar="PAGE", help="A page or feed, as https://example.org/news.")]
+
+CHUNK: Final = 500
+"""Feeds of a list sent at once: what the node takes in one request."""
+
+
+@app.command("list")
+def list_(
+    search: Annotated[str, typer.Option("--search", help="Text within URL or title.")] = "",
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """List the pages: those that fail first, then those that changed last."""
+    where = where_of(url, token)
+    rows: list[dict[str, Any]] = []
+    while True:
+        found = ask(where, f"/channels?limit={limits.HTTP_ROWS}&offset={len(rows)}&search={quote(search)}")
+        rows += found["channels"]
+        if not found["channels"] or len(rows) >= found["total"]:
+            break
+    if as_json:
+        print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
+        return
+    if not found["enabled"]:
+        raise InputError("this node watches no web pages; start it with `penstock up --web`", path=url)
+    header = ("page", "state", "every", "subscribers", "changes", "last change", "problem")
+    print_table(f"{len(rows):,} channels", header, [_row(each) for each in rows])
+    for fault in found["status"]["faults"]:
+        warn(fault)
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        each["url"] + (f"\n{each['title']}" if each["title"] else ""),
+        each["state"],
+        duration(each["interval_us"]) if each["interval_us"] else "–",
+        str(each["clients"] + each["people"]) + (" + kept" if each["kept"] else ""),
+        f"{each['counts']['changes']:,}",
+        _when(each["changed_us"]) if each["changed_us"] else "–",
+        each["problem"],
+    )
+
+
+@app.command()
+def add(
+    page: Page,
+    *,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="Between polls, as 30s; 0s: as allocated.")
+    ] = None,
+    css: Annotated[list[str] | None, typer.Option("--css", help="Only what this selector finds.")] = None,
+    xpath: Annotated[list[str] | None, typer.Option("--xpath", help="Only what this finds.")] = None,
+    jsonpath: Annotated[
+        list[str] | None, typer.Option("--jsonpath", help="Of JSON, only what this finds.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="PATTERN", help="Leave out lines that match.")
+    ] = None,
+    only_additions: Annotated[
+        bool, typer.Option("--only-additions", help="What merely goes is no change.")
+    ] = False,
+    compare_last: Annotated[
+        int | None, typer.Option("--compare-last", min=1, metavar="N", help="One of the last N is no change.")
+    ] = None,
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Watch a page until it is removed, or change how it is watched.
+
+    Options of what is read replace all such options that were given before.
+    """
+    from penstock.cli.watch import seconds_of  # noqa: PLC0415
+
+    rules: dict[str, Any] = {
+        name: found
+        for name, found in (
+            ("css", css),
+            ("xpath", xpath),
+            ("jsonpath", jsonpath),
+            ("ignore", ignore),
+            ("only_additions", only_additions),
+            ("compare_last", compare_last),
+        )
+        if found
+    }
+    body: dict[str, Any] = {"url": canonical(page)}
+    if rules:
+        body["rules"] = rules
+    if every is not None:
+        body["every_s"] = seconds_of(every, least_s=0)
+    found = ask(where_of(url, token), "/channels/add", body)
+    _print_details(found, as_json=as_json, said="is watched")
+
+
+@app.command()
+def remove(
+    page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False
+) -> None:
+    """Forget a page with its history and its subscribers."""
+    _done(ask(where_of(url, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
+
+
+@app.command()
+def pause(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+    """Stop polling a page for everybody."""
+    found = ask(where_of(url, token), "/channels/pause", {"url": canonical(page), "paused": True})
+    _print_details(found, as_json=as_json, said="is paused")
+
+
+@app.command()
+def resume(
+    page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False
+) -> None:
+    """Poll a paused page again."""
+    found = ask(where_of(url, token), "/channels/pause", {"url": canonical(page), "paused": False})
+    _print_details(found, as_json=as_json, said="is polled again")
+
+
+@app.command()
+def why(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+    """Say why a page is polled when it is."""
+    found = ask(where_of(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
+    if as_json:
+        print_json({"url": found["channel"]["url"], "why": found["why"]})
+    else:
+        print_text("\n".join(map(printable, found["why"])))
+
+
+@app.command()
+def history(
+    page: Page,
+    count: Annotated[int, typer.Option("--count", min=1, max=1_000, metavar="N", help="Changes.")] = 10,
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the last changes of a page, newest first."""
+    from penstock.cli.watch import change_text  # noqa: PLC0415
+
+    found = ask(
+        where_of(url, token), f"/channels/history?url={quote(canonical(page), safe='')}&limit={count}"
+    )
+    if as_json:
+        print_json(found)
+        return
+    if not found["deltas"]:
+        print_text("no changes yet")
+    for each in found["deltas"]:
+        print_text(change_text(msgspec.convert(each, Delta)) + "\n")
+
+
+@app.command()
+def check(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+    """Poll a page now, if its server and the budgets allow it."""
+    _done(ask(where_of(url, token), "/channels/check", {"url": canonical(page)}), as_json=as_json)
+
+
+@app.command()
+def subscribe(
+    who: Annotated[str, typer.Argument(metavar="WHO", help="As xmpp:ann@example.org, webhook:https://…")],
+    page: Page,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="FILE|NAME", help="For what waits for them.")
+    ] = "",
+    end: Annotated[bool, typer.Option("--end", help="End the subscription instead.")] = False,
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell somebody of a page's changes, or tell them no more."""
+    from penstock.cli.sub import policy_given  # noqa: PLC0415
+
+    body = {"who": who, "url": canonical(page), "policy": policy_given(policy) if policy else ""}
+    what = "unsubscribe" if end else "subscribe"
+    _done(ask(where_of(url, token), f"/channels/{what}", body), as_json=as_json)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A list of feeds (OPML); - for input.")],
+    who: Annotated[
+        str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are just watched.")
+    ] = "",
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Watch the feeds of a list, as feed readers export it."""
+    from penstock.node.telling.opml import read_opml, write_opml  # noqa: PLC0415
+
+    where = where_of(url, token)
+    feeds = read_opml(read_bytes(file, most=limits.OPML_BYTES))
+    added = 0
+    refused: list[dict[str, str]] = []
+    for start in range(0, len(feeds), CHUNK):
+        part = write_opml([(each, "") for each in feeds[start : start + CHUNK]], title="")
+        found = ask(where, "/channels/import", {"opml": part.decode(), "who": who})
+        added += found["added"]
+        refused += found["refused"]
+    if as_json:
+        print_json({"added": added, "refused": refused})
+    else:
+        print_text(f"{added:,} of {len(feeds):,} feeds are watched")
+        for each in refused:
+            warn(each["problem"])
+    if refused:
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where to; standard output if omitted.")
+    ] = None,
+    url: WindowOption = WINDOW,
+    token: TokenOption = "",
+) -> None:
+    """Write the watched pages as a list of feeds (OPML)."""
+    text = ask_text(where_of(url, token), "/channels/export")
+    if file is None:
+        sys.stdout.write(text + "\n" * (not text.endswith("\n")))
+    else:
+        write_text(file, text)
+
+
+def _done(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+    else:
+        print_text("\n".join(map(printable, found["done"].splitlines())))
+
+
+def _print_details(found: dict[str, Any], *, as_json: bool, said: str) -> None:
+    if as_json:
+        print_json(found)
+        return
+    channel = found["channel"]
+    print_text(printable(f"{channel['url']} {said}; its changes are on the topic {channel['topic']}"))
+
+
+def _when(at_us: int) -> str:
+    return f"{datetime.fromtimestamp(at_us // SECOND_US, UTC).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,243 @@
+"""`penstock watch`: a web page's changes as they are found, readable."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from penstock.cli.client_options import (
+    CaOption,
+    ClientIdOption,
+    PasswordEnvOption,
+    PasswordStdinOption,
+    UserOption,
+    Way,
+    show_warnings,
+    way,
+)
+from penstock.cli.output import err, escape
+from penstock.cli.sub import Printer, digest_line, policy_given
+from penstock.core.channels.address import canonical, topic_of
+from penstock.errors import ChannelError, printable
+from penstock.model.event import Event
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.client import Client
+    from penstock.core.channels.delta import Delta
+    from penstock.model.digest import Digest
+    from penstock.node.service import Node
+
+EVERY_S: Final = 60.0
+"""Between fetches when no node is asked: a page is seldom worth more, and a server seldom minds less."""
+
+LOOK_S: Final = 0.5
+"""Between looks at how the page answers."""
+
+UNSEEN_S: Final = 5.0
+"""A page that was not fetched after this is said why."""
+
+PRIVATE: Final = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+"""May be fetched if the page given is in one of them: whoever types the address may see what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to watch, and for how long."""
+
+    url: str
+    policy: str | None
+    every_s: float
+    once: bool
+    seconds: float | None
+    as_json: bool
+
+
+def watch(
+    page: Annotated[str, typer.Argument(metavar="URL", help="A page or feed, as https://example.org/news.")],
+    *,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="FILE|NAME", help="What may go when this is slow; a name the node knows."
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every",
+            metavar="TIME",
+            help="Between fetches, as 30s or 5min; 1min if omitted.",
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End after the first change.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after so many seconds.")
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            envvar="PENSTOCK_URL",
+            metavar="URL",
+            help="A node that watches pages: mqtt://, mqtts://, ws:// or wss://; if omitted, this command "
+            "fetches by itself.",
+        ),
+    ] = None,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    password_stdin: PasswordStdinOption = False,
+    ca: CaOption = None,
+    client_id: ClientIdOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each change, in a line.")
+    ] = False,
+) -> None:
+    """Show what changes on a web page, until interrupted.
+
+    Without --url a node is run inside this command, for its time only. What is being watched, and what
+    goes wrong, is said on standard error.
+    """
+    if every is not None and url is not None:
+        raise typer.BadParameter("--every: a node decides for all subscribers; see `penstock channels add`")
+    wanted = Wanted(
+        url=canonical(page),
+        policy=None if policy is None else policy_given(policy),
+        every_s=EVERY_S if every is None else seconds_of(every),
+        once=once,
+        seconds=seconds,
+        as_json=as_json,
+    )
+    where = way(
+        url=url or "",
+        user=user,
+        password_env=password_env,
+        password_stdin=password_stdin,
+        ca=ca,
+        client_id=client_id,
+    )
+    show_warnings()
+    changes = asyncio.run(_watch(where, wanted))
+    err.print(f"{changes:,} change{'s' * (changes != 1)}")
+
+
+def seconds_of(text: str, *, least_s: int = 1) -> float:
+    """What --every says."""
+    from penstock.node.quantity import quantity  # noqa: PLC0415  # other commands need no node
+
+    found = quantity(text, "s")
+    if found is None or not least_s <= found <= 31 * 86_400:
+        raise typer.BadParameter(f"--every {text}: a time from {least_s}s to 31d, as 30s, 5min or 2h")
+    return float(found)
+
+
+async def _watch(where: Way, wanted: Wanted) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        node = None
+        if not where.url:
+            node = await stack.enter_async_context(_node(wanted))
+            where = replace(where, url=f"mqtt://127.0.0.1:{node.listeners[0].port}")
+        client = await stack.enter_async_context(where.client())
+        reporting = asyncio.create_task(_report(node, wanted))
+        stack.callback(reporting.cancel)
+        showing = asyncio.create_task(_show(client, wanted))
+        stopping = asyncio.create_task(stop.wait())
+        stack.callback(stopping.cancel)
+        await asyncio.wait({showing, stopping}, timeout=wanted.seconds, return_when=asyncio.FIRST_COMPLETED)
+        if showing.done():
+            showing.result()
+        showing.cancel()
+        with suppress(asyncio.CancelledError):
+            await showing
+        received = client.statistics().received
+        return received.taken + received.taken_digested
+
+
+def _node(wanted: Wanted) -> Node:
+    """A node that watches this page only, and nothing of which stays."""
+    from yarl import URL  # noqa: PLC0415
+
+    from penstock.node.config import Config, Http, Listener, Web  # noqa: PLC0415
+    from penstock.node.read_config import Loaded  # noqa: PLC0415
+    from penstock.node.service import Node  # noqa: PLC0415
+    from penstock.node.web.guard import AddressGuard  # noqa: PLC0415
+    from penstock.node.web.settings import Polling  # noqa: PLC0415
+
+    host = URL(wanted.url).host or ""
+    own = host == "localhost" or bool(AddressGuard().refusal(host))
+    every_s = wanted.every_s
+    polling = Polling(least_s=every_s, most_s=max(every_s, Polling().most_s), networks=PRIVATE if own else ())
+    web = Web(enabled=True, interval_s=every_s, polling=polling)
+    config = Config(
+        listeners=(Listener(port=0),), http=Http(enabled=False), data="", sys_interval_s=0, web=web
+    )
+    return Node(Loaded(config))
+
+
+async def _report(node: Node | None, wanted: Wanted) -> None:
+    """Say what is being watched, and what goes wrong with it."""
+    if node is None:
+        return
+    assert node.channels is not None
+    said, waited_s = "", 0.0
+    while True:
+        await asyncio.sleep(LOOK_S)
+        waited_s += LOOK_S
+        try:
+            found = node.channels.channel(wanted.url)
+        except ChannelError:
+            continue  # not subscribed yet
+        text = said
+        if found.problem:
+            text = found.problem
+        elif found.version:
+            text = f"watching {found.title or found.url} ({found.kind}), every {wanted.every_s:g} s"
+        elif waited_s >= UNSEEN_S:
+            text = node.channels.why(wanted.url)
+        if text != said:
+            said = text
+            err.print(f"[dim]{escape(printable(text))}[/]", soft_wrap=True)
+
+
+async def _show(client: Client, wanted: Wanted) -> None:
+    topic = topic_of(wanted.url)
+    # What is retained is an old change: this shows what changes from now on.
+    subscription = await client.subscribe(topic, qos=1, policy=wanted.policy, retain_handling=2)
+    printer = Printer()
+    async for item in subscription:
+        await printer.print(_text(item, topic, as_json=wanted.as_json))
+        if wanted.once:
+            return
+
+
+def _text(item: Event | Digest, topic: str, *, as_json: bool) -> str:
+    from penstock.core.channels.difference import from_json  # noqa: PLC0415  # loads parsers
+
+    if not isinstance(item, Event):
+        line = digest_line(item, topic)
+        return (json.dumps({"digest": line.strip()}, ensure_ascii=False) if as_json else line) + "\n"
+    if as_json:
+        return msgspec.json.encode(msgspec.json.decode(item.payload)).decode() + "\n"
+    delta = from_json(item.payload)
+    return change_text(delta) + "\n"
+
+
+def change_text(delta: Delta) -> str:
+    """A change for a terminal: when, of what, and its lines."""
+    from penstock.core.channels.difference import text_of  # noqa: PLC0415  # loads parsers
+
+    when = f"{datetime.fromtimestamp(delta.at_us // SECOND_US, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    lines = [f"{when}  {delta.title or delta.url}", *text_of(delta).splitlines()]
+    return "\n".join(map(printable, lines)) + "\n"

@@ -1,0 +1,47 @@
+"""Reading what was asked and writing what is answered, the same for every handler."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from penstock import limits
+from penstock.node.http.problems import Refused
+
+_Asked = TypeVar("_Asked", bound=msgspec.Struct)
+
+
+def json_answer(found: object) -> web.Response:
+    """A value as JSON."""
+    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+def page_of(request: web.Request) -> tuple[int, int]:
+    """Rows to leave out, and rows to answer with."""
+    offset = number_of(request, "offset", default=0, most=2**31)
+    return offset, number_of(request, "limit", default=100, most=limits.HTTP_ROWS)
+
+
+def number_of(request: web.Request, name: str, *, default: int, most: int) -> int:
+    """A whole number of the query."""
+    found = request.query.get(name)
+    if found is None:
+        return default
+    if not (found.isascii() and found.isdecimal()) or len(found) > 19 or int(found) > most:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"a whole number from 0 to {most}, not '{found}'", where=name)
+    return int(found)
+
+
+async def body_of(request: web.Request, kind: type[_Asked]) -> _Asked:
+    """The body, as what it should be."""
+    data = await request.read()
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where.strip("`")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {error}", where="body") from None

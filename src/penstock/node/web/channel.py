@@ -1,0 +1,125 @@
+"""One channel: what is known about its page, who wants it, and what came of polling it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.core.channels.address import topic_of
+from penstock.core.channels.change_rate import Estimator
+from penstock.core.channels.difference import Rules
+from penstock.core.channels.polling import PollState
+from penstock.node.web.status import ChannelStatus, Counts
+
+if TYPE_CHECKING:
+    from penstock.node.web.desk import Subscribed
+
+
+class Known(msgspec.Struct):
+    """What survives a restart, beside subscriptions and versions."""
+
+    since_us: int
+    rules: Rules = Rules()
+    every_us: int = 0
+    """Interval somebody asked for; 0: as allocated."""
+    kept: bool = False
+    """Whether it is polled without subscribers, until it is removed."""
+    paused: bool = False
+    """Nobody polls it for now."""
+    idle_us: int = 0
+    """Since when nobody wants it; 0: somebody does."""
+    interval_us: int = 0
+    """As allocated last; 0: not yet."""
+    title: str = ""
+    kind: str = ""
+    """feed, html, json or text; empty: not read yet."""
+    version: int = 0
+    """Of the last change, or of the first content."""
+    changed_us: int = 0
+    """When the last change was seen."""
+    checked_us: int = 0
+    """Last answer that told whether there was a change."""
+    problem: str = ""
+    """Why the last poll told nothing; empty: it did."""
+    hub: str = ""
+    """WebSub hub that the page names."""
+    streak: int = 0
+    """Comparisons in a row that found a change: of a page, a sign of noise."""
+    contrasted_us: int = 0
+    """When noise was last learned from two fetches at once."""
+    print: bytes = b""
+    """Hash of the last body."""
+    mean_bytes: float = 0.0
+    """Of a poll, the last ones counting most."""
+    dated_us: int = 0
+    """Mean time between changes by the dates of a feed's items; 0: they do not tell."""
+    counts: Counts = msgspec.field(default_factory=Counts)
+    rate: Estimator = msgspec.field(default_factory=Estimator)
+    poll: PollState = PollState()
+
+
+@dataclass(slots=True)
+class Channel:
+    """A channel on this node."""
+
+    url: str
+    """Canonical."""
+    known: Known
+    clients: dict[str, int] = field(default_factory=dict)
+    """MQTT clients, with the number of filters by which they ask for it."""
+    people: dict[str, Subscribed] = field(default_factory=dict)
+    """Other subscribers."""
+
+    @property
+    def subscribers(self) -> int:
+        """Those who wait for it now."""
+        return len(self.clients) + sum(not each.paused for each in self.people.values())
+
+    @property
+    def update_us(self) -> int | None:
+        """Mean time between two changes, by dates if there are some, else by what polls found."""
+        return self.known.dated_us or self.known.rate.update_interval_us
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is to be remembered for as long as this lasts."""
+        return bool(self.known.kept or self.clients or self.people)
+
+    @property
+    def polled(self) -> bool:
+        """Whether it is to be polled."""
+        return not self.known.paused and (self.known.kept or self.subscribers > 0)
+
+
+def status_of(channel: Channel) -> ChannelStatus:
+    """A channel at this moment."""
+    known = channel.known
+    return ChannelStatus(
+        url=channel.url,
+        topic=topic_of(channel.url),
+        state=_state(channel),
+        title=known.title,
+        kind=known.kind,
+        clients=len(channel.clients),
+        people=len(channel.people),
+        kept=known.kept,
+        interval_us=known.interval_us,
+        every_us=known.every_us,
+        update_us=channel.update_us or 0,
+        since_us=known.since_us,
+        polled_us=known.poll.polled_us,
+        changed_us=known.changed_us,
+        version=known.version,
+        problem=known.problem,
+        counts=msgspec.structs.replace(known.counts),
+    )
+
+
+def _state(channel: Channel) -> str:
+    if channel.known.paused:
+        return "paused"
+    if not channel.polled:
+        return "idle"
+    return "failing" if channel.known.problem else "polled"

@@ -1,0 +1,130 @@
+"""From a body to a delta: read, compared with the version before, and on disk before anybody is told.
+
+Reading and comparing take a thread's time, not the event loop's. One page is looked at at a time: so each is
+compared with what the one before it left, and when the disk takes nothing, fetching waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.difference import FeedItem, Versions, VersionsState, read
+from penstock.errors import ChannelError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.core.channels.delta import Delta
+    from penstock.core.channels.difference import Content, Rules
+    from penstock.model.instant import Instant
+    from penstock.node.database import Row
+    from penstock.node.web.store import ChannelStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a page was when it was fetched."""
+
+    data: bytes
+    content_type: str
+    partial: bool = False
+    """Only the new items of a feed: the others are not gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a body was found to be."""
+
+    rules: Rules
+    """By which it was read."""
+    content: Content
+    state: VersionsState
+    version: int
+    delta: Delta | None
+    """None: no change."""
+    first: bool
+    """Nothing could be compared: the first version."""
+
+
+class Comparing:
+    """The thread, and the store it writes to."""
+
+    def __init__(self, store: ChannelStore) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="web")
+        self.one = asyncio.Lock()
+        """Held from reading the last version until the next one is written."""
+        self.fault = ""
+        """Why nothing can be written; empty if it can."""
+
+    async def look(
+        self, url: str, rules: Rules, body: Body, *, beside: Body | None = None, now_us: Instant
+    ) -> Looked:
+        """What changed; `beside` was fetched at the same moment: what differs is noise. Hold `one` meanwhile.
+
+        ChannelError says why the body cannot be read.
+        """
+        work = partial(self._look, url, rules, body, beside, now_us)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _look(self, url: str, rules: Rules, body: Body, beside: Body | None, now_us: Instant) -> Looked:
+        def content_of(found: Body) -> Content:
+            return read(found.data, content_type=found.content_type, url=url, rules=rules)
+
+        content = content_of(body)
+        state = self._store.version(url, rules, VersionsState)
+        if body.partial and state is not None:
+            content = _completed(content, state)
+        versions = Versions(url, rules, state=state)
+        if beside is not None:
+            try:
+                versions.contrast(content, content_of(beside))
+            except ChannelError as error:
+                log.debug("%s: nothing is learned from a second fetch: %s", url, error)
+        first = versions.version == 0
+        delta = versions.receive(content, now_us=now_us)
+        return Looked(rules, content, versions.state(), versions.version, None if first else delta, first)
+
+    async def write(self, rows: Callable[[], Sequence[Row]]) -> None:
+        """Have rows on disk; while that cannot be, it is tried again, with the rows as they are then."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await loop.run_in_executor(self._thread, self._store.write, rows())
+            except StoreError as error:
+                if not self.fault:
+                    log.error("%s; web channels wait for it", error)  # noqa: TRY400
+                self.fault = str(error)
+                await asyncio.sleep(limits.JOURNAL_RETRY_S)
+            else:
+                if self.fault:
+                    log.warning("%s: can be written to again", self._store.path)
+                self.fault = ""
+                return
+
+    def close(self) -> None:
+        """No more; what the thread has in hand it finishes."""
+        self._thread.shutdown()
+
+
+def _completed(content: Content, state: VersionsState) -> Content:
+    """New items of a feed with the known ones behind them, as if the whole feed had come."""
+    come = {item.id for item in content.items}
+    rest = [
+        FeedItem(mark.id, mark.title, mark.link, tuple(mark.lines(state.lines)), mark.published_us)
+        for mark in state.marks
+        if mark.id not in come
+    ]
+    items = (*content.items, *rest)[: limits.PARTIAL_ITEMS]
+    lines = tuple(line for item in items for line in item.lines)
+    return msgspec.structs.replace(content, items=items, lines=lines, places=("item",) * len(lines))

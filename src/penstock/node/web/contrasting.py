@@ -1,0 +1,81 @@
+"""Noise told from news: a page that changes at every look is fetched twice at once.
+
+What differs between two fetches of one moment was not written by its author. One such page is looked at at a
+time, and each seldom: the second fetch is at the expense of the site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.errors import ChannelRefused
+from penstock.model.instant import SECOND_US
+from penstock.node.web.comparing import Body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.model.instant import Instant
+    from penstock.node.web.channel import Channel
+    from penstock.node.web.poller import Poller
+    from penstock.node.web.polls import Polls
+
+SUSPECT: Final = 3
+"""Changes found in a row by which a page is suspected."""
+
+
+class Contrasting:
+    """Learns the noise of pages that are suspected of it."""
+
+    def __init__(
+        self,
+        channels: Iterable[Channel],
+        poller: Poller,
+        polls: Polls,
+        *,
+        clock: Callable[[], Instant],
+    ) -> None:
+        self._channels = channels
+        self._poller = poller
+        self._polls = polls
+        self._clock = clock
+        self.done = 0
+        """Pages fetched twice so far."""
+
+    async def run(self) -> None:
+        """Learn until cancelled."""
+        while True:
+            await asyncio.sleep(limits.CONTRAST_PAUSE_S)
+            channel = self._suspected()
+            if channel is not None:
+                await self.contrast(channel)
+
+    def _suspected(self) -> Channel | None:
+        before_us = self._clock() - limits.CONTRAST_AGAIN_S * SECOND_US
+        found = (
+            each
+            for each in self._channels
+            if each.known.streak >= SUSPECT
+            and each.known.kind != "feed"  # whose items have ids
+            and each.known.contrasted_us <= before_us
+            and each.polled
+        )
+        return max(found, key=lambda each: each.known.streak, default=None)
+
+    async def contrast(self, channel: Channel) -> bool:
+        """Fetch a page twice and learn from it; whether that was possible now."""
+        try:
+            pair = await self._poller.twice(channel.url)
+        except ChannelRefused:  # too soon after the last poll, or its host has had enough: later
+            return False
+        known = channel.known
+        known.contrasted_us = self._clock()
+        known.streak = 0
+        if pair is None or any(each.status != 200 or each.error for each in pair):
+            return False
+        self.done += 1
+        one, other = (Body(each.body, each.content_type) for each in pair)
+        await self._polls.pair(channel, one, other, wire_bytes=sum(each.bytes_wire for each in pair))
+        return True

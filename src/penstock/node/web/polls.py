@@ -1,0 +1,239 @@
+"""What follows from a poll: counted, compared with the version before, written down, and told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.core.channels.change_rate import complete
+from penstock.errors import ChannelError, ChannelRefused
+from penstock.model.instant import SECOND_US
+from penstock.node.web import store as sql
+from penstock.node.web.comparing import Body
+from penstock.node.web.poll_log import Poll
+from penstock.node.web.status import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from penstock.core.channels.delta import Delta
+    from penstock.core.channels.polling import PollState
+    from penstock.model.instant import Instant
+    from penstock.node.database import Row
+    from penstock.node.web.announcing import Announcing
+    from penstock.node.web.channel import Channel
+    from penstock.node.web.comparing import Comparing, Looked
+    from penstock.node.web.fetched import Fetched
+    from penstock.node.web.hosts import Hosts
+    from penstock.node.web.keeping import Keeping
+    from penstock.node.web.poll_log import PollLog
+    from penstock.node.web.poller import Poller
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+PRINT_BYTES = 16
+"""Of a body's hash: two bodies that differ have the same one once in 2⁶⁴."""
+
+RECENT = 0.25
+"""How much the last poll counts in the mean size of polls."""
+
+
+class Polls:
+    """Takes what the poller fetched."""
+
+    def __init__(
+        self,
+        comparing: Comparing,
+        announcing: Announcing,
+        keeping: Keeping,
+        hosts: Hosts,
+        *,
+        channel: Callable[[str], Channel | None],
+        clock: Callable[[], Instant],
+        history: int,
+        log_to: PollLog | None,
+    ) -> None:
+        self._comparing = comparing
+        self._announcing = announcing
+        self._keeping = keeping
+        self._hosts = hosts
+        self._channel = channel
+        self._clock = clock
+        self._history = history
+        self._log = log_to
+        self.counts = Counts()
+        """Of all channels, since the node started."""
+        self.untold = 0
+        """Changes found that are on their way to the disk, and told then."""
+        self.told = 0
+        """Changes told, of those found since the node started."""
+        self._working: set[asyncio.Task[Any]] = set()
+
+    def attach(self, poller: Poller) -> None:
+        """Whom to tell what a feed says about its schedule, and what could not be read."""
+        self._poller = poller
+
+    async def fetched(self, url: str, fetched: Fetched, state: PollState) -> None:
+        """A poll is over."""
+        channel = self._channel(url)
+        if channel is None:
+            return
+        counts = channel.known.counts
+        self._count(counts, polls=1, bytes=fetched.bytes_wire)
+        known = channel.known
+        known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
+        problem = state.problem or self._refused(fetched)
+        if problem:
+            self._failed(channel, problem)
+        elif fetched.status == 304 or _print(fetched.body) == known.print:
+            self._count(counts, same=1)
+            self._checked(channel, changed=False)
+        else:
+            body = Body(fetched.body, fetched.content_type, partial=fetched.partial)
+            await self.whole(self.compare(channel, body))
+        self._note(channel, fetched)
+
+    async def whole(self, work: Coroutine[None, None, _T]) -> _T:
+        """Do something to its end, even if the poll it belongs to is stopped."""
+        task = asyncio.create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for what was found to be written down and told."""
+        if self._working:
+            await asyncio.wait(self._working)
+
+    def _refused(self, fetched: Fetched) -> str:
+        """Why the content is not to be shown, though it came: a redirect to a host that is not allowed."""
+        try:
+            self._hosts.check(fetched.url)
+        except ChannelRefused as error:
+            return str(error)
+        return ""
+
+    def _count(self, counts: Counts, **more: int) -> None:
+        for name, number in more.items():
+            for each in (counts, self.counts):
+                setattr(each, name, getattr(each, name) + number)
+
+    def _failed(self, channel: Channel, problem: str) -> None:
+        self._count(channel.known.counts, errors=1)
+        channel.known.problem = problem
+        self._keeping.changed(channel.url)
+
+    def _checked(self, channel: Channel, *, changed: bool) -> None:
+        """A poll told whether there was a change since the last one that did."""
+        known, now_us = channel.known, self._clock()
+        if known.checked_us:
+            known.rate.observe(now_us - known.checked_us, changed=changed)
+        known.checked_us = now_us
+        known.problem = ""
+        self._keeping.changed(channel.url)
+
+    def _note(self, channel: Channel, fetched: Fetched) -> None:
+        if self._log is not None:
+            known, now_us = channel.known, self._clock()
+            self._log.poll(
+                Poll(
+                    url=channel.url,
+                    ts=now_us,
+                    status=fetched.status,
+                    changed=known.changed_us == known.checked_us != 0 and not known.problem,
+                    bytes=fetched.bytes_wire,
+                    duration_us=fetched.duration_us,
+                    error=known.problem,
+                )
+            )
+
+    async def pair(self, channel: Channel, one: Body, other: Body, *, wire_bytes: int) -> None:
+        """Two fetches of one moment: the first counts as a poll, the second teaches what is noise."""
+        self._count(channel.known.counts, polls=1, bytes=wire_bytes)
+        await self.whole(self.compare(channel, one, beside=other))
+
+    # -- comparing -------------------------------------------------------------------------------------------
+
+    async def compare(self, channel: Channel, body: Body, *, beside: Body | None = None) -> Delta | None:
+        """Find what changed, write it down, tell it; a problem with the content is noted."""
+        known = channel.known
+        self._count(known.counts, looking=1)
+        try:
+            async with self._comparing.one:
+                try:
+                    looked = await self._comparing.look(
+                        channel.url, known.rules, body, beside=beside, now_us=self._clock()
+                    )
+                except ChannelError as error:
+                    self._unreadable(channel, str(error))
+                    return None
+                if self._channel(channel.url) is not channel:  # removed meanwhile
+                    self._count(known.counts, errors=1)
+                    return None
+                self._take(channel, body, looked)
+                found = looked.delta is not None
+                self.untold += found
+                try:
+                    await self._comparing.write(lambda: self._rows(channel, looked))
+                finally:
+                    self.untold -= found
+        finally:
+            self._count(known.counts, looking=-1)
+        if looked.delta is not None:
+            await self.tell(channel, looked.delta)
+        return looked.delta
+
+    def _unreadable(self, channel: Channel, problem: str) -> None:
+        self._failed(channel, problem)
+        with suppress(ChannelRefused):  # it is not polled any more
+            self._poller.complain(channel.url, problem)
+
+    def _take(self, channel: Channel, body: Body, looked: Looked) -> None:
+        """What was found is known from now on."""
+        known, content = channel.known, looked.content
+        known.print = _print(body.data)
+        known.title, known.kind, known.hub = content.title, content.kind, content.hub
+        known.version = looked.version
+        fate = "first" if looked.first else "noise" if looked.delta is None else "changes"
+        self._count(known.counts, **{fate: 1})
+        self._checked(channel, changed=looked.delta is not None)
+        known.streak = known.streak + 1 if looked.delta is not None else 0
+        if looked.delta is not None:
+            known.changed_us = known.checked_us
+        if content.kind == "feed":
+            rate = complete(content.hints.item_times_us, now_us=known.checked_us)
+            known.dated_us = round(SECOND_US / rate) if rate > 0 else 0
+            with suppress(ChannelRefused):
+                self._poller.hint(channel.url, content.hints)
+
+    def _rows(self, channel: Channel, looked: Looked) -> list[Row]:
+        """Facts, version and delta belong together: so none is lost, and none found twice."""
+        self.refresh(channel)
+        self._keeping.written(channel.url)
+        rows = [
+            sql.put_channel(channel.url, channel.known),
+            sql.put_version(channel.url, looked.rules, looked.state),
+        ]
+        if looked.delta is not None:
+            rows.append(sql.put_delta(looked.delta))
+        return rows
+
+    def refresh(self, channel: Channel) -> None:
+        """Take over what the poller knows about the channel's server."""
+        with suppress(ChannelRefused):
+            channel.known.poll = self._poller.state(channel.url)
+
+    async def tell(self, channel: Channel, delta: Delta, *, before: bool = False) -> None:
+        """Everybody is told, and it is written down that they were; `before`: found before a restart."""
+        self._announcing.announce(channel, delta, now_us=self._clock())
+        self.told += not before
+        await self._comparing.write(lambda: sql.told(delta, history=self._history))
+
+
+def _print(body: bytes) -> bytes:
+    return blake2b(body, digest_size=PRINT_BYTES).digest()

@@ -1,0 +1,159 @@
+"""How often each channel is polled: allocated over all of them from what this node knows, or by a table.
+
+An interval that somebody asked for counts most, then the control table `allocation`, then the node's own
+allocation: subscribers, cost by bytes, and update intervals as estimated, with the continuous solver.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from penstock.core.channels.allocation import Allocation, Factors, Scheme, allocate
+from penstock.core.channels.polling.domain import registrable
+from penstock.core.channels.polling.words import duration
+from penstock.errors import InputError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.control_table import Follower, Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.config import Web
+    from penstock.node.web.channel import Channel
+    from penstock.node.web.registry import Registry
+
+log = logging.getLogger(__name__)
+
+TABLE: Final = "allocation"
+COLUMNS: Final = {"url": "string", "interval_us": "int64"}
+
+USUAL_BYTES: Final = 20_000.0
+"""Size of a page that was not fetched yet: about the median of feeds."""
+
+LEAST_BYTES: Final = 500.0
+"""What a poll costs at least: its headers, and the answer's."""
+
+
+class Schedule:
+    """Gives intervals to channels that are polled."""
+
+    def __init__(self, web: Web, registry: Registry, *, given: Callable[[Channel], None]) -> None:
+        self._web = web
+        self._registry = registry
+        self._given = given
+        """Told of each channel whose interval has changed."""
+        self._table: dict[str, int] = {}
+        self.follower = Follower(Path(web.table), TABLE, COLUMNS, taken=self._take) if web.table else None
+        self.last: Allocation | None = None
+
+    def allocate(self) -> None:
+        """Give every channel its interval."""
+        own: list[Channel] = []
+        for channel in self._registry:
+            if not channel.polled:
+                continue
+            told = channel.known.every_us or self._table.get(channel.url, 0)
+            if told:
+                self._give(channel, told)
+            else:
+                own.append(channel)
+        if not own:
+            self.last = None
+            return
+        self.last = found = allocate(_factors(own), **self._terms(own))
+        for channel, interval_us in zip(own, found.interval_us.tolist(), strict=True):
+            self._give(channel, interval_us)
+
+    def first(self, channel: Channel) -> None:
+        """An interval for a channel that is new, until the next allocation."""
+        known = channel.known
+        told = known.every_us or self._table.get(channel.url, 0) or known.interval_us
+        self._give(channel, told or self._bounded_us(to_us(self._web.interval_s)))
+
+    def _bounded_us(self, interval_us: int) -> int:
+        return min(max(interval_us, to_us(self._web.polling.least_s)), to_us(self._web.polling.most_s))
+
+    def _give(self, channel: Channel, interval_us: int) -> None:
+        bounded_us = max(interval_us, to_us(self._web.polling.least_s))
+        if bounded_us != channel.known.interval_us:
+            channel.known.interval_us = bounded_us
+            self._given(channel)
+
+    def _terms(self, own: list[Channel]) -> dict[str, Any]:
+        web = self._web
+        scheme = Scheme(web.scheme)
+        tau_us = to_us(web.interval_s)
+        terms: dict[str, Any] = {
+            "scheme": scheme,
+            "tau_us": tau_us,
+            "least_us": to_us(web.polling.least_s),
+            "most_us": to_us(web.polling.most_s),
+        }
+        cost = float(np.mean([_cost(each) for each in own]))
+        terms["host_limits"] = (
+            min(web.polling.host_bytes, web.polling.host_polls * cost) * web.interval_s / 3_600
+        )
+        if scheme.has_target:
+            terms["target_us"] = to_us(web.target_s)
+        elif web.polls_per_s:
+            alone = sum(max(1, each.subscribers) * _cost(each) for each in own)
+            terms["budget"] = min(alone, web.polls_per_s * web.interval_s * cost)
+        return terms
+
+    # -- the table -------------------------------------------------------------------------------------------
+
+    def _take(self, loaded: Loaded) -> None:
+        """A newer version of the table; InputError refuses it."""
+        table = loaded.table
+        urls, intervals = table["url"].to_pylist(), table["interval_us"].to_pylist()
+        found: dict[str, int] = {}
+        for row, (url, interval_us) in enumerate(zip(urls, intervals, strict=True)):
+            if not url or interval_us is None or not 0 < interval_us <= 366 * 86_400 * SECOND_US:
+                raise InputError(
+                    f"row {row}: no interval of a channel: {url!r}, {interval_us!r}", path=loaded.folder
+                )
+            if url in found:
+                raise InputError(f"row {row}: {url} stands twice", path=loaded.folder)
+            found[url] = interval_us
+        self._table = found
+        self.allocate()
+
+    # -- in words --------------------------------------------------------------------------------------------
+
+    def why(self, channel: Channel) -> str:
+        """Why a channel has its interval."""
+        known = channel.known
+        if known.every_us:
+            return f"Somebody asked for an interval of {duration(known.every_us)}."
+        if channel.url in self._table:
+            version = self.follower.version if self.follower is not None else None
+            number = f", version {version.version}" if version is not None else ""
+            return f"The control table gives it {duration(self._table[channel.url])} (allocation{number})."
+        count = max(1, channel.subscribers)
+        update_us = channel.update_us
+        changes = (
+            f"changes every {duration(update_us)} or so" if update_us else "has an unknown rate of change"
+        )
+        return (
+            f"Allocated by the scheme {self._web.scheme}: {count} subscriber{'s' * (count != 1)}, "
+            f"{_cost(channel):,.0f} bytes a poll, {changes}."
+        )
+
+
+def _factors(own: list[Channel]) -> Factors:
+    usual_us = 86_400 * SECOND_US
+    return Factors(
+        subscribers=[max(1, each.subscribers) for each in own],
+        cost=[_cost(each) for each in own],
+        update_interval_us=[each.update_us or usual_us for each in own],
+        host=[registrable(each.url) for each in own],
+    )
+
+
+def _cost(channel: Channel) -> float:
+    """Bytes of a poll, as far as they are known."""
+    return max(LEAST_BYTES, channel.known.mean_bytes or USUAL_BYTES)

@@ -1,0 +1,153 @@
+"""What channels are on disk: their facts, versions, a bounded history of deltas, and subscriptions.
+
+A version and the delta that leads to it are written in one transaction, together with the validators of the
+answer they came from; the delta is marked as told when it has been handed on. So a change that was seen is
+told after a crash, and what was told is not told again, but for the one being told when the node died.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from penstock.core.channels.delta import Delta
+from penstock.errors import StoreError
+from penstock.node.database import Database
+from penstock.node.web.channel import Known
+from penstock.node.web.desk import Subscribed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from penstock.core.channels.difference import Rules
+    from penstock.node.database import Row
+
+CHANNELS: Final = "channels.sqlite"
+"""Its name in a node's data folder."""
+
+SCHEMA: Final = 1
+"""Of the file; another one is refused."""
+
+_TABLES: Final = (
+    "CREATE TABLE channel (url TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE version (url TEXT PRIMARY KEY, rules BLOB NOT NULL, state BLOB NOT NULL)",
+    """CREATE TABLE delta (url TEXT, version INTEGER, told INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (url, version))""",
+    "CREATE INDEX untold ON delta (told) WHERE told = 0",
+    """CREATE TABLE subscription (who TEXT, url TEXT, facts BLOB NOT NULL, PRIMARY KEY (who, url))
+    WITHOUT ROWID""",
+)
+
+_PUT_CHANNEL: Final = "INSERT OR REPLACE INTO channel VALUES (?, ?)"
+_PUT_VERSION: Final = "INSERT OR REPLACE INTO version VALUES (?, ?, ?)"
+_PUT_DELTA: Final = "INSERT OR REPLACE INTO delta VALUES (?, ?, 0, ?)"
+_TRIM: Final = """DELETE FROM delta WHERE url = ?1 AND told = 1 AND version <=
+(SELECT version FROM delta WHERE url = ?1 ORDER BY version DESC LIMIT 1 OFFSET ?2)"""
+_TOLD: Final = "UPDATE delta SET told = 1 WHERE url = ? AND version = ?"
+_PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?)"
+_END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE who = ? AND url = ?"
+_END: Final = (
+    "DELETE FROM channel WHERE url = ?",
+    "DELETE FROM version WHERE url = ?",
+    "DELETE FROM delta WHERE url = ?",
+    "DELETE FROM subscription WHERE url = ?",
+)
+
+_pack: Final = msgspec.msgpack.Encoder().encode
+_T = TypeVar("_T")
+
+
+def put_channel(url: str, known: Known) -> Row:
+    """A channel's facts as they are now."""
+    return _PUT_CHANNEL, (url, _pack(known))
+
+
+def put_version(url: str, rules: Rules, state: object) -> Row:
+    """The content that the next one is compared with, if it is read by the same rules."""
+    return _PUT_VERSION, (url, _pack(rules), _squeezed(state))
+
+
+def put_delta(delta: Delta) -> Row:
+    """A change that was found and not told yet."""
+    return _PUT_DELTA, (delta.url, delta.version, _squeezed(delta))
+
+
+def told(delta: Delta, *, history: int) -> list[Row]:
+    """It was told; all but the newest may go."""
+    return [(_TOLD, (delta.url, delta.version)), (_TRIM, (delta.url, history))]
+
+
+def put_subscription(subscribed: Subscribed) -> Row:
+    """Somebody's subscription."""
+    return _PUT_SUBSCRIPTION, (subscribed.who, subscribed.url, _pack(subscribed))
+
+
+def end_subscription(who: str, url: str) -> Row:
+    """It is gone."""
+    return _END_SUBSCRIPTION, (who, url)
+
+
+def end_channel(url: str) -> list[Row]:
+    """All of a channel is gone."""
+    return [(statement, (url,)) for statement in _END]
+
+
+class ChannelStore(Database):
+    """The file, or the same in memory; used by one thread at a time, whichever."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open or make it; StoreError says what is wrong with it and what to do."""
+        super().__init__(path, _TABLES, schema=SCHEMA)
+        self._one = threading.Lock()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """All rows or none."""
+        with self._one:
+            super().write(rows)
+
+    def _rows(self, statement: str, *parameters: object) -> list[tuple[bytes, ...]]:
+        with self._one:
+            return self.rows(statement, parameters)
+
+    def channels(self) -> Iterator[tuple[str, Known]]:
+        """All that are known."""
+        for url, facts in self.rows("SELECT url, facts FROM channel ORDER BY url"):
+            yield url, self._read(facts, Known)
+
+    def subscriptions(self) -> Iterator[Subscribed]:
+        """All there are."""
+        for (facts,) in self.rows("SELECT facts FROM subscription ORDER BY who, url"):
+            yield self._read(facts, Subscribed)
+
+    def version(self, url: str, rules: Rules, kind: type[_T]) -> _T | None:
+        """A channel's content as it was kept; None if none was, or one that was read by other rules."""
+        found = self._rows("SELECT state FROM version WHERE url = ? AND rules = ?", url, _pack(rules))
+        return self._read(found[0][0], kind, squeezed=True) if found else None
+
+    def deltas(self, url: str, *, most: int) -> list[Delta]:
+        """A channel's newest deltas, newest first."""
+        statement = "SELECT body FROM delta WHERE url = ? ORDER BY version DESC LIMIT ?"
+        return [self._read(body, Delta, squeezed=True) for (body,) in self._rows(statement, url, most)]
+
+    def untold(self) -> list[Delta]:
+        """What was found and not told before the node ended, oldest first."""
+        found = self._rows("SELECT body FROM delta WHERE told = 0")
+        deltas = [self._read(body, Delta, squeezed=True) for (body,) in found]
+        return sorted(deltas, key=lambda delta: (delta.at_us, delta.version))
+
+    def _read(self, data: bytes, kind: type[_T], *, squeezed: bool = False) -> _T:
+        try:
+            return msgspec.msgpack.decode(zlib.decompress(data) if squeezed else data, type=kind)
+        except (msgspec.DecodeError, zlib.error) as error:
+            raise StoreError(
+                f"damaged: {error}; move the file away to start without it, or restore it", self.path
+            ) from None
+
+
+def _squeezed(value: object) -> bytes:
+    """Text shrinks to a fourth or less, at 100 MB a second."""
+    return zlib.compress(_pack(value), level=1)

@@ -1,0 +1,254 @@
+"""Channels that are watched: polled while somebody wants them, compared, kept over a restart.
+
+A thin composition: `registry` knows subscribers, `schedule` gives intervals, `poller` fetches, `polls` takes
+what came, `comparing` finds changes, `announcing` tells them, `store` and `keeping` have them on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.address import TOPIC_ROOT
+from penstock.errors import ChannelRefused
+from penstock.node.web import store as sql
+from penstock.node.web.announcing import Announcing
+from penstock.node.web.comparing import Comparing
+from penstock.node.web.contrasting import Contrasting
+from penstock.node.web.fetch import Fetcher
+from penstock.node.web.hosts import AllowedResolver, Hosts
+from penstock.node.web.keeping import Keeping
+from penstock.node.web.poll_log import PollLog, Subscription
+from penstock.node.web.poller import Poller
+from penstock.node.web.polls import Polls
+from penstock.node.web.registry import MQTT, Registry
+from penstock.node.web.schedule import Schedule
+from penstock.node.web.status import WebStatus
+from penstock.node.web.store import CHANNELS, ChannelStore
+from penstock.node.web.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from penstock.node.broker import Broker
+    from penstock.node.config import Config
+    from penstock.node.web.channel import Channel
+    from penstock.node.web.desk import Told
+
+log = logging.getLogger(__name__)
+
+
+class Watching:
+    """The machinery behind the desk; `start` it, and `close` it before the broker."""
+
+    def __init__(self, broker: Broker, config: Config) -> None:
+        """StoreError, MissingTool or NodeError says what stands in the way."""
+        self._broker = broker
+        self._clock = broker.clock
+        web = self._web = config.web
+        hosts = Hosts(web)
+        self._store = ChannelStore(Path(config.data) / CHANNELS if config.data else None)
+        self._registry = Registry(web, hosts)
+        self._announcing = Announcing(broker, retain=web.retain)
+        self._comparing = Comparing(self._store)
+        self._keeping = Keeping(self._comparing, channel=self._registry.get)
+        self._log = PollLog(config) if web.log else None
+        self._polls = Polls(
+            self._comparing,
+            self._announcing,
+            self._keeping,
+            hosts,
+            channel=self._registry.get,
+            clock=self._clock,
+            history=web.history,
+            log_to=self._log,
+        )
+        self._fetcher = Fetcher(web.polling, resolver=AllowedResolver(hosts))
+        self._poller = Poller(
+            self._fetcher,
+            options=web.polling,
+            on_fetched=self._polls.fetched,
+            subscribers=lambda url: self._registry.known(url).subscribers,
+        )
+        self._polls.attach(self._poller)
+        self._schedule = Schedule(web, self._registry, given=self._interval_given)
+        self._contrasting = Contrasting(self._registry, self._poller, self._polls, clock=self._clock)
+        self._topics = Topics(self)
+        self._restless = asyncio.Event()
+        """Subscriptions have changed since the last allocation."""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- living ----------------------------------------------------------------------------------------------
+
+    def tell_through(self, told: Told) -> None:
+        """Who tells subscribers other than MQTT clients; say so before `start`."""
+        self._announcing.told = told
+
+    async def start(self) -> None:
+        """Take up what was kept, and poll from now on."""
+        now_us = self._clock()
+        for url, known in self._store.channels():
+            self._registry.restore(url, known)
+        for subscribed in self._store.subscriptions():
+            self._registry.subscribe(subscribed, now_us=now_us)
+        router = self._broker.router
+        router.own = (*router.own, TOPIC_ROOT)
+        router.forget()
+        for session in self._broker.sessions:
+            for filter_ in session.held:
+                self._topics.began(session.client_id, filter_)
+        self._broker.web = self._topics
+        self._registry.settle(now_us=now_us)
+        if self._log is not None:
+            self._log.start()
+        follower = self._schedule.follower
+        if follower is not None:
+            await follower.look()
+            self._task(follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more")
+        for delta in self._store.untold():
+            channel = self._registry.get(delta.url)
+            if channel is not None:
+                await self._polls.tell(channel, delta, before=True)
+        for channel in self._registry:
+            self._follow(channel)
+        self._task(self._poller.run(), "no web page is polled any more")
+        self._task(self._allocating(), "intervals of web pages stay as they are")
+        self._task(self._keeping.run(), "what is known about web pages is not written down")
+        self._task(self._contrasting.run(), "noise of web pages is not learned any more")
+
+    def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
+        task = asyncio.create_task(work)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            if not done.cancelled() and done.exception() is not None:
+                log.error("a bug: %s", consequence, exc_info=done.exception())
+
+        task.add_done_callback(ended)
+        self._tasks.append(task)
+
+    async def close(self) -> None:
+        """Stop polling, tell what was found, write everything down."""
+        self._broker.web = None
+        await self._poller.close()
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+        await self._polls.close()
+        if self._tasks:
+            for channel in self._registry:
+                self._polls.refresh(channel)
+                self._keeping.changed(channel.url)
+            await self._keeping.write()
+        await self._fetcher.close()
+        if self._log is not None:
+            await self._log.close()
+        self._comparing.close()
+        self._store.close()
+
+    async def _allocating(self) -> None:
+        """Give intervals anew from time to time, and soon after subscriptions have changed."""
+        while True:
+            await asyncio.sleep(limits.ALLOCATE_SOON_S)
+            self._restless.clear()
+            self._schedule.allocate()
+            self._forget()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._web.allocate_s):
+                    await self._restless.wait()
+
+    # -- MQTT clients ----------------------------------------------------------------------------------------
+
+    def check_client(self, client_id: str, url: str) -> None:
+        """ChannelError if an MQTT client may not subscribe to a page."""
+        self._registry.check_subscriber(MQTT + client_id, url)
+
+    def client_began(self, client_id: str, url: str) -> None:
+        """An MQTT client subscribed."""
+        channel = self._registry.client_began(client_id, url, now_us=self._clock())
+        if channel.clients[client_id] == 1:
+            self._wanted(channel, "mqtt", +1)
+
+    def client_ended(self, client_id: str, url: str) -> None:
+        """It did, and does no more."""
+        channel = self._registry.client_ended(client_id, url, now_us=self._clock())
+        if channel is not None:
+            self._wanted(channel, "mqtt", -1)
+
+    # -- what is polled --------------------------------------------------------------------------------------
+
+    def _wanted(self, channel: Channel, kind: str, change: int) -> None:
+        """Somebody more, or less, wants a channel."""
+        if not self._tasks:
+            return  # taken up after a restart
+        self._changed(channel)
+        if self._log is not None:
+            self._log.subscription(
+                Subscription(channel.url, kind, self._clock(), change, channel.subscribers)
+            )
+
+    def _changed(self, channel: Channel) -> None:
+        self._keeping.changed(channel.url)
+        self._restless.set()
+        self._follow(channel)
+        if len(self._registry) > self._web.channels:
+            self._forget()
+
+    def _follow(self, channel: Channel) -> None:
+        """Poll a channel, or poll it no more."""
+        if channel.polled:
+            self._schedule.first(channel)
+            known = channel.known
+            self._poller.add(channel.url, interval_us=known.interval_us, state=known.poll)
+        else:
+            state = self._poller.remove(channel.url)
+            channel.known.poll = channel.known.poll if state is None else state
+
+    def _interval_given(self, channel: Channel) -> None:
+        self._keeping.changed(channel.url)
+        with suppress(ChannelRefused):  # not polled yet: it is added with its interval
+            self._poller.set_interval(channel.url, channel.known.interval_us)
+
+    def _forget(self) -> None:
+        """Channels that nobody has wanted for long."""
+        for url in self._registry.forgettable(now_us=self._clock()):
+            self._remove(url)
+
+    def _remove(self, url: str) -> None:
+        channel = self._registry.known(url)
+        self._poller.remove(url)
+        self._announcing.forget(channel)
+        self._registry.remove(url)
+        self._keeping.put(sql.end_channel(url))
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def status(self) -> WebStatus:
+        """All channels together, at this moment."""
+        follower = self._schedule.follower
+        version = follower.version if follower is not None else None
+        faults = (self._comparing.fault, follower.fault if follower is not None else "")
+        polling = self._poller.statistics()
+        counts = self._polls.counts
+        return WebStatus(
+            channels=len(self._registry),
+            polled=polling.channels,
+            failing=sum(bool(each.known.problem) and each.polled for each in self._registry),
+            subscriptions=self._registry.subscriptions,
+            counts=msgspec.structs.replace(counts),
+            balanced=counts.balanced and counts.changes == self._polls.told + self._polls.untold,
+            published=self._announcing.published,
+            handed=self._announcing.handed,
+            untold=self._polls.untold,
+            contrasted=self._contrasting.done,
+            fetching=polling.active,
+            due=polling.ready + polling.parked,
+            table_version=version.version if version is not None else 0,
+            faults=tuple(fault for fault in faults if fault),
+        )
