@@ -235,9 +235,9 @@ def _text(item: Event | Digest, topic: str, *, as_json: bool) -> str:
 
 
 def change_text(delta: Delta) -> str:
-    """A change for a terminal: when, of what, and its lines."""
+    """A change for a terminal: when it was seen, of what page, and its lines."""
     from penstock.core.channels.difference import text_of  # noqa: PLC0415  # loads parsers
 
     when = f"{datetime.fromtimestamp(delta.at_us // SECOND_US, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
-    lines = [f"{when}  {delta.title or delta.url}", *text_of(delta).splitlines()]
+    lines = [when, *text_of(delta).splitlines()]
     return "\n".join(map(printable, lines)) + "\n"

@@ -83,6 +83,10 @@ class Watching:
         self._restless = asyncio.Event()
         """Subscriptions have changed since the last allocation."""
         self._tasks: list[asyncio.Task[None]] = []
+        for url, known in self._store.channels():
+            self._registry.restore(url, known)
+        for subscribed in self._store.subscriptions():
+            self._registry.subscribe(subscribed, now_us=self._clock())
 
     # -- living ----------------------------------------------------------------------------------------------
 
@@ -93,10 +97,6 @@ class Watching:
     async def start(self) -> None:
         """Take up what was kept, and poll from now on."""
         now_us = self._clock()
-        for url, known in self._store.channels():
-            self._registry.restore(url, known)
-        for subscribed in self._store.subscriptions():
-            self._registry.subscribe(subscribed, now_us=now_us)
         router = self._broker.router
         router.own = (*router.own, TOPIC_ROOT)
         router.forget()
