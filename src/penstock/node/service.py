@@ -8,6 +8,7 @@ import logging
 import resource
 import signal
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import ConfigError, NodeError, PenstockError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Listener
     from penstock.node.http import Window
     from penstock.node.read_config import Loaded
+    from penstock.node.telling.service import Telling
     from penstock.node.web.service import Channels
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,8 @@ class Node:
         self._window: Window | None = None
         self.channels: Channels | None = None
         """Web pages that are watched; None: none are."""
+        self.telling: Telling | None = None
+        """Who tells people and programs; None: nobody."""
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -99,18 +103,30 @@ class Node:
             from penstock.node.web.service import Channels  # noqa: PLC0415  # most nodes watch no pages
 
             self.channels = Channels(self.broker, config)
+            if config.telling.on:
+                await self._start_telling(self.channels)
             self._stack.push_async_callback(self.channels.close)
             await self.channels.start()
         await self._doors.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            self._window = await start_http(self.broker, config, channels=self.channels)
+            more = [] if self.telling is None else self.telling.routes()
+            self._window = await start_http(self.broker, config, channels=self.channels, more=more)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:
             self._task(SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still")
         if config.watch_s and self._again is not None:
             self._task(self._watch(config.watch_s), "changes of the configuration are not seen any more")
+
+    async def _start_telling(self, channels: Channels) -> None:
+        """Begins before the channels and ends after them: what they find at last is still taken."""
+        from penstock.node.telling.service import Telling  # noqa: PLC0415  # most nodes tell nobody
+
+        self.telling = Telling(channels, self.config, Path(self.config.data) if self.config.data else None)
+        self._stack.push_async_callback(self.telling.close)
+        channels.tell_through(self.telling)
+        await self.telling.start()
 
     def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
         task = asyncio.create_task(work)
@@ -150,6 +166,8 @@ class Node:
                 log.error("the configuration is not taken: %s", problem)  # noqa: TRY400
             return False
         self._gate.reconfigure(config)
+        if self.telling is not None:
+            self.telling.reconfigure(config)
         if self._window is not None:
             self._window.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())

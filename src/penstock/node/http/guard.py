@@ -34,6 +34,9 @@ OPEN: Final = {
 }
 """The dashboard's files: they hold no secret, and are what asks for the token."""
 
+PUBLIC: Final = ("/feeds/", "/hub", "/websub/")
+"""Paths for feed readers and hubs, which know no token: a word in the address or asking back guards them."""
+
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -75,12 +78,15 @@ class Guard:
                 Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; the node's log says where")
             )
         if not response.prepared:
-            response.headers.update(_HEADERS)
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
             if self.token and not self._known(request):
                 response.force_close()  # who shows no token keeps no connection
         return response
 
     def _check(self, request: web.Request) -> None:
+        if request.path.startswith(PUBLIC):
+            return
         if not self.token:
             self._check_host(request)
         elif request.path not in OPEN:

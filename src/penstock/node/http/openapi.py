@@ -10,11 +10,12 @@ import msgspec
 from penstock.node.http.answers import Problem
 from penstock.node.http.channel_routes import CHANNEL_ROUTES
 from penstock.node.http.routes import ROUTES
+from penstock.node.telling.table import ROUTES as TELLING_ROUTES
 
 if TYPE_CHECKING:
     from penstock.node.http.routes import Parameter, Route
 
-_ALL: Final = (*ROUTES, *CHANNEL_ROUTES)
+_ALL: Final = (*ROUTES, *CHANNEL_ROUTES, *TELLING_ROUTES)
 
 
 def document() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from penstock.node.http.watch import Watch
 from penstock.node.listeners import cannot_listen
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from penstock.node.config import Config
     from penstock.node.http.needs import Watched
@@ -72,7 +72,12 @@ class Window:
 
 
 async def start_http(
-    broker: Watched, config: Config, *, history: History | None = None, channels: Channels | None = None
+    broker: Watched,
+    config: Config,
+    *,
+    history: History | None = None,
+    channels: Channels | None = None,
+    more: Iterable[web.RouteDef] = (),
 ) -> Window:
     """Open the window that the configuration describes."""
     http = config.http
@@ -90,6 +95,7 @@ async def start_http(
     about_channels = ChannelHandlers(channels, changed=watch.changed)
     for route in CHANNEL_ROUTES:
         app.router.add_route(route.method, route.path, getattr(about_channels, route.handler))
+    app.router.add_routes(more)
     app.router.add_get(
         f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
     )

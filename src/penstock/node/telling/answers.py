@@ -38,26 +38,3 @@ class FeedAddress(msgspec.Struct, frozen=True):
     """Whoever knows it can read the feed."""
 
     url: str
-
-
-class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A list of feeds for a subscriber."""
-
-    who: str
-    """With the kind in front, as xmpp:ann@example.org."""
-    opml: str
-    policy: str = ""
-
-
-class NotSubscribed(msgspec.Struct, frozen=True):
-    """An entry of a list that was not taken."""
-
-    url: str
-    problem: str
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """What became of a list."""
-
-    subscribed: int
-    refused: tuple[NotSubscribed, ...] = ()

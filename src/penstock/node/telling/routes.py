@@ -3,69 +3,23 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
-from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.errors import ChannelError
 from penstock.node.http.problems import Refused
-from penstock.node.http.routes import API, Parameter, Route
 from penstock.node.telling import answers
 from penstock.node.telling.feeds import CHANNEL, CONTENT_TYPE, HUB, USER, etag_of, is_known
-from penstock.node.telling.opml import read_opml, write_opml
+from penstock.node.telling.opml import write_opml
+from penstock.node.telling.table import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.node.telling.service import Telling
-
-_WHO: Final = Parameter("who", "a subscriber with its kind in front, as xmpp:ann@example.org")
-
-ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/telling",
-        handler="status",
-        about="what was told to people and programs, and what waits for them",
-        answer=(answers.TellingStatus,),
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/telling/webhook-key",
-        handler="webhook_key",
-        about="the key by which a receiver checks what is sent to its address",
-        answer=(answers.WebhookKey,),
-        parameters=(Parameter("target", "the receiver's address"),),
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/telling/feed",
-        handler="feed",
-        about="the address of the Atom feed of a channel or of a subscriber",
-        answer=(answers.FeedAddress,),
-        parameters=(Parameter("url", "a channel"), _WHO),
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/telling/opml",
-        handler="export",
-        about="a subscriber's channels as a list for feed readers",
-        media="text/x-opml",
-        parameters=(_WHO,),
-    ),
-    Route(
-        method="POST",
-        path=f"{API}/telling/opml",
-        handler="import_",
-        about="subscribe to all feeds of a list",
-        body=answers.Import,
-        answer=(answers.Imported,),
-    ),
-)
-"""Of the API, behind its token."""
 
 
 class Handlers:
@@ -135,7 +89,7 @@ class Handlers:
 
     # -- behind the token --------------------------------------------------------------------------------
 
-    async def status(self, _: web.Request) -> web.Response:
+    async def telling(self, _: web.Request) -> web.Response:
         """The figures."""
         return _json(self._telling.status())
 
@@ -145,7 +99,7 @@ class Handlers:
             target = self._telling.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
         return _json(answers.WebhookKey(target, self._telling.webhook_key(target)))
 
-    async def feed(self, request: web.Request) -> web.Response:
+    async def telling_feed(self, request: web.Request) -> web.Response:
         """A feed's address."""
         feeds = self._telling.feeds
         if feeds is None:
@@ -157,7 +111,7 @@ class Handlers:
             found = self._telling.feed_of(who) if who else feeds.channel_url(canonical(url))
         return _json(answers.FeedAddress(found))
 
-    async def export(self, request: web.Request) -> web.Response:
+    async def telling_export(self, request: web.Request) -> web.Response:
         """A subscriber's list."""
         who = request.query.get("who", "")
         found = sorted(self._telling.desk.subscriptions(who), key=lambda one: one.url)
@@ -165,24 +119,6 @@ class Handlers:
             raise Refused(HTTPStatus.NOT_FOUND, f"'{who}' is subscribed to nothing", where="who")
         body = write_opml([(one.url, "") for one in found], title=f"Channels of {who}")
         return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
-
-    async def import_(self, request: web.Request) -> web.Response:
-        """Subscribe to a list; what is refused is said for each."""
-        try:
-            asked = msgspec.json.decode(await request.read(), type=answers.Import)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", where="body") from None
-        with _said(where="who"):
-            who = self._telling.check(asked.who)
-        with _said(where="opml"):
-            urls = read_opml(asked.opml.encode("utf-8", "replace"))
-        refused: list[answers.NotSubscribed] = []
-        for url in urls:
-            try:
-                await self._telling.desk.subscribe(who, url, policy=asked.policy)
-            except ChannelError as error:
-                refused.append(answers.NotSubscribed(url[: limits.URL_CHARS], str(error)))
-        return _json(answers.Imported(len(urls) - len(refused), tuple(refused)))
 
 
 class _said:  # noqa: N801  # reads as a sentence

@@ -68,7 +68,7 @@ class Hub(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """WebSub: programs that subscribe to the feeds are sent them when something changed."""
 
     enabled: bool = False
-    """Whether the node is the hub of its feeds; needs `feeds.enabled` and `base_url`."""
+    """Whether the node is the hub of its feeds, which there are then."""
     lease_s: Annotated[int, msgspec.Meta(ge=60, le=30 * 86_400, extra={"unit": "s"})] = 10 * 86_400
     """Longest lease; a subscriber that does not ask again by then is forgotten."""
     subscriptions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
@@ -79,7 +79,7 @@ class Telling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Telling people and programs what changed, beside MQTT."""
 
     base_url: str = ""
-    """Where others reach this node's HTTP port, as https://penstock.example.org; feeds and WebSub need it."""
+    """Where others reach this node's HTTP port, as https://penstock.example.org; empty: `http` says it."""
     networks: tuple[str, ...] = ()
     """Networks that webhooks and hub subscribers may be in although they are not public, as 10.0.0.0/8."""
     per_minute: Annotated[float, msgspec.Meta(gt=0, le=60_000)] = 12.0
