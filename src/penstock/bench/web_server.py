@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
 HOST: Final = "127.0.0.1"
@@ -42,7 +43,8 @@ class Asked:
 class WebServer:
     """Serves pages while it is entered; what no page answers is not found."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._pages: dict[str, Page] = {}
         self._runner: web.ServerRunner | None = None
         self.port = 0
@@ -61,11 +63,19 @@ class WebServer:
 
     async def start(self, *, port: int = 0) -> None:
         """Listen; on a free port unless one is given."""
-        self._runner = web.ServerRunner(web.Server(self._answer, keepalive_timeout=60))
+        self._runner = web.ServerRunner(
+            web.Server(self._answer, keepalive_timeout=60), handler_cancellation=True, shutdown_timeout=0.1
+        )
         await self._runner.setup()
-        listener = socket.create_server((HOST, port), backlog=1_024)
+        self.port = port
+        await self.listen_also(HOST)
+
+    async def listen_also(self, host: str) -> None:
+        """Listen on one more address of this machine, as all of 127.0.0.0/8 are."""
+        assert self._runner is not None
+        listener = socket.create_server((host, self.port), backlog=1_024)
         self.port = listener.getsockname()[1]
-        await web.SockSite(self._runner, listener).start()
+        await web.SockSite(self._runner, listener, ssl_context=self._tls).start()
 
     async def close(self) -> None:
         """Stop, and let nobody wait."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock.core.channels.polling.freshness import Hints
+    from penstock.core.channels.polling.robots import RobotsFile
     from penstock.node.web.fetched import Fetched
     from penstock.node.web.settings import Polling
 
@@ -77,6 +78,7 @@ class Poller:
         on_fetched: Callable[[str, Fetched, PollState], Any],
         subscribers: Callable[[str], int] = lambda _: 0,
         clock: Clock | None = None,
+        sleep_s: float = limits.POLLER_SLEEP_S,
     ) -> None:
         self._fetcher = fetcher
         self._options = options
@@ -84,6 +86,7 @@ class Poller:
         self._on_fetched = on_fetched
         self._subscribers = subscribers
         self._clock = clock or Clock()
+        self._sleep_s = sleep_s
         self._channels: dict[str, Polled] = {}
         self._hosts: dict[str, HostQueue] = {}
         self._prune_at = 64
@@ -218,7 +221,7 @@ class Poller:
                 else:
                     self._look(one, now_us)
             next_us = self._deadlines.next_us()
-            pause_s = limits.POLLER_SLEEP_S
+            pause_s = self._sleep_s
             if next_us is not None:
                 pause_s = min(max((next_us - self._clock.now_us()) / SECOND_US, 0.0), pause_s)
             try:
@@ -309,6 +312,7 @@ class Poller:
         self._active += 1
         host = channel.host
         host.active += 1
+        self._spend(host)
         task = asyncio.create_task(self._poll(channel, intent, pair=pair, asked=asked))
         task.add_done_callback(lambda ended: self._end(channel, host, ended))
         channel.task = task
@@ -332,13 +336,18 @@ class Poller:
 
     async def _ask_robots(self, channel: Polled, intent: Fetch, *, asked: bool) -> Fetch | None:
         """Learn what robots.txt says; None: the channel has to wait after all."""
-        file = await self._robots.file(intent.url)
-        budget = channel.host.budget
-        channel.host.budget = msgspec.structs.replace(budget, spacing_us=file.spacing_us)
+        self._heed(channel, await self._robots.file(intent.url))
+        again = self._decide(channel, self._clock.now_us(), asked=asked)
+        if isinstance(again, Wait) or again.robots:
+            return None
+        self._spend(channel.host)
+        return again
+
+    def _heed(self, channel: Polled, file: RobotsFile) -> None:
         verdict = file.verdict(channel.state.moved or channel.plan.url)
         channel.state = msgspec.structs.replace(channel.state, robots=verdict)
-        again = self._decide(channel, self._clock.now_us(), asked=asked)
-        return again if isinstance(again, Fetch) and not again.robots else None
+        budget = channel.host.budget
+        channel.host.budget = msgspec.structs.replace(budget, spacing_us=file.spacing_us)
 
     async def _fetch_robots(self, url: str) -> Fetched:
         return await self._fetch_from(self._host(url), url, {})
@@ -354,6 +363,7 @@ class Poller:
         return fetched
 
     async def _fetch_pair(self, channel: Polled, intent: Fetch) -> list[Fetched]:
+        self._spend(channel.host)
         first, second = await asyncio.gather(*(self._fetch(channel, intent.url, {}) for _ in range(2)))
         return [first, second]
 
@@ -361,13 +371,16 @@ class Poller:
         self, host: HostQueue, url: str, headers: Mapping[str, str], subscribers: int = 0
     ) -> Fetched:
         """Fetch on a host's account."""
-        host.budget = host.budget.spent(manners=self._manners, now_us=self._clock.now_us())
         agent = user_agent(self._options.contact, subscribers)
         fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers})
         now_us = self._clock.now_us()
         budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
         host.budget = budget.weighed(fetched.bytes_wire, manners=self._manners, now_us=now_us)
         return fetched
+
+    def _spend(self, host: HostQueue) -> None:
+        """Pay for a fetch in the moment it is decided on, so that nobody else is promised the same."""
+        host.budget = host.budget.spent(manners=self._manners, now_us=self._clock.now_us())
 
     async def _tell(self, channel: Polled, fetched: Fetched) -> None:
         """Hand it over; what goes wrong there stops no polling."""
@@ -405,13 +418,19 @@ class Poller:
             self._serve(ready.host, now_us)
 
     def _decide(self, channel: Polled, now_us: int, *, asked: bool = False) -> Fetch | Wait:
+        """What to do with it, as far as that is known without a robots.txt that has not been read."""
+        intent = self._decide_once(channel, now_us, asked=asked)
+        if isinstance(intent, Fetch) and intent.robots:
+            known = self._robots.known(intent.url)
+            if known is not None:
+                self._heed(channel, known)
+                return self._decide_once(channel, now_us, asked=asked)
+        return intent
+
+    def _decide_once(self, channel: Polled, now_us: int, *, asked: bool) -> Fetch | Wait:
+        host = channel.host.budget
         return decide(
-            channel.state,
-            channel.plan,
-            host=channel.host.budget,
-            manners=self._manners,
-            now_us=now_us,
-            asked=asked,
+            channel.state, channel.plan, host=host, manners=self._manners, now_us=now_us, asked=asked
         )
 
     # -- hosts and clocks ------------------------------------------------------------------------------------

@@ -35,12 +35,19 @@ class RobotsFiles:
         self.fetched = 0
         """Files fetched so far."""
 
+    def known(self, address: str) -> robots.RobotsFile | None:
+        """The file at the address of a robots.txt, if it was read not long ago."""
+        found = self._files.get(address)
+        if found is None or found.until_us <= self._now_us():
+            return None
+        self._files.move_to_end(address)
+        return found
+
     async def file(self, address: str) -> robots.RobotsFile:
-        """The file at the address of a robots.txt."""
-        known = self._files.get(address)
-        if known is not None and known.until_us > self._now_us():
-            self._files.move_to_end(address)
-            return known
+        """The same, fetched if need be."""
+        found = self.known(address)
+        if found is not None:
+            return found
         task = self._under_way.get(address)
         if task is None:
             task = asyncio.create_task(self._read(address))
