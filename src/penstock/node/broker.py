@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from penstock.node.recorder import Recorder
     from penstock.node.routes import Fan, Tap
     from penstock.node.session import Session
+    from penstock.node.slots.flows import Flows
+    from penstock.node.slots.status import FlowRow
     from penstock.node.store import Store
     from penstock.node.subscription import Subscription
     from penstock.node.web.topics import Topics
@@ -96,6 +98,11 @@ class Broker:
         self.recorder: Recorder | None = None
         self.web: Topics | None = None
         """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
+        self.flows: Flows | None = None
+        if any(listener.slots for listener in config.listeners):
+            from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
+
+            self.flows = Flows(config.slots, clock=clock, publish=self.publish)
         self.sessions = Sessions(self)
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -123,12 +130,16 @@ class Broker:
         self.flusher.start(self._loop)
         if self.journal is not None:
             self.journal.start()
+        if self.flows is not None:
+            self.flows.start(self._loop)
         self._look()
 
     async def close(self) -> None:
         """Tell every client, write what is to be kept, and end; StoreError if that cannot be written."""
         if self._tick is not None:
             self._tick.cancel()
+        if self.flows is not None:
+            self.flows.close()
         for connection in list(self._connections):
             session = connection.session
             if session is not None and session.will is not None and not session.will.properties.will_delay_s:
@@ -216,7 +227,7 @@ class Broker:
 
     def unsubscribe(self, session: Session, filter_: str) -> bool:
         """A session's subscription ends; whether there was one."""
-        subscription = session.drop(filter_)
+        subscription = session.drop(filter_, now_us=self.now_us)
         if subscription is None:
             return False
         self.router.remove(subscription)
@@ -348,6 +359,10 @@ class Broker:
         if before != after:
             subscription.install(chosen, now_us=now_us)
 
+    def flow_rows(self) -> list[FlowRow] | None:
+        """Flows of constant rate; None if no listener has slots."""
+        return None if self.flows is None else self.flows.rows()
+
     def status(self) -> NodeStatus:
         """The node at this moment."""
         now_us = self.clock()
@@ -369,6 +384,8 @@ class Broker:
             departed=self.sessions.departed,
             clients=tuple(each.status(now_us=now_us) for each in self.sessions),
             recorder=None if self.recorder is None else self.recorder.status(),
+            flows=None if self.flows is None else self.flows.status(),
+            web=None if self.web is None else self.web.status(),
         )
 
 
@@ -382,5 +399,3 @@ def _terms(config: Config) -> Terms:
         most_session_expiry_s=bounds.session_expiry_s,
         connect_s=ceil(bounds.connect_s),
     )
-            flows=None if self.flows is None else self.flows.status(),
-            web=None if self.web is None else self.web.status(),

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from penstock import limits
+from penstock.node.slots.settings import Slots
 from penstock.node.telling.settings import Telling
 from penstock.node.web.settings import Polling
 
@@ -48,6 +49,8 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a WebSocket."""
     origins: tuple[str, ...] = ()
     """Web pages that may open a WebSocket, as https://example.org; those of this machine always may."""
+    slots: bool = False
+    """Whether flows of constant rate that come in here get reserved time slots."""
 
     @property
     def encrypted(self) -> bool:
@@ -203,6 +206,8 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table: str = ""
     """Folder of the control table `allocation`, which then decides instead; channels it does not know are
     allocated as before. Below the folder of the file unless absolute."""
+    websub: bool = True
+    """Whether hubs that pages name are asked to send changes (WebSub); they must reach telling.base_url."""
     retain: bool = True
     """Whether the last change of a channel is retained, so that who subscribes sees it."""
     history: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 50
@@ -241,6 +246,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chosen topics written to Parquet."""
     web: Web = Web()
     """Web channels: pages and feeds as streams."""
+    slots: Slots = Slots()
+    """Reserved time slots, for listeners that have them."""
     telling: Telling = Telling()
     """Telling people and programs what changed."""
     sys_interval_s: Seconds = 10.0

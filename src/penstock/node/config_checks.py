@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from penstock.errors import MqttError, NodeError
+from penstock.errors import MqttError, NodeError, SlotError
 from penstock.mqtt.text import check_name
 from penstock.mqtt.topics import SHARE, check_filter
 from penstock.node import passwords, tls
 from penstock.node.acl import ANONYMOUS
 from penstock.node.addresses import is_loopback
+from penstock.node.telling import checks as telling_checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,12 @@ def problems(config: Config) -> Iterator[Problem]:
         yield from _filter(f"install[{number}].filter", installed.filter)
     for number, topic in enumerate(config.recorder.topics):
         yield from _filter(f"recorder.topics[{number}]", topic)
+    try:
+        config.slots.options()
+    except SlotError as error:
+        yield Problem("slots", str(error))
     yield from _web(config)
+    yield from (Problem(*found) for found in telling_checks.problems(config))
 
 
 def warnings(config: Config) -> Iterator[str]:
@@ -73,6 +79,8 @@ def warnings(config: Config) -> Iterator[str]:
         yield f"http: the token crosses the network readable at {config.http.host}:{config.http.port}"
     if config.http.token and len(config.http.token) < TOKEN_CHARACTERS:
         yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
+    if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
+        yield "slots: no listener has `slots: true`, so nothing is reserved"
     names = {user.name for user in config.users}
     for number, rule in enumerate(config.acl):
         if not certified and rule.user not in (*names, "*", ANONYMOUS):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.node.message import Message
     from penstock.node.retained import Retained
     from penstock.node.runs import Run
+    from penstock.node.slots.lanes import SessionLanes
     from penstock.node.subscription import Subscription
 
 
@@ -56,8 +57,12 @@ class Delivery(rules.Session[Sent]):
         """Whether the client takes no message as it is: it wants aliases, or small packets only."""
         self.sent = 0
         """Messages sent to the client."""
+        self.lanes: SessionLanes | None = None
+        """Ahead of and behind all queues; None: the node reserves no slots."""
         self._journal = journal
         self._retained = retained
+        self._sent_before = 0
+        """Messages sent when lanes were last looked at."""
         self._owed: dict[Subscription, deque[str] | None] = {}
         """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
 
@@ -116,6 +121,14 @@ class Delivery(rules.Session[Sent]):
             self._send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us)
             return
         self.keeping_up = False
+        if (
+            self.lanes is not None
+            and message is not None
+            and message.flow is not None
+            and self.link is not None
+            and self.lanes.add(subscription, event, place, message.flow, now_us=now_us)
+        ):
+            return
         self.waiting[subscription] = None
         self._queue(subscription, event, place, now_us=now_us)
 
@@ -197,14 +210,41 @@ class Delivery(rules.Session[Sent]):
         if link is None or link.paused:
             return
         self._send_again(now_us)
+        lanes = self.lanes
+        if lanes:
+            self._drain_lanes(lanes, now_us)
         if len(self.waiting) == 1:
             self._drain_one(next(iter(self.waiting)), now_us)
         elif self.waiting:
             self._drain_merged(now_us)
+        if lanes:
+            self._drain_lanes(lanes, now_us)
         while self._owed and not self.waiting and self._send_retained(now_us):
             pass
         again = self.exchange.outgoing.resending
-        self.keeping_up = not (self.waiting or self._owed or again or link.paused)
+        self.keeping_up = not (self.waiting or self._owed or again or lanes or link.paused)
+
+    def _drain_lanes(self, lanes: SessionLanes, now_us: Instant) -> None:
+        """What goes before the queues; late messages only in their share, unless no queue waits."""
+        link = self.link
+        assert link is not None
+        lanes.passed(self.sent - self._sent_before)
+        while not link.paused and (entry := lanes.head(others_wait=bool(self.waiting))) is not None:
+            subscription, event = entry.subscription, entry.event
+            if not self.exchange.outgoing.room and self._wants_window(subscription, event):
+                break
+            lanes.take()
+            subscription.laned -= 1
+            subscription.direct += 1
+            self._send_placed(subscription, event, entry.place, now_us)
+        self._sent_before = self.sent
+
+    def flush_lanes(self, *, now_us: Instant) -> None:
+        """Queue what waits in lanes: there is nobody it could go ahead to."""
+        if self.lanes:
+            for entry in self.lanes.flush():
+                self.waiting[entry.subscription] = None
+                self._queue(entry.subscription, entry.event, entry.place, now_us=now_us)
 
     def _send_again(self, now_us: Instant) -> None:
         """What was in flight when the connection before this one was lost."""
@@ -299,12 +339,16 @@ class Delivery(rules.Session[Sent]):
                 self._journal.settled(place)
             return
         assert isinstance(item, Event)
-        message: Message | None = item.carried
+        self._send_placed(subscription, item, place, now_us)
+
+    def _send_placed(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
+        """Send an event that has waited."""
+        message: Message | None = event.carried
         qos = 0 if message is None else min(message.qos, subscription.options.qos)
         retain = message is not None and message.retain and subscription.options.retain_as_published
-        ids = self._ids_for(subscription, item.topic)
-        if self._send(subscription, item, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
-            subscription.latency.add(now_us - item.ts_us)
+        ids = self._ids_for(subscription, event.topic)
+        if self._send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
+            subscription.latency.add(now_us - event.ts_us)
 
     def _ids_for(self, subscription: Subscription, topic: str) -> tuple[int, ...]:
         """Identifiers of all subscriptions that one copy is sent for."""

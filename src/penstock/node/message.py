@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -34,6 +34,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """As they came; alias and subscription identifiers are each connection's own."""
     expires_us: int = 0
     """When it is of no use any more; 0: never."""
+    flow: Any = None
+    """Its flow and lane (`slots.lanes.Assigned`), if it is part of a flow with reserved slots."""
 
 
 PLAIN: Final = None

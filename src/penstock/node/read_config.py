@@ -98,10 +98,16 @@ def _resolved(config: Config, folder: Path) -> Config:
     def at(name: str) -> str:
         return str(folder / name) if name else ""
 
+    xmpp = config.telling.xmpp
     return msgspec.structs.replace(
         config,
         data=at(config.data),
+        slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
         web=msgspec.structs.replace(config.web, table=at(config.web.table)),
+        telling=msgspec.structs.replace(
+            config.telling,
+            xmpp=msgspec.structs.replace(xmpp, password_file=at(xmpp.password_file), ca=at(xmpp.ca)),
+        ),
         listeners=tuple(
             msgspec.structs.replace(
                 one, certificate=at(one.certificate), key=at(one.key), client_ca=at(one.client_ca)

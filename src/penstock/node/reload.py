@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.node.config import Config, Listener
 
-_AT_START: Final = ("data", "recorder", "web", "sys_interval_s", "watch_s")
+_AT_START: Final = ("data", "recorder", "slots", "web", "telling", "sys_interval_s", "watch_s")
 """What is read only when a node starts."""
 
 

@@ -12,6 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.core.queues import DropOldestQueue
+from penstock.model.digest import Digest
+from penstock.model.event import Event
 
 if TYPE_CHECKING:
     from penstock.core.queues import QueueOptions
@@ -74,6 +76,14 @@ class RunQueue(DropOldestQueue):
         self._bytes -= run.count * run.each_bytes
         self._delivered += run.count
         return run
+
+    @property
+    def oldest_us(self) -> Instant | None:
+        """Since when what goes out next waits, without a look at it if it is a run."""
+        if self._runs and not self.ahead:
+            return self._runs[0].now_us
+        item = self.head()
+        return item.ts_us if isinstance(item, Event) else item.from_us if isinstance(item, Digest) else None
 
     @property
     def ahead(self) -> int:

@@ -68,6 +68,7 @@ class Session(Delivery):
 
     def lose_link(self, *, now_us: Instant) -> None:
         """The connection is gone: all that comes waits. `detach` follows."""
+        self.flush_lanes(now_us=now_us)
         self.link = None
         self.aliases = None
         self.keeping_up = False
@@ -137,8 +138,9 @@ class Session(Delivery):
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def drop(self, filter_: str) -> Subscription | None:
+    def drop(self, filter_: str, *, now_us: Instant) -> Subscription | None:
         """End a subscription; what waited there is abandoned."""
+        self.flush_lanes(now_us=now_us)
         subscription = self.held.pop(filter_, None)
         if subscription is not None:
             self.waiting.pop(subscription, None)

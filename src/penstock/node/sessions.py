@@ -114,7 +114,7 @@ class Sessions:
             now_us=now_us,
         )
         connection.session = session
-        connection.publisher = Publisher(broker, connection, session)
+        connection.publisher = self._publisher(connection, session, connect)
         if other_version or session.held:
             broker.router.forget()  # fans know versions and aliases
         if broker.journal is not None:
@@ -128,6 +128,21 @@ class Sessions:
             connection.send(pubrel)
         session.drain(now_us=now_us)
         broker.watch(connection)
+
+    def _publisher(self, connection: Connection, session: Session, connect: Connect) -> Publisher:
+        """A client's way in, and its lanes where there are any."""
+        broker = self._broker
+        flows = broker.flows
+        if flows is None:
+            return Publisher(broker, connection, session)
+        from penstock.node.slots.lanes import SessionLanes  # noqa: PLC0415  # most nodes have none
+        from penstock.node.slots.publisher import FlowPublisher  # noqa: PLC0415
+
+        settings = flows.settings
+        session.lanes = SessionLanes(most=settings.lane_events, late_share=settings.late_share)
+        if not connection.listener.slots:
+            return Publisher(broker, connection, session)
+        return FlowPublisher(broker, connection, session, connect, flows)
 
     def _take_over(self, client_id: str, connect: Connect, user: str) -> Session | None:
         """The session that goes on, if one does; a connection that carries it is closed."""

@@ -53,6 +53,8 @@ class Subscription:
         """Made when something has to wait for the first time."""
         self.direct = 0
         """Events that did not have to wait."""
+        self.laned = 0
+        """Events that wait in a lane of their session, and not in the queue."""
         self.withheld = 0
         """Events taken from the queue that were not sent: expired, or larger than the client takes."""
         self.abandoned = 0
@@ -162,7 +164,7 @@ class Subscription:
 
     def _account(self, stats: QueueStatistics | None) -> Account:
         settled = self._settled(stats)
-        queued = stats.queued + stats.queued_digested if stats is not None else 0
+        queued = self.laned + (stats.queued + stats.queued_digested if stats is not None else 0)
         return Account(
             accepted=settled.accepted + queued + self.direct,
             delivered=settled.delivered + self.direct - self.withheld,
@@ -182,7 +184,7 @@ class Subscription:
             content_filter=self.content is not None,
             account=self._account(stats),
             level=stats.level if stats else 0,
-            items=stats.items if stats else 0,
+            items=self.laned + (stats.items if stats else 0),
             bytes=stats.bytes if stats else 0,
             packs=stats.packs if stats else 0,
             packs_by_level=dict(stats.packs_by_level) if stats else {},

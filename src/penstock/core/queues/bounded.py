@@ -124,7 +124,7 @@ class BoundedQueue(ABC):
         return taken
 
     def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
-        """Take events out of their turn, for a lane that goes ahead; all others keep their order."""
+        """Take events back as if they had never come, for a lane that goes ahead; others keep their order."""
         items = self.items()
         picked = [item for item in items if isinstance(item, Event) and wanted(item)]
         if picked:
@@ -132,7 +132,7 @@ class BoundedQueue(ABC):
             self._items = deque(item for item in items if id(item) not in gone)
             for event in picked:
                 self._account(event, -1)
-            self._delivered += len(picked)
+            self._accepted -= len(picked)
         return picked
 
     def suspend(self) -> None:

@@ -265,7 +265,7 @@ class FlowControl:
         self._load += load
         flow.police = Police(flow.declared_us or grid.period_us, self._allowance(flow))
         flow.police.conforms(now_us)
-        flow.failures = 0
+        flow.failures, flow.laned = 0, True
         flow.on_time_rate, flow.excess_rate = 1.0, 0.0
         self._become(flow, State.SERVED, "", now_us)
         self._happened(Happening.ADMITTED, flow, now_us)
@@ -287,9 +287,9 @@ class FlowControl:
             flow.police.tolerance_us = self._allowance(flow)
 
     def _allowance(self, flow: Flow) -> float:
-        """How early a packet may be: one early and the one before late."""
+        """How early a packet may be: by a period, if the one before was late by as much."""
         assert flow.grid is not None
-        return min(2 * flow.tolerance_us, flow.grid.period_us)
+        return flow.grid.period_us
 
     def _reserve_next(self, flow: Flow) -> bool:
         """Have slots for the next packets; those of packets that should have come go."""

@@ -102,6 +102,7 @@ class Flow:
         "failures",
         "grid",
         "key",
+        "laned",
         "last_other_us",
         "last_slot",
         "last_us",
@@ -137,6 +138,8 @@ class Flow:
         self.last_slot = -1
         self.last_other_us = now_us
         """When its last packet came that did not go ahead of others: until that one is out, none may."""
+        self.laned = False
+        """Whether it was ever served, so that some of it may still wait beside a best-effort queue."""
         self.again_us = 0
         """Not admitted before."""
         self.failures = 0

@@ -1,0 +1,87 @@
+"""What clients say about their flows: the user properties of CONNECT and PUBLISH.
+
+CONNECT   penstock-period: 100ms                 every topic this client publishes on
+CONNECT   penstock-period: 1s ward/7/#           those that match the filter; may be said several times
+PUBLISH   penstock-period: 100ms                 this message's topic, from now on
+PUBLISH   penstock-period: none                  it has no period any more
+both      penstock-jitter: 5ms                   how far messages are from their times (one σ)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import MqttError, SlotError
+from penstock.model.instant import to_us
+from penstock.mqtt.topics import check_filter, matches
+from penstock.node.config import SECONDS
+from penstock.node.quantity import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PERIOD: Final = "penstock-period"
+JITTER: Final = "penstock-jitter"
+NO_PERIOD: Final = "none"
+
+DECLARED: Final = 100
+"""Of one CONNECT: a gateway with so many kinds of sensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A period that was told."""
+
+    period_us: int
+    """0: there is none any more."""
+    jitter_us: int = 0
+    filter: str = "#"
+
+    def covers(self, topic: str) -> bool:
+        """Whether it is about a topic."""
+        return matches(self.filter, topic)
+
+
+def of_publish(user: Iterable[tuple[str, str]]) -> Declared | None:
+    """What a PUBLISH says about its topic; None: nothing. SlotError if it cannot be read."""
+    period, jitter = "", ""
+    for name, value in user:
+        if name == PERIOD:
+            period = value
+        elif name == JITTER:
+            jitter = value
+    if not period:
+        return None
+    if period == NO_PERIOD:
+        return Declared(0)
+    return Declared(_amount(PERIOD, period), _amount(JITTER, jitter) if jitter else 0)
+
+
+def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[str]]:
+    """What a CONNECT says, and what of it cannot be read."""
+    jitter_us = 0
+    found: list[Declared] = []
+    problems: list[str] = []
+    for name, value in user:
+        try:
+            if name == JITTER:
+                jitter_us = _amount(JITTER, value)
+            elif name == PERIOD and len(found) >= DECLARED:
+                problems.append(f"{PERIOD}: stands more than {DECLARED} times")
+                break
+            elif name == PERIOD:
+                period, _, filter_ = value.partition(" ")
+                if filter_:
+                    check_filter(filter_, where=PERIOD)
+                found.append(Declared(_amount(PERIOD, period), filter=filter_ or "#"))
+        except (SlotError, MqttError) as error:
+            problems.append(str(error))
+    return [Declared(one.period_us, jitter_us, one.filter) for one in found], problems
+
+
+def _amount(name: str, text: str) -> int:
+    seconds = quantity(text, SECONDS)
+    if seconds is None:
+        raise SlotError(f"{name}: '{text[:40]}' is no duration; say it like 100ms, 1.5s or 2min")
+    return to_us(seconds)

@@ -1,0 +1,253 @@
+"""The flows of a node: drives the control of flows, and tells what happens to them on $flows topics.
+
+$flows/silent     a served flow does not come any more
+$flows/back       it comes again
+$flows/refused    a flow is not served, or no more, with the reason
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from penstock import limits
+from penstock.core.slots.control import FlowControl, Happening, Lane
+from penstock.core.slots.flows import State, Told, key_of
+from penstock.errors import InputError
+from penstock.model.instant import SECOND_US
+from penstock.node.control_table import Follower
+from penstock.node.slots.lanes import Assigned
+from penstock.node.slots.status import FlowRow, FlowsStatus
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from penstock.core.slots.control import FlowEvent
+    from penstock.core.slots.flows import Flow
+    from penstock.model.instant import Instant
+    from penstock.node.control_table import Loaded
+    from penstock.node.slots.declared import Declared
+    from penstock.node.slots.settings import Slots
+
+log = logging.getLogger(__name__)
+
+TOPICS: Final = "$flows/"
+
+TICK_S: Final = 0.05
+"""How often flows are looked at that may be silent."""
+
+RESERVATIONS: Final = "reservations"
+"""The control table."""
+
+COLUMNS: Final = {"client": "string", "topic": "string", "period_us": "int64", "jitter_us": "int64"}
+
+REFUSALS_PER_TICK: Final = 20
+"""Events about refusals that are published: a client that asks for the impossible a thousand times a second
+must not have them all told to everybody; all are counted."""
+
+_NAMES: Final = {
+    Happening.SILENT: "silent",
+    Happening.BACK: "back",
+    Happening.REFUSED: "refused",
+    Happening.LEFT: "refused",
+}
+
+_json = msgspec.json.Encoder()
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """A row of the control table."""
+
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    topic: Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
+    period_us: Annotated[int, msgspec.Meta(ge=1)]
+    jitter_us: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Flows:
+    """All flows at listeners with slots."""
+
+    def __init__(
+        self, settings: Slots, *, clock: Callable[[], Instant], publish: Callable[[str, bytes], None]
+    ) -> None:
+        self.settings = settings
+        self.control = FlowControl(settings.options(), now_us=clock())
+        self._clock = clock
+        self._publish = publish
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._alarms = 0
+        self._may_tell = REFUSALS_PER_TICK
+        self._topics: dict[tuple[str, bytes], tuple[int, str]] = {}
+        """Key and text of a topic as it came."""
+        self._follower: Follower | None = None
+        if settings.reservations:
+            folder = Path(settings.reservations)
+            self._follower = Follower(folder, RESERVATIONS, COLUMNS, taken=self._take_table)
+
+    # -- living ----------------------------------------------------------------------------------------------
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look after flows from now on."""
+        self._loop = loop
+        if self._follower is not None:
+            self._following = loop.create_task(self._follower.run(limits.CONTROL_LOOK_S))
+        self._look()
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._following is not None:
+            self._following.cancel()
+
+    def _look(self) -> None:
+        assert self._loop is not None
+        self._timer = self._loop.call_later(TICK_S, self._look)
+        self._may_tell = REFUSALS_PER_TICK
+        now_us = self._clock()
+        due_us = self.control.timer()
+        if due_us is not None and due_us <= now_us:
+            self.control.on_timer(now_us=now_us)
+        self._tell_all()
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def assigned(
+        self, client_id: str, topic: bytes, told: list[Declared], *, now_us: Instant
+    ) -> Assigned | None:
+        """A message's flow and lane; None if its flow never was served."""
+        known = self._topics.get((client_id, topic))
+        if known is None:
+            known = self._meet(client_id, topic, told, now_us)
+        key, name = known
+        flow = self.control.flow(key, client_id, name, now_us=now_us)
+        if flow is None:
+            self.control.packets[Lane.BEST_EFFORT] += 1
+            return None
+        lane = self.control.take(flow, now_us=now_us)
+        return Assigned(flow, lane) if flow.laned else None
+
+    def _meet(self, client_id: str, topic: bytes, told: list[Declared], now_us: Instant) -> tuple[int, str]:
+        """A topic that is new, or was forgotten; its client's CONNECT may have told its period."""
+        if len(self._topics) >= limits.ROUTES:
+            self._topics.clear()
+        name = topic.decode()
+        known = self._topics[client_id, topic] = (key_of(client_id, name), name)
+        flow = self.control.table.get(known[0])
+        if flow is None or flow.told is None:
+            for declared in told:
+                if declared.covers(name):
+                    why = self.tell(client_id, name, declared, now_us=now_us)
+                    if why:
+                        self.refused(client_id, name, why)
+                    break
+        return known
+
+    def tell(self, client_id: str, topic: str, declared: Declared, *, now_us: Instant) -> str:
+        """A client tells a period; why it cannot be served, empty if it can."""
+        if not declared.period_us:
+            self.control.untell(client_id, topic, now_us=now_us)
+            return ""
+        return self.control.tell(
+            client_id, topic, declared.period_us, jitter_us=declared.jitter_us, now_us=now_us
+        )
+
+    def refused(self, client_id: str, topic: str, why: str) -> None:
+        """Say that a flow cannot be served as its client asks."""
+        if self._may_tell > 0:
+            self._may_tell -= 1
+            body = {"client": client_id, "topic": topic, "reason": why, "at_us": self._clock()}
+            self._publish(f"{TOPICS}refused", _json.encode(body))
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def _tell_all(self) -> None:
+        for event in self.control.events():
+            if event.what is Happening.SILENT:
+                self._alarms += 1
+                log.warning("flow silent: client '%s', topic '%s'", event.flow.client, event.flow.topic)
+            name = _NAMES.get(event.what)
+            if name is None:
+                continue
+            if name == "refused":
+                self._may_tell -= 1
+                if self._may_tell < 0:
+                    continue
+            self._publish(TOPICS + name, _json.encode(_facts(event)))
+
+    def _take_table(self, loaded: Loaded) -> None:
+        """Periods worked out by Spark; what clients tell themselves counts more."""
+        rows = loaded.rows(Reserved)
+        if len(rows) > self.settings.flows:
+            raise InputError(
+                f"has {len(rows):,} flows, slots.flows is {self.settings.flows:,}", path=str(loaded.folder)
+            )
+        now_us = self._clock()
+        for row in rows:
+            flow = self.control.table.get(key_of(row.client, row.topic))
+            if flow is not None and flow.told is Told.CLIENT:
+                continue
+            self.control.tell(
+                row.client, row.topic, row.period_us, jitter_us=row.jitter_us, by=Told.TABLE, now_us=now_us
+            )
+
+    # -- what can be known -----------------------------------------------------------------------------------
+
+    def rows(self) -> list[FlowRow]:
+        """All flows: silent ones first, then refused, served, learning; each by client and topic."""
+        order = {State.SILENT: 0, State.REFUSED: 1, State.SERVED: 2, State.LEARNING: 3}
+        found = sorted(self.control.table.values(), key=lambda one: (order[one.state], one.client, one.topic))
+        return [_row(flow) for flow in found]
+
+    def status(self) -> FlowsStatus:
+        """All flows in figures."""
+        control = self.control
+        follower = self._follower
+        version = follower.version if follower is not None else None
+        return FlowsStatus(
+            known=len(control.table),
+            served=control.served,
+            silent=sum(flow.state is State.SILENT for flow in control.table.values()),
+            refused=dict(control.refused),
+            alarms=self._alarms,
+            reserved=control.packets[Lane.RESERVED],
+            best_effort=control.packets[Lane.BEST_EFFORT],
+            late=control.packets[Lane.LATE],
+            fullest=round(control.reservations.fullest() / control.reservations.capacity, 4),
+            forgotten=control.table.forgotten,
+            turned_away=control.table.turned_away,
+            table_version=version.version if version is not None else 0,
+            table_fault=follower.fault if follower is not None else "",
+        )
+
+
+def _row(flow: Flow) -> FlowRow:
+    found = flow.statistics()
+    return FlowRow(
+        client_id=found.client,
+        **{name: getattr(found, name) for name in FlowRow.__struct_fields__ if name != "client_id"},
+    )
+
+
+def _facts(event: FlowEvent) -> dict[str, object]:
+    flow = event.flow
+    facts: dict[str, object] = {
+        "client": flow.client,
+        "topic": flow.topic,
+        "at_us": event.at_us,
+        "last_us": flow.last_us,
+        "period_us": flow.statistics().period_us,
+    }
+    if event.what is Happening.SILENT:
+        facts["silent_s"] = round((event.at_us - flow.last_us) / SECOND_US, 3)
+    if event.what in (Happening.REFUSED, Happening.LEFT):
+        facts["reason"] = event.reason
+        facts["served_before"] = event.what is Happening.LEFT
+        facts["retry_after_s"] = event.retry_us / SECOND_US
+    return facts

@@ -1,0 +1,374 @@
+"""Flows on a node: told, found out, refused and silent; what goes ahead of what, and that nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from penstock.core.slots.control import Lane
+from penstock.errors import ConfigError
+from penstock.mqtt.kinds import V4, V5
+from penstock.mqtt.packet import encode
+from penstock.mqtt.publish import Publish
+from penstock.node.broker import Broker
+from penstock.node.config import Config, Listener, Queues
+from penstock.node.gate import Gate
+from penstock.node.read_config import read_config
+from penstock.node.slots.declared import Declared, of_connect, of_publish
+from penstock.node.slots.settings import Slots
+from tests.node.peer import Peer, Running, node, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.slots.status import FlowRow
+
+SLOTS = Slots(slot_s=0.02, capacity=20, silent_least_s=0.0, lane_events=50)
+FILLER = encode(Publish("filler", b"x" * 1_000), V5) * 100
+
+
+def config(**slots: Any) -> Config:
+    return Config(
+        data="",
+        listeners=(Listener(slots=True),),
+        slots=msgspec.structs.replace(SLOTS, **slots),
+        queues=Queues(events=500),
+    )
+
+
+def row(running: Running, topic: str) -> FlowRow:
+    rows = running.broker.flow_rows()
+    assert rows is not None
+    return next(one for one in rows if one.topic == topic)
+
+
+class Steps:
+    """A node whose clock is moved by hand, so that messages come exactly when they should."""
+
+    def __init__(self, running: Running) -> None:
+        self.now_us = running.broker.clock()
+        self.running = running
+        running.broker.clock = lambda: self.now_us
+        flows = running.broker.flows
+        assert flows is not None
+        flows._clock = lambda: self.now_us  # the one thing a test must hold in its hand
+
+    async def publish(self, peer: Peer, topic: str, count: int, *, every_us: int, first: int = 0) -> None:
+        for number in range(first, first + count):
+            self.now_us += every_us
+            peer.publish0(topic, b"%d" % number)
+            await peer.settled()
+
+    def served(self, topic: str) -> bool:
+        return row(self.running, topic).state == "served"
+
+
+async def behind(running: Running, *filters: str, version: int = V5) -> Peer:
+    """A client that reads nothing until it is told to, and whose transport is full."""
+    peer = await running.connect("slow", version=version)
+    await peer.subscribe("filler", *filters)
+    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    sender = await running.connect("filler")
+    await fill(running, "slow", sender)
+    return peer
+
+
+async def fill(running: Running, client_id: str, sender: Peer) -> None:
+    """Publish until a client's transport takes no more."""
+    session = running.broker.sessions.get(client_id)
+    assert session is not None
+    while session.link is None or not session.link.paused:
+        sender.raw(FILLER)
+        await sender.settled()
+
+
+async def received(peer: Peer, until: Callable[[Publish], bool]) -> list[Publish]:
+    peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    found: list[Publish] = []
+    while not found or not until(found[-1]):
+        packet = await peer.next()
+        assert isinstance(packet, Publish), packet
+        found.append(packet)
+    return found
+
+
+def test_a_told_flow_is_served_and_goes_ahead_of_what_waits_longer() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat"),))
+            slow = await behind(running, "beat", "other")
+            await steps.publish(sensor, "beat", 20, every_us=100_000)
+            assert steps.served("beat")
+            sensor.publish0("other", b"before")
+            await sensor.settled()
+            await steps.publish(sensor, "beat", 5, every_us=100_000, first=20)
+            sensor.publish0("other", b"last")
+            await sensor.settled()
+            assert running.account_holds()
+            found = await received(slow, lambda one: one.payload == b"last")
+            beats = [int(one.payload) for one in found if one.topic == "beat"]
+            assert beats == list(range(25))
+            topics = [one.topic for one in found]
+            last_beat = len(topics) - 1 - topics[::-1].index("beat")
+            assert topics.index("other") > last_beat
+            assert topics[last_beat:].count("filler") > 50, "the queue of the others waited behind"
+            assert running.account_holds()
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.served == 1
+            assert status.flows.reserved >= 20
+
+    run(test())
+
+
+def test_a_flow_that_nobody_told_is_found_out() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor")
+            await steps.publish(sensor, "beat", 30, every_us=50_000)
+            found = row(running, "beat")
+            assert (found.state, found.told) == ("served", "detected")
+            assert abs(found.period_us - 50_000) < 50
+            assert found.on_time >= 10
+
+    run(test())
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_order_is_kept_when_a_flow_becomes_served_while_its_messages_wait(qos: int) -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            slow = await behind(running, "beat")
+            sensor = await running.connect("sensor")
+            for number in range(60):
+                steps.now_us += 50_000
+                if qos:
+                    await sensor.publish1("beat", b"%d" % number)
+                else:
+                    sensor.publish0("beat", b"%d" % number)
+                    await sensor.settled()
+            assert steps.served("beat")
+            assert running.account_holds()
+            found = await received(slow, lambda one: one.topic == "beat" and one.payload == b"59")
+            assert [int(one.payload) for one in found if one.topic == "beat"] == list(range(60))
+            assert [one.topic for one in found].count("filler") < 400, "it went ahead of most others"
+
+    run(test())
+
+
+def test_late_messages_wait_behind_others_and_keep_their_order() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor")
+            await steps.publish(sensor, "beat", 20, every_us=100_000)
+            slow = await behind(running, "beat")
+            await steps.publish(sensor, "beat", 1, every_us=150_000, first=20)
+            assert row(running, "beat").late == 1
+            session = running.broker.sessions.get("slow")
+            assert session is not None
+            assert session.lanes is not None
+            assert (session.lanes.reserved, session.lanes.late) == (0, 1)
+            await steps.publish(sensor, "beat", 1, every_us=50_000, first=21)
+            assert (session.lanes.reserved, session.lanes.late) == (2, 0), "the next one takes it along"
+            found = await received(slow, lambda one: one.payload == b"21")
+            assert [int(one.payload) for one in found if one.topic == "beat"] == [20, 21]
+            assert running.account_holds()
+
+    run(test())
+
+
+def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_counted_when_dropped() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            slow = await running.connect("keeps", session_expiry_s=600)
+            await slow.subscribe("filler", "beat", "more")
+            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await fill(running, "keeps", sensor)
+            await steps.publish(sensor, "beat", 20, every_us=100_000)
+            session = running.broker.sessions.get("keeps")
+            assert session is not None
+            assert session.lanes
+            slow.abort()
+            while session.link is not None:
+                await asyncio.sleep(0.01)
+            assert not session.lanes
+            assert session.held["beat"].account().queued == 20
+            assert running.account_holds()
+            running.broker.unsubscribe(session, "beat")
+            assert running.broker.status().account.balanced
+            assert running.broker.sessions.departed.abandoned == 20
+
+    run(test())
+
+
+def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            watcher = await running.connect("watcher")
+            await watcher.subscribe("$flows/#")
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "beat", 10, every_us=100_000)
+            steps.now_us += 500_000
+            alarm = await watcher.expect(Publish)
+            assert alarm.topic == "$flows/silent"
+            facts = json.loads(alarm.payload)
+            assert (facts["client"], facts["topic"], facts["period_us"]) == ("sensor", "beat", 100_000)
+            assert facts["silent_s"] == 0.5
+            assert row(running, "beat").state == "silent"
+            await steps.publish(sensor, "beat", 2, every_us=100_000)
+            assert (await watcher.expect(Publish)).topic == "$flows/back"
+            assert steps.served("beat")
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.alarms == 1
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("period", "why"),
+    [
+        ("5ms", "period too short: 5 ms is less than a slot of 20 ms"),
+        ("10s", "period beyond the window: 10000 ms"),
+        ("often", "'often' is no duration; say it like 100ms"),
+    ],
+)
+def test_a_period_that_cannot_be_served_is_refused_with_the_reason(period: str, why: str) -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            watcher = await running.connect("watcher")
+            await watcher.subscribe("$flows/refused", "beat")
+            sensor = await running.connect("sensor")
+            ack = await sensor.publish1("beat", b"1", user=(("penstock-period", period),))
+            assert ack.reason == 0, "the message itself is taken"
+            assert why in (ack.properties.reason_string or "")
+            assert ack.properties.user == (("penstock-flow", "refused"),)
+            told = [await watcher.expect(Publish), await watcher.expect(Publish)]
+            event = next(one for one in told if one.topic == "$flows/refused")
+            assert why in json.loads(event.payload)["reason"]
+            assert (await sensor.publish1("beat", b"2")).properties.reason_string is None
+
+    run(test())
+
+
+def test_a_full_link_refuses_the_flow_too_many() -> None:
+    async def test() -> None:
+        async with node(config(capacity=4, reserved_share=0.5)) as running:
+            steps = Steps(running)
+            watcher = await running.connect("watcher")
+            await watcher.subscribe("$flows/refused")
+            sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
+            for number in range(6):
+                steps.now_us += 40_000
+                for name in range(8):
+                    sensor.publish0(f"beat/{name}", b"%d" % number)
+                await sensor.settled()
+            states = [row(running, f"beat/{name}").state for name in range(8)]
+            assert "served" in states
+            assert "refused" in states
+            facts = json.loads((await watcher.expect(Publish)).payload)
+            assert facts["reason"].startswith(("slot full", "no capacity"))
+            assert facts["retry_after_s"] >= 1
+
+    run(test())
+
+
+def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "beat", 5, every_us=100_000)
+            assert steps.served("beat")
+            await steps.publish(sensor, "beat", 30, every_us=30_000)
+            found = row(running, "beat")
+            assert found.state == "refused"
+            assert found.told != "client", "what it told is not believed any more"
+            assert found.excess > 5
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.refused == {"sends more than it declared": 1}
+
+    run(test())
+
+
+def test_a_period_can_be_taken_back_and_versions_without_properties_are_found_out() -> None:
+    async def test() -> None:
+        async with node(config(detect=False)) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor")
+            await sensor.publish1(
+                "beat", b"", user=(("penstock-period", "100ms"), ("penstock-jitter", "2ms"))
+            )
+            await steps.publish(sensor, "beat", 5, every_us=100_000)
+            assert steps.served("beat")
+            await sensor.publish1("beat", b"", user=(("penstock-period", "none"),))
+            assert row(running, "beat").state == "learning"
+            old = await running.connect("old", version=V4)
+            await steps.publish(old, "beat4", 20, every_us=100_000)
+            assert all(one.topic != "beat4" for one in running.broker.flow_rows() or ())
+
+    run(test())
+
+
+def test_a_listener_without_slots_knows_no_flows() -> None:
+    async def test() -> None:
+        async with node() as running:
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await sensor.publish1("beat", b"")
+            assert running.broker.flow_rows() is None
+            assert running.broker.status().flows is None
+            session = running.broker.sessions.get("sensor")
+            assert session is not None
+            assert session.lanes is None
+
+    run(test())
+
+
+def test_what_clients_declare_is_read() -> None:
+    assert of_publish((("a", "b"),)) is None
+    assert of_publish((("penstock-period", "none"),)) == Declared(0)
+    assert of_publish((("penstock-jitter", "5ms"), ("penstock-period", "1.5s"))) == Declared(1_500_000, 5_000)
+    found, problems = of_connect(
+        (
+            ("penstock-period", "100ms ward/+/pulse"),
+            ("penstock-period", "1s bad/#/filter"),
+            ("penstock-period", "soon"),
+            ("penstock-jitter", "1ms"),
+        )
+    )
+    assert found == [Declared(100_000, 1_000, "ward/+/pulse")]
+    assert found[0].covers("ward/7/pulse")
+    assert not found[0].covers("ward/7")
+    assert len(problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slots: {slot_s: 0s}", "slots.slot_s"),
+        ("slots: {window: 65}", "slots.window"),
+        ("slots: {capacity: 0}", "slots.capacity"),
+        ("slots: {capacity: 1, reserved_share: 0.5}", "is not one packet"),
+        ("slots: {flows: 0}", "slots.flows"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_config(text)
+
+
+def test_lanes_are_named_in_their_order() -> None:
+    assert sorted(Lane) == [Lane.RESERVED, Lane.BEST_EFFORT, Lane.LATE]
+    assert Broker(config(), gate=Gate(config())).flows is not None
