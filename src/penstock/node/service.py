@@ -112,6 +112,7 @@ class Node:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
             more = [] if self.telling is None else self.telling.routes()
+            more += [] if self.channels is None else self.channels.routes()
             self._window = await start_http(self.broker, config, channels=self.channels, more=more)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:

@@ -45,6 +45,8 @@ class Known(msgspec.Struct):
     """Why the last poll told nothing; empty: it did."""
     hub: str = ""
     """WebSub hub that the page names."""
+    hub_topic: str = ""
+    """By which name the hub knows the page."""
     streak: int = 0
     """Comparisons in a row that found a change: of a page, a sign of noise."""
     contrasted_us: int = 0

@@ -18,6 +18,7 @@ import msgspec
 from penstock import limits
 from penstock.core.channels.difference import FeedItem, Versions, VersionsState, read
 from penstock.errors import ChannelError, StoreError
+from penstock.node.web import store as sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,8 @@ class Body:
     content_type: str
     partial: bool = False
     """Only the new items of a feed: the others are not gone."""
+    link: str | None = None
+    """The Link header of the answer; None: it is no answer of the page's own server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class Looked:
 class Comparing:
     """The thread, and the store it writes to."""
 
-    def __init__(self, store: ChannelStore) -> None:
+    def __init__(self, store: ChannelStore, *, history: int) -> None:
         self._store = store
+        self._history = history
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="web")
         self.one = asyncio.Lock()
         """Held from reading the last version until the next one is written."""
@@ -111,6 +115,10 @@ class Comparing:
                     log.warning("%s: can be written to again", self._store.path)
                 self.fault = ""
                 return
+
+    async def told(self, delta: Delta) -> None:
+        """Have on disk that everybody was told; older changes of the channel may go."""
+        await self.write(lambda: sql.told(delta, history=self._history))
 
     def close(self) -> None:
         """No more; what the thread has in hand it finishes."""

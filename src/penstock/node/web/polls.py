@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.node.web.keeping import Keeping
     from penstock.node.web.poll_log import PollLog
     from penstock.node.web.poller import Poller
+    from penstock.node.web.pushes import Pushes
 
 log = logging.getLogger(__name__)
 
@@ -51,20 +52,20 @@ class Polls:
         comparing: Comparing,
         announcing: Announcing,
         keeping: Keeping,
+        pushes: Pushes,
         hosts: Hosts,
         *,
         channel: Callable[[str], Channel | None],
         clock: Callable[[], Instant],
-        history: int,
         log_to: PollLog | None,
     ) -> None:
         self._comparing = comparing
         self._announcing = announcing
         self._keeping = keeping
+        self._pushes = pushes
         self._hosts = hosts
         self._channel = channel
         self._clock = clock
-        self._history = history
         self._log = log_to
         self.counts = Counts()
         """Of all channels, since the node started."""
@@ -94,7 +95,8 @@ class Polls:
             self._count(counts, same=1)
             self._checked(channel, changed=False)
         else:
-            body = Body(fetched.body, fetched.content_type, partial=fetched.partial)
+            link = fetched.headers.get("link", "")
+            body = Body(fetched.body, fetched.content_type, partial=fetched.partial, link=link)
             await self.whole(self.compare(channel, body))
         self._note(channel, fetched)
 
@@ -152,6 +154,11 @@ class Polls:
                 )
             )
 
+    async def pushed(self, channel: Channel, body: Body) -> None:
+        """A hub sent what changed: it counts as a poll."""
+        self._count(channel.known.counts, polls=1, bytes=len(body.data))
+        await self.whole(self.compare(channel, body))
+
     async def pair(self, channel: Channel, one: Body, other: Body, *, wire_bytes: int) -> None:
         """Two fetches of one moment: the first counts as a poll, the second teaches what is noise."""
         self._count(channel.known.counts, polls=1, bytes=wire_bytes)
@@ -196,8 +203,11 @@ class Polls:
     def _take(self, channel: Channel, body: Body, looked: Looked) -> None:
         """What was found is known from now on."""
         known, content = channel.known, looked.content
-        known.print = _print(body.data)
-        known.title, known.kind, known.hub = content.title, content.kind, content.hub
+        if not body.partial:
+            known.print = _print(body.data)
+        known.title, known.kind = content.title, content.kind
+        if body.link is not None:
+            self._pushes.saw(channel, content, link=body.link)
         known.version = looked.version
         fate = "first" if looked.first else "noise" if looked.delta is None else "changes"
         self._count(known.counts, **{fate: 1})
@@ -232,7 +242,7 @@ class Polls:
         """Everybody is told, and it is written down that they were; `before`: found before a restart."""
         self._announcing.announce(channel, delta, now_us=self._clock())
         self.told += not before
-        await self._comparing.write(lambda: sql.told(delta, history=self._history))
+        await self._comparing.told(delta)
 
 
 def _print(body: bytes) -> bytes:

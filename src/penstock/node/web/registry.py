@@ -100,12 +100,14 @@ class Registry:
         found.known.idle_us = 0
         return found
 
-    def remove(self, url: str) -> list[Subscribed]:
-        """Forget a channel; people who were subscribed. MQTT clients stay subscribed to a silent topic."""
+    def remove(self, url: str) -> None:
+        """Forget a channel; nobody wants it any more."""
         channel = self._channels.pop(url)
         for who in (*channel.people, *(MQTT + name for name in channel.clients)):
             self._unlink(who, url)
-        return list(channel.people.values())
+        channel.people.clear()
+        channel.clients.clear()
+        channel.known.kept = False
 
     def subscribe(self, subscribed: Subscribed, *, now_us: Instant) -> Channel:
         """Somebody subscribes, or changes a subscription."""

@@ -41,11 +41,20 @@ LEAST_BYTES: Final = 500.0
 class Schedule:
     """Gives intervals to channels that are polled."""
 
-    def __init__(self, web: Web, registry: Registry, *, given: Callable[[Channel], None]) -> None:
+    def __init__(
+        self,
+        web: Web,
+        registry: Registry,
+        *,
+        given: Callable[[Channel], None],
+        pushed: Callable[[str], bool],
+    ) -> None:
         self._web = web
         self._registry = registry
         self._given = given
         """Told of each channel whose interval has changed."""
+        self._pushed = pushed
+        """Whether a hub tells of changes, so that polls are only a back-up."""
         self._table: dict[str, int] = {}
         self.follower = Follower(Path(web.table), TABLE, COLUMNS, taken=self._take) if web.table else None
         self.last: Allocation | None = None
@@ -57,6 +66,8 @@ class Schedule:
             if not channel.polled:
                 continue
             told = channel.known.every_us or self._table.get(channel.url, 0)
+            if self._pushed(channel.url):
+                told = to_us(self._web.polling.most_s)
             if told:
                 self._give(channel, told)
             else:

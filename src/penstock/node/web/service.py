@@ -39,6 +39,8 @@ class Channels(Watching):
             raise ChannelError(
                 f"'{who}' is no subscriber: write it as xmpp:ann@example.org or webhook:https://…"
             )
+        if self._announcing.told is not None:
+            who = self._announcing.told.check(who)
         self._registry.check_subscriber(who, url)
         if policy:
             try:
@@ -86,6 +88,8 @@ class Channels(Watching):
             subscribed = channel.people[who] = replace(channel.people[who], paused=paused)
             self._keeping.put([sql.put_subscription(subscribed)])
             self._changed(channel)
+            if self._announcing.told is not None and not paused:
+                self._announcing.told.released(who, channel.url)
         what = url or f"{len(channels)} channel{'s' * (len(channels) != 1)}"
         return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
 
@@ -112,7 +116,8 @@ class Channels(Watching):
         if not channel.polled:
             since = f" since {moment(known.idle_us)}" if known.idle_us else ""
             return f"Nobody waits for it{since}, so it is not polled."
-        return f"{self._poller.why(channel.url)}\n{self._schedule.why(channel)}"
+        told = (self._poller.why(channel.url), self._pushes.why(channel.url), self._schedule.why(channel))
+        return "\n".join(filter(None, told))
 
     # -- operators -------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from penstock.core.channels.address import TOPIC_ROOT
 from penstock.errors import ChannelRefused
 from penstock.node.web import store as sql
 from penstock.node.web.announcing import Announcing
-from penstock.node.web.comparing import Comparing
+from penstock.node.web.comparing import Body, Comparing
 from penstock.node.web.contrasting import Contrasting
 from penstock.node.web.fetch import Fetcher
 from penstock.node.web.hosts import AllowedResolver, Hosts
@@ -27,6 +27,7 @@ from penstock.node.web.keeping import Keeping
 from penstock.node.web.poll_log import PollLog, Subscription
 from penstock.node.web.poller import Poller
 from penstock.node.web.polls import Polls
+from penstock.node.web.pushes import Pushes
 from penstock.node.web.registry import MQTT, Registry
 from penstock.node.web.schedule import Schedule
 from penstock.node.web.status import WebStatus
@@ -35,6 +36,8 @@ from penstock.node.web.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from aiohttp import web
 
     from penstock.node.broker import Broker
     from penstock.node.config import Config
@@ -56,17 +59,18 @@ class Watching:
         self._store = ChannelStore(Path(config.data) / CHANNELS if config.data else None)
         self._registry = Registry(web, hosts)
         self._announcing = Announcing(broker, retain=web.retain)
-        self._comparing = Comparing(self._store)
+        self._comparing = Comparing(self._store, history=web.history)
         self._keeping = Keeping(self._comparing, channel=self._registry.get)
+        self._pushes = Pushes(config, on_push=self._pushed)
         self._log = PollLog(config) if web.log else None
         self._polls = Polls(
             self._comparing,
             self._announcing,
             self._keeping,
+            self._pushes,
             hosts,
             channel=self._registry.get,
             clock=self._clock,
-            history=web.history,
             log_to=self._log,
         )
         self._fetcher = Fetcher(web.polling, resolver=AllowedResolver(hosts))
@@ -77,12 +81,13 @@ class Watching:
             subscribers=lambda url: self._registry.known(url).subscribers,
         )
         self._polls.attach(self._poller)
-        self._schedule = Schedule(web, self._registry, given=self._interval_given)
+        self._schedule = Schedule(web, self._registry, given=self._interval_given, pushed=self._pushes.active)
         self._contrasting = Contrasting(self._registry, self._poller, self._polls, clock=self._clock)
         self._topics = Topics(self)
         self._restless = asyncio.Event()
         """Subscriptions have changed since the last allocation."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._begun: set[asyncio.Task[None]] = set()
         for url, known in self._store.channels():
             self._registry.restore(url, known)
         for subscribed in self._store.subscriptions():
@@ -117,20 +122,26 @@ class Watching:
                 await self._polls.tell(channel, delta, before=True)
         for channel in self._registry:
             self._follow(channel)
+        self._pushes.start()
         self._task(self._poller.run(), "no web page is polled any more")
         self._task(self._allocating(), "intervals of web pages stay as they are")
         self._task(self._keeping.run(), "what is known about web pages is not written down")
         self._task(self._contrasting.run(), "noise of web pages is not learned any more")
 
     def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
+        self._tasks.append(self._soon(work, consequence))
+
+    def _soon(self, work: Coroutine[None, None, None], consequence: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
 
         def ended(done: asyncio.Task[None]) -> None:
+            self._begun.discard(done)
             if not done.cancelled() and done.exception() is not None:
                 log.error("a bug: %s", consequence, exc_info=done.exception())
 
+        self._begun.add(task)
         task.add_done_callback(ended)
-        self._tasks.append(task)
+        return task
 
     async def close(self) -> None:
         """Stop polling, tell what was found, write everything down."""
@@ -140,6 +151,7 @@ class Watching:
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
+        await self._pushes.close()
         await self._polls.close()
         if self._tasks:
             for channel in self._registry:
@@ -209,6 +221,18 @@ class Watching:
         else:
             state = self._poller.remove(channel.url)
             channel.known.poll = channel.known.poll if state is None else state
+        self._pushes.follow(channel)
+
+    def _pushed(self, url: str, data: bytes, content_type: str) -> None:
+        """A hub sent what is new on a page."""
+        channel = self._registry.get(url)
+        if channel is not None and channel.polled:
+            body = Body(data, content_type, partial=True)
+            self._soon(self._polls.pushed(channel, body), "what a hub sent is not used")
+
+    def routes(self) -> list[web.RouteDef]:
+        """What hubs call, for the node's HTTP port."""
+        return self._pushes.routes()
 
     def _interval_given(self, channel: Channel) -> None:
         self._keeping.changed(channel.url)
@@ -222,9 +246,9 @@ class Watching:
 
     def _remove(self, url: str) -> None:
         channel = self._registry.known(url)
-        self._poller.remove(url)
         self._announcing.forget(channel)
         self._registry.remove(url)
+        self._follow(channel)
         self._keeping.put(sql.end_channel(url))
 
     # -- what can be known -----------------------------------------------------------------------------------

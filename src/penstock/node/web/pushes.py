@@ -1,0 +1,79 @@
+"""Pages whose hub tells us of changes (WebSub): subscribed to where one is named, polled seldom meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.node.telling.secret import own_secret
+from penstock.node.web.post import Poster
+from penstock.node.web.websub import Hub, WebSub, discovered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp import web
+
+    from penstock.core.channels.difference import Content
+    from penstock.node.config import Config
+    from penstock.node.web.channel import Channel
+
+
+class Pushes:
+    """The subscriber at hubs, if the node can be reached by them."""
+
+    def __init__(self, config: Config, *, on_push: Callable[[str, bytes, str], None]) -> None:
+        self._websub: WebSub | None = None
+        base_url = config.telling.base_url
+        if not base_url or not config.web.websub:
+            return
+        polling = config.web.polling
+        self._poster = Poster(networks=polling.networks, contact=polling.contact)
+        secret = own_secret(Path(config.data) if config.data else None)
+        self._websub = WebSub(self._poster, base_url=base_url, secret=secret, on_push=on_push)
+
+    def start(self) -> None:
+        """Ask hubs from now on."""
+        if self._websub is not None:
+            self._websub.start()
+
+    async def close(self) -> None:
+        """Ask no more; leases run on."""
+        if self._websub is not None:
+            await self._websub.close()
+            await self._poster.close()
+
+    def routes(self) -> list[web.RouteDef]:
+        """What hubs call, for the node's HTTP port."""
+        return [] if self._websub is None else self._websub.routes()
+
+    def saw(self, channel: Channel, content: Content, *, link: str) -> None:
+        """A page was fetched, with its Link header: it names a hub, or none."""
+        if self._websub is not None:
+            hub = discovered(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
+            channel.known.hub, channel.known.hub_topic = (hub.url, hub.topic) if hub is not None else ("", "")
+            self._websub.found(channel.url, hub)
+
+    def follow(self, channel: Channel) -> None:
+        """A channel is polled, or is not any more."""
+        known = channel.known
+        if self._websub is None:
+            return
+        if channel.polled and known.hub:
+            self._websub.found(channel.url, Hub(known.hub, known.hub_topic))
+        else:
+            self._websub.forget(channel.url)
+
+    def active(self, url: str) -> bool:
+        """Whether a hub would tell us of a change."""
+        return self._websub is not None and self._websub.active(url)
+
+    def why(self, url: str) -> str:
+        """How it stands with the hub of a page; empty if it names none."""
+        standing = self._websub.standing(url) if self._websub is not None else None
+        if standing is None:
+            return ""
+        if self.active(url):
+            return f"Its hub {standing.hub.url} sends changes, so polls are only a back-up."
+        reason = f": {standing.reason}" if standing.reason else ""
+        return f"Its hub {standing.hub.url} does not send changes yet ({standing.state}{reason})."
