@@ -1,9 +1,11 @@
 """Tradeoff clusters: many channels told in a few numbers (Corona §3.2).
 
-Channels at the same polling level with a similar ratio of performance to cost are added up; per level there
-are at most TRADEOFF_BINS clusters, of equal width in the logarithm of the ratio between the smallest and the
-largest that occur. Adding up forgets which channel is which but no sum, so clusters of clusters are as exact
-in total as those of channels. Orphans are one cluster of their own, the slack (§4).
+Channels at the same polling level with a similar ratio of performance to cost are added up, at most
+TRADEOFF_BINS clusters per level. The paper does not say where one cluster ends and the next begins. Here,
+sorted by the ratio, each gets an equal share of Σ√(weight·cost): the load that the best allocation without
+levels would give its channels, so that no cluster that is taken or left as a whole moves much load. Adding up
+forgets which channel is which but no sum, so clusters of clusters are as exact in total as those of channels.
+Orphans are one cluster of their own, the slack (§4).
 """
 
 from __future__ import annotations
@@ -70,15 +72,14 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
         return NOTHING
     level = np.concatenate([part.level for part in kept])
     sums = np.concatenate([part.sums for part in kept])
-    group = level - SLACK
-    groups = int(group.max()) + 1
-    ratio = np.log(np.maximum(sums[:, 1], _LEAST) / sums[:, 2])
-    ratio[level == SLACK] = 0.0
-    low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
-    np.minimum.at(low, group, ratio)
-    np.maximum.at(high, group, ratio)
-    width = np.where(high > low, high - low, 1.0)
-    place = np.minimum((bins * (ratio - low[group]) / width[group]).astype(np.int64), bins - 1)
+    order = np.lexsort((sums[:, 1] / sums[:, 2], level))
+    sums, group = sums[order], level[order] - SLACK
+    groups = int(group[-1]) + 1
+    share = np.sqrt(np.maximum(sums[:, 1], _LEAST) * sums[:, 2])
+    total = np.bincount(group, share, groups)
+    before = np.cumsum(share) - share / 2 - (np.cumsum(total) - total)[group]
+    place = np.clip((bins * before / total[group]).astype(np.int64), 0, bins - 1)
+    place[group == 0] = 0
     cell = group * bins + place
     added: Floats = np.zeros((groups * bins, sums.shape[1]))
     for column in range(sums.shape[1]):
@@ -88,4 +89,4 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
 
 
 _LEAST: Final = 1e-300
-"""Stands for the weight of channels nobody waits for, which has no logarithm."""
+"""Stands for the weight of channels nobody waits for: they need a place, too."""
