@@ -99,6 +99,20 @@ ROUTES: Final = (
     ),
     Route(
         method="GET",
+        path=f"{API}/flows",
+        handler="flows",
+        about="flows of constant rate: silent ones first, then refused, served and learning ones",
+        answer=(answers.Flows,),
+        parameters=(
+            Parameter("search", "text within client id or topic; case does not matter"),
+            Parameter(
+                "state", "only flows in this state", choices=("learning", "served", "refused", "silent")
+            ),
+            *PAGE,
+        ),
+    ),
+    Route(
+        method="GET",
         path=f"{API}/history",
         handler="history",
         about="the last minutes of one subscription; without client and filter, which are remembered",
