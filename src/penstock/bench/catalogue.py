@@ -24,13 +24,15 @@ BENCHMARKS: Final = {
     "attach": "penstock.bench.attach",
     "spark": "penstock.bench.spark",
     "polling": "penstock.bench.polling",
+    "poller": "penstock.bench.poller",
     "allocate": "penstock.bench.allocate",
     "slots": "penstock.bench.slots",
+    "diff": "penstock.bench.diff",
 }
 """Name → module."""
 
 
-OPTIONS: Final = {"spark": ("events", "master", "remote", "memory")}
+OPTIONS: Final = {"poller": ("channels",), "spark": ("events", "master", "remote", "memory")}
 """Name → options that this benchmark has beside those of all."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.core.slots.hashing import M64, STEP, as_words, mix_words, place_words
+from penstock.errors import SlotError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.core.slots.filter import RefreshingFilter
     from penstock.core.slots.hashing import Words
     from penstock.core.slots.shape import Shape
+    from penstock.core.slots.slot_sets import SlotSets
 
 PIECE: Final = 4_096
 """Keys worked on at a time: five arrays of them fit the second-level cache."""
@@ -34,15 +36,22 @@ def query(filtered: RefreshingFilter, keys: NDArray[np.int64] | Words) -> Words:
     return answers
 
 
-def insert(
-    filtered: RefreshingFilter, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int
-) -> int:
-    """Set the bits of each pair of key and slot within the window; how many there are."""
-    keys = as_words(keys)
-    slots = np.broadcast_to(np.asarray(slots, dtype=np.int64), keys.shape)
-    live = (slots >= filtered.oldest) & (slots <= filtered.newest)
-    if not live.all():
-        keys, slots = keys[live], slots[live]
+def live_pairs(
+    sets: SlotSets, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int
+) -> tuple[Words, NDArray[np.int64]]:
+    """The pairs of key and slot that are within the window; one slot may stand for all keys."""
+    keys, slots = as_words(keys), np.asarray(slots, dtype=np.int64)
+    if slots.ndim and slots.shape != keys.shape:
+        raise SlotError(
+            f"{keys.size} keys and {slots.size} slots; allowed is one slot for each key, or for all"
+        )
+    slots = np.broadcast_to(slots, keys.shape)
+    live = (slots >= sets.oldest) & (slots <= sets.newest)
+    return (keys, slots) if live.all() else (keys[live], slots[live])
+
+
+def insert(filtered: RefreshingFilter, keys: Words, slots: NDArray[np.int64]) -> None:
+    """Set the bits of pairs that are within the window."""
     shape = filtered.shape
     for start in range(0, len(keys), PIECE):
         piece = slots[start : start + PIECE]
@@ -50,7 +59,6 @@ def insert(
         bits = np.left_shift(_U(1), (blocks % shape.held).astype(np.uint64))
         for at, lanes in _places(keys[start : start + PIECE], groups.astype(np.uint64), shape):
             np.bitwise_or.at(filtered.words, at, bits if lanes is None else bits << lanes)
-    return len(keys)
 
 
 def _places(keys: Words, groups: Words, shape: Shape) -> Iterator[tuple[NDArray[np.intp], Words | None]]:

@@ -1,4 +1,4 @@
-"""Many keys at once as machine code: numba makes it from the loop below, on first use in a process.
+"""Many keys at once as machine code: numba makes it from the loops below, on first use in a process.
 
 The answers are numpy's, word for word. It needs the extra `fast`.
 """
@@ -41,6 +41,43 @@ def query(filtered: RefreshingFilter, keys: NDArray[np.int64] | Words) -> Words:
     numbers = (_U(number) for number in (*geometry, first % shape.held, passed, within))
     _query(filtered.words, keys, answers, spreads(shape.groups), *numbers)
     return answers
+
+
+def insert(filtered: RefreshingFilter, keys: Words, slots: NDArray[np.int64]) -> None:
+    """Set the bits of pairs that are within the window."""
+    shape = filtered.shape
+    blocks, groups = np.divmod(slots, shape.groups)
+    geometry = (shape.hashes, shape.positions, shape.held, shape.lanes)
+    couples = (blocks % shape.held).astype(np.uint64), groups.astype(np.uint64)
+    _insert(filtered.words, keys, *couples, *(_U(number) for number in geometry))
+
+
+@njit(nogil=True)  # type: ignore[misc, unused-ignore]
+def _insert(
+    words: Words,
+    keys: Words,
+    arrays: Words,
+    groups: Words,
+    hashes: np.uint64,
+    size: np.uint64,
+    held: np.uint64,
+    lanes: np.uint64,
+) -> None:
+    pairs = hashes + _ONE >> _ONE
+    for index in range(len(keys)):
+        state = keys[index] + groups[index] * pairs * _STEP
+        bit = _ONE << arrays[index]
+        for function in range(hashes):
+            if function % 2 == 0:
+                state += _STEP
+                mix = (state ^ state >> _S30) * _MIX_1
+                mix = (mix ^ mix >> _S27) * _MIX_2
+                mix ^= mix >> _S31
+                position = (mix >> _S32) * size >> _S32
+            else:
+                position = (mix & _M32) * size >> _S32
+            word = position // lanes
+            words[word] |= bit << (position - word * lanes) * held
 
 
 @njit(nogil=True)  # type: ignore[misc, unused-ignore]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import limits
+from penstock.core.slots.batch import live_pairs
 from penstock.core.slots.hashing import M64, MIX_1, as_words
 from penstock.core.slots.slot_sets import SlotStatistics, checked_slot
 from penstock.errors import SlotError
@@ -116,12 +117,10 @@ class ExactTable:
 
     def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
         """Insert pairs, or all keys into one slot; how many were taken: when full, only flows known."""
-        keys = _substituted(as_words(keys))
-        slots = np.broadcast_to(np.asarray(slots, dtype=np.int64), keys.shape)
-        live = (slots >= self.oldest) & (slots <= self._newest)
-        found, which = np.unique(keys[live], return_inverse=True)
+        live, where = live_pairs(self, keys, slots)
+        found, which = np.unique(_substituted(live), return_inverse=True)
         masks = np.zeros(len(found), dtype=np.uint64)
-        np.bitwise_or.at(masks, which, _U(1) << (slots[live] % self.slots).astype(np.uint64))
+        np.bitwise_or.at(masks, which, _U(1) << (where % self.slots).astype(np.uint64))
         taken = int(self._put(found, masks)[which].sum())
         self.inserted += taken
         self.refused += len(keys) - taken

@@ -125,17 +125,25 @@ class RefreshingFilter:
 
     # -- many keys -----------------------------------------------------------------------------------------
 
-    def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
+    def insert_many(
+        self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int, *, compiled: bool = False
+    ) -> int:
         """Insert pairs, or all keys into one slot; how many were taken."""
-        taken = batch.insert(self, keys, slots)
-        self.inserted += taken
-        self.refused += len(keys) - taken
-        return taken
+        taken, where = batch.live_pairs(self, keys, slots)
+        if compiled:
+            from penstock.core.slots import compiled as machine  # noqa: PLC0415  # numba is an extra
+
+            machine.insert(self, taken, where)
+        else:
+            batch.insert(self, taken, where)
+        self.inserted += len(taken)
+        self.refused += len(keys) - len(taken)
+        return len(taken)
 
     def query_many(self, keys: NDArray[np.int64] | Words, *, compiled: bool = False) -> Words:
         """`query` of each key; `compiled` asks for machine code, which needs numba and a second to make."""
         if compiled:
-            from penstock.core.slots import compiled as machine  # noqa: PLC0415  # numba is an extra
+            from penstock.core.slots import compiled as machine  # noqa: PLC0415
 
             return machine.query(self, keys)
         return batch.query(self, keys)
