@@ -30,6 +30,7 @@ from penstock.cli import (
     conformance,
     demo,
     filters,
+    flows,
     generate,
     passwd,
     policy,
@@ -56,6 +57,7 @@ app = typer.Typer(
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(channels.app, name="channels")
+app.add_typer(flows.app, name="flows")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
 app.command("conformance")(conformance.conformance)

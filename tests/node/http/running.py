@@ -166,8 +166,8 @@ class Running:
 @asynccontextmanager
 async def running(*, token: str = "", events: int = 100, **settings: Any) -> AsyncIterator[Running]:
     """A broker that listens, with an open window; small queues, so that they fill soon."""
+    settings.setdefault("listeners", (Listener(port=0),))
     config = Config(
-        listeners=(Listener(port=0),),
         http=Http(port=0, token=token),
         data="",
         queues=Queues(events=events),

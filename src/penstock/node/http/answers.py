@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from penstock import limits
+from penstock.node.slots.status import FlowRow, FlowsStatus  # noqa: TC001  # msgspec reads annotations
 from penstock.node.status import Account, ClientStatus, FilterStatus, SubscriptionStatus
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
@@ -120,6 +121,17 @@ class Subscriptions(msgspec.Struct, frozen=True, gc=False):
     total: int
     offset: int
     subscriptions: tuple[SubscriptionRow, ...]
+
+
+class Flows(msgspec.Struct, frozen=True, gc=False):
+    """Some of the flows of constant rate: silent ones first, then refused, served and learning ones."""
+
+    enabled: bool
+    """Whether a listener has slots."""
+    total: int
+    offset: int
+    flows: tuple[FlowRow, ...]
+    status: FlowsStatus | None
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -281,6 +293,7 @@ __all__ = [
     "Clients",
     "Done",
     "Farewell",
+    "Flows",
     "Histories",
     "LevelEffect",
     "Overview",

@@ -48,7 +48,7 @@ class Handlers:
     async def clients(self, request: web.Request) -> web.Response:
         """Clients, those furthest behind first."""
         query = request.query
-        search, state = query.get("search", ""), _state(query.get("state", ""))
+        search, state = query.get("search", ""), _one_of(query.get("state", ""), "attached", "detached")
         found = await asyncio.to_thread(views.clients, self._watch.status(), search=search, state=state)
         offset, limit = page_of(request)
         rows = tuple(map(views.client_row, found[offset : offset + limit]))
@@ -79,6 +79,27 @@ class Handlers:
         total = sum(one.items > 0 for client in status.clients for one in client.subscriptions)
         rows = tuple((await asyncio.to_thread(views.slow, status, most=offset + limit))[offset:])
         return json_answer(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
+
+    async def flows(self, request: web.Request) -> web.Response:
+        """Flows of constant rate: silent ones first, then refused, served and learning ones."""
+        query = request.query
+        state = _one_of(query.get("state", ""), "learning", "served", "refused", "silent")
+        search = query.get("search", "").casefold()
+        offset, limit = page_of(request)
+        rows = self._broker.flow_rows()
+        found = [
+            row
+            for row in rows or ()
+            if (not state or row.state == state)
+            and (not search or search in row.client_id.casefold() or search in row.topic.casefold())
+        ]
+        page = tuple(found[offset : offset + limit])
+        status = self._broker.status().flows
+        return json_answer(
+            answers.Flows(
+                enabled=rows is not None, total=len(found), offset=offset, flows=page, status=status
+            )
+        )
 
     async def history(self, request: web.Request) -> web.Response:
         """The past of one subscription, or which subscriptions have one."""
@@ -247,9 +268,10 @@ def _no_client(client_id: str, *, where: str) -> Refused:
     return Refused(HTTPStatus.NOT_FOUND, f"there is no client '{client_id}'", where=where)
 
 
-def _state(found: str) -> str:
-    if found not in ("", "attached", "detached"):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"attached or detached, not '{found}'", where="state")
+def _one_of(found: str, *states: str) -> str:
+    if found and found not in states:
+        said = f"{', '.join(states[:-1])} or {states[-1]}"
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{said}, not '{found}'", where="state")
     return found
 
 

@@ -80,6 +80,7 @@ class _Status(Collector):
             yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
         yield from _events(status)
         yield from _recorder(status)
+        yield from _flows(status)
         yield from _web(status)
         yield from _by_label(status)
         yield from _slowest(status)
@@ -105,6 +106,30 @@ def _recorder(status: NodeStatus) -> Iterator[Metric]:
     yield family
     paused = bool(recorder.fault)
     yield GaugeMetricFamily("penstock_recorder_paused", "1 if nothing can be written", value=float(paused))
+
+
+def _flows(status: NodeStatus) -> Iterator[Metric]:
+    flows = status.flows
+    if flows is None:
+        return
+    for name, about, value in (
+        ("known", "Flows of constant rate that are known", flows.known),
+        ("served", "Flows with reserved slots", flows.served),
+        ("silent", "Served flows that do not come any more", flows.silent),
+        ("fullest_slot", "Share taken of the fullest slot ahead", flows.fullest),
+        ("table_version", "Version of the control table in force", flows.table_version),
+        ("table_broken", "1 if a newer control table was refused", bool(flows.table_fault)),
+    ):
+        yield GaugeMetricFamily(f"penstock_flows_{name}", about, value=float(value))
+    yield CounterMetricFamily("penstock_flows_alarms", "Flows that fell silent", value=float(flows.alarms))
+    lanes = CounterMetricFamily("penstock_flow_messages", "Messages by lane", labels=["lane"])
+    for lane in ("reserved", "best_effort", "late"):
+        lanes.add_metric([lane], getattr(flows, lane))
+    yield lanes
+    refused = CounterMetricFamily("penstock_flows_refused", "Flows not served, by reason", labels=["reason"])
+    for reason, count in sorted(flows.refused.items()):
+        refused.add_metric([reason], count)
+    yield refused
 
 
 def _web(status: NodeStatus) -> Iterator[Metric]:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.model.event import Event
+    from penstock.node.slots.status import FlowRow
     from penstock.node.status import NodeStatus
 
 
@@ -24,6 +25,10 @@ class Watched(Protocol):
 
     def status(self) -> NodeStatus:
         """The node at this moment."""
+        ...
+
+    def flow_rows(self) -> list[FlowRow] | None:
+        """Flows of constant rate; None if no listener has slots."""
         ...
 
     def tap(self, filter_: str, seen: Callable[[Event], None], /) -> Tap:

@@ -2,6 +2,7 @@
 
 import { Problem, ask, notice } from "./ask.js";
 import { search, showClients } from "./clients.js";
+import { showFlows } from "./flows.js";
 import { showOverview } from "./overview.js";
 import { check, offerRegistered } from "./policies.js";
 import { showSlow } from "./slow.js";
@@ -61,7 +62,7 @@ async function shown(snapshot) {
   offerChoices();
   showSlow();
   showClients();
-  await Promise.all([fetchSeries(), state.search ? search() : null]);
+  await Promise.all([fetchSeries(), showFlows(), state.search ? search() : null]);
 }
 
 document.addEventListener("visibilitychange", () => {
