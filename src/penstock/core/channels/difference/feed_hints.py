@@ -5,6 +5,7 @@ Read with lxml, since the readers of items leave most of it out: bounded, withou
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,6 +26,8 @@ _PERIODS_S: Final = {
 }
 _TTL_MINUTES: Final = 525_600
 """A year: a longer ttl is a mistake."""
+_LOOKED_AT: Final = 5_000
+"""Elements below the root, items among them."""
 
 
 class Said(msgspec.Struct):
@@ -59,7 +62,7 @@ def said_by(body: bytes) -> Said:
     if root is None:
         return said
     tops = [root, *(child for child in root if _name(child) == "channel")]
-    for element in (child for top in tops for child in top.iterchildren()):
+    for element in islice((child for top in tops for child in top.iterchildren()), _LOOKED_AT):
         _take(element, _name(element), said)
     if said.period_s is not None and 0 < said.frequency <= said.period_s:
         said.update_period_s = said.period_s // said.frequency

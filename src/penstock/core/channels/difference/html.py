@@ -25,10 +25,14 @@ from penstock.core.channels.difference.selectors import compiled_css, compiled_x
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.core.channels.difference.rules import Rules
 
-_SUSPICIOUS_TAG: Final = 16_384
-"""Bytes without `>`: a tag with thousands of attributes may hide there."""
+_CROWDED_BYTES: Final = 4_096
+"""Between two `>`: a tag with a thousand attributes may hide there."""
+
+_TOO_DEEP: Final = f"the page is nested deeper than {limits.MARKUP_DEPTH} elements"
 
 
 def tree_of(text: str) -> Any:
@@ -42,43 +46,57 @@ def tree_of(text: str) -> Any:
         "remove_comments": True,
         "remove_pis": True,
     }
-    crowded = any(len(piece) > _SUSPICIOUS_TAG for piece in body.split(b">"))
-    parser = etree.HTMLParser(**options, **({"target": _Builder(etree)} if crowded else {}))
+    builder = _Builder(etree) if any(map(_is_crowded, body.split(b">"))) else None
+    parser = etree.HTMLParser(**options, **({"target": builder} if builder else {}))
     try:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError, AssertionError) as error:
-        raise ChannelError(f"the page cannot be read: {error or 'there is nothing in it'}") from None
+        problem = (builder and builder.problem) or f"the page cannot be read: {error}"
+        raise ChannelError(problem) from None
+    if builder and builder.problem:
+        raise ChannelError(builder.problem)
     if root is None:
         raise ChannelError("the page is empty")
-    if any(entry.type_name == "ERR_RESOURCE_LIMIT" or "depth" in entry.message for entry in parser.error_log):
-        raise ChannelError(f"the page is nested deeper than {limits.MARKUP_DEPTH} elements")
+    if any("depth" in entry.message for entry in parser.error_log):
+        raise ChannelError(_TOO_DEEP)
     return root
 
 
+def _is_crowded(piece: bytes) -> bool:
+    if len(piece) < _CROWDED_BYTES:
+        return False
+    ends = len(piece.split()) + piece.count(b"/") + piece.count(b'"') // 2 + piece.count(b"'") // 2
+    return ends > limits.TAG_ATTRIBUTES
+
+
 class _Builder:
-    """Builds the same tree with few attributes per tag: libxml2's own work grows with their square."""
+    """Builds the same tree, but no tag of many attributes: libxml2's own work grows with their square."""
 
     def __init__(self, etree: Any) -> None:
         self._tree = etree.TreeBuilder()
         self._depth = 0
+        self.problem = ""
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
         if len(attributes) > limits.TAG_ATTRIBUTES:
-            raise ValueError(f"a tag <{tag}> has over {limits.TAG_ATTRIBUTES} attributes")
-        if self._depth > limits.MARKUP_DEPTH:
-            raise ValueError(f"it is nested deeper than {limits.MARKUP_DEPTH} elements")
-        self._tree.start(tag, attributes)
+            self.problem = f"a tag <{tag[:20]}> of the page has over {limits.TAG_ATTRIBUTES} attributes"
+        elif self._depth > limits.MARKUP_DEPTH:
+            self.problem = _TOO_DEEP
+        if not self.problem:
+            self._tree.start(tag, attributes)
 
     def end(self, tag: str) -> None:
         self._depth -= 1
-        self._tree.end(tag)
+        if not self.problem:
+            self._tree.end(tag)
 
     def data(self, text: str) -> None:
-        self._tree.data(text)
+        if not self.problem:
+            self._tree.data(text)
 
     def close(self) -> Any:
-        return self._tree.close()
+        return None if self.problem else self._tree.close()
 
 
 def title_of(root: Any) -> str:
