@@ -379,8 +379,8 @@ ALLOCATE_SOON_S: Final = 1.0
 CONTRAST_PAUSE_S: Final = 5.0
 """Between looks for a page to be fetched twice at once: 12 a minute at most."""
 
-CONTRAST_AGAIN_S: Final = 3_600
-"""A page is fetched twice at once no more often than this."""
+CONTRAST_AGAIN_S: Final = 600
+"""A page is fetched twice at once no more often than this; noise must be seen twice to be believed."""
 
 VALIDATOR_CHARS: Final = 1_024
 """Of an ETag or a Last-Modified that is kept and sent back: real ones have 20 to 80."""
@@ -512,6 +512,9 @@ HUB_WAITING: Final = 1_000
 
 WEBSUB_PUSH_BYTES: Final = 8 << 20
 """A pushed page; as large as one that is fetched."""
+
+LINK_CHARS: Final = 8_192
+"""A Link header in which a hub is looked for; the longest in use have some hundred."""
 
 WEBSUB_VERIFY_S: Final = 3_600.0
 """A hub that has not verified a subscription by then is asked again."""
