@@ -14,7 +14,7 @@ import typer
 from penstock.cli.allocate_report import Summary, show
 from penstock.cli.channel_files import read_channels
 from penstock.cli.choices import chosen
-from penstock.cli.output import JsonFlag, print_json, progress
+from penstock.cli.output import JsonFlag, complain, print_json, progress
 from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_spark
 from penstock.core.channels.allocation import Scheme
 from penstock.core.channels.allocation import allocate as solve
@@ -148,7 +148,8 @@ def allocate(
     else:
         show(found, seconds=perf_counter() - start)
     if not found.met:
-        raise GoalMissed(found.missed)
+        complain(found.missed)
+        raise typer.Exit(GoalMissed.exit_code)
 
 
 def _by_numpy(path: Path, asked: _Asked) -> Summary:

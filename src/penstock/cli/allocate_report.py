@@ -115,6 +115,7 @@ class Summary:
                 name: value / SECOND_US for name, value in zip(names, self.intervals_us, strict=True)
             },
             "met": self.met,
+            "missed": "" if self.met else self.missed,
             "out": None if self.out is None else {"folder": self.out[0], "version": self.out[1]},
         }
 
@@ -123,7 +124,8 @@ def show(found: Summary, *, seconds: float) -> None:
     """A table for people."""
     unit = "cost" if found.by_cost else "polls"
     tau = duration(found.tau_us)
-    bound = f"at most {found.budget:,.0f}" if found.budget is not None else "as little as the target allows"
+    spare = ", more than bounds and limits let it use" if found.price == 0 else ""
+    bound = f"at most {found.budget:,.0f}{spare}" if found.budget is not None else "the least for the target"
     rows = [
         ("scheme", f"{found.scheme.value}: {GOALS[found.scheme].says}"),
         ("load", f"{found.load:,.0f} {unit} per {tau} ({bound})"),
@@ -143,7 +145,7 @@ def show(found: Summary, *, seconds: float) -> None:
         rows.append(("hosts at their limit", f"{len(found.host_prices):,}: {', '.join(dearest)}{more}"))
     table = [(escape(name), escape(value)) for name, value in rows]
     table.append(("kept", MARKS[found.met]))
-    print_table(f"{found.channels:,} channels", ("", ""), table, markup=True)
+    print_table(f"{found.channels:,} channels", ("what", "value"), table, markup=True)
     if found.out is not None:
         out.print(f"written: version {found.out[1]} of {escape(found.out[0])}")
     out.print(f"{seconds:.1f} s")

@@ -2,13 +2,14 @@
 
     Σ clip(pace · level, low, high) = total
 
-The sum is linear between the levels at which some member leaves its lower bound or reaches its upper one, so
-sorting those levels finds the answer exactly, for any number of groups at once.
+The sum is linear between the levels at which some member leaves its lower bound or reaches its upper one. For
+one group Newton's method therefore ends at the exact answer, mostly within ten steps; for many groups at once
+those levels are sorted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,14 +19,36 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+STEPS: Final = 200
+"""Of Newton's method, or of halving where it leaves the bracket: enough for all the digits of a number."""
+
+
 def fill(pace: Floats, low: Floats, high: Floats, total: float) -> float:
     """The highest level at which the sum is within the total: 0 if none is, infinity if all are."""
-    group = np.zeros(len(pace), np.intp)
-    return float(fill_groups(pace, low, high, group, np.array([total]))[0])
+    high = np.where(pace > 0, high, low)
+    if low.sum() > total:
+        return 0.0
+    if high.sum() <= total:
+        return np.inf
+    below, above = 0.0, np.inf
+    level = total / float(pace.sum())
+    for _ in range(STEPS):
+        wanted = pace * level
+        value = float(np.clip(wanted, low, high).sum())
+        slope = float(pace[(wanted > low) & (wanted < high)].sum())
+        if value <= total:
+            below = level
+        else:
+            above = level
+        step = level + (total - value) / slope if slope > 0 else np.inf
+        if abs(step - level) <= 1e-15 * level:
+            break
+        level = step if below < step < above else (below + above) / 2 if np.isfinite(above) else 2 * level
+    return level
 
 
 def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp], totals: Floats) -> Floats:
-    """The same for each group of members, whose numbers count up from 0."""
+    """The same for groups of members, whose numbers count up from 0."""
     levels: Floats = np.full(len(totals), np.inf)
     high = np.where(pace > 0, high, low)
     base: Floats = np.bincount(group, low, len(totals)).astype(np.float64, copy=False)
@@ -38,7 +61,7 @@ def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp]
     at = np.concatenate((low / pace, high / pace))
     slope = np.concatenate((pace, -pace))
     owner = np.concatenate((group, group))
-    order = np.argsort(at, kind="stable") if len(totals) == 1 else np.lexsort((at, owner))
+    order = np.lexsort((at, owner))
     at, slope, owner = at[order], slope[order], owner[order]
     levels[open_] = _crossings(at, slope, owner, base, totals)[open_]
     return levels
