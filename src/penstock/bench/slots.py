@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock.bench import slots_rivals
 from penstock.bench.outcome import Outcome, Row
+from penstock.bench.slots_layout import ArrayMajor
 from penstock.bench.timing import interleaved_ns
 from penstock.core.slots import formulas
 from penstock.core.slots.exact import ExactTable
@@ -112,6 +113,7 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         *_sizes([*ours, *theirs], best),
         *_falsehoods([*ours, *theirs], load),
         *_one_slot(load, rounds),
+        _layout(load, rounds),
         _advance(load, rounds),
     ]
     return Outcome(
@@ -304,6 +306,19 @@ def _one_slot(load: Load, rounds: int) -> list[Row]:
         Row("one slot: SBF", ours, "M/s", "1 rbloom", theirs, ours / theirs),
         Row("false positives: SBF", 100 * found, "%", "formula", 100 * said, said / found if found else None),
     ]
+
+
+def _layout(load: Load, rounds: int) -> Row:
+    """The same bits with one array after the other."""
+    filtered = RefreshingFilter(load.shape(Variant.RBF, SLOTS), start=SLOTS - 1)
+    filtered.insert_many(load.keys, load.slots)
+    other = ArrayMajor(filtered)
+    few = load.asked[: BATCH // 10]
+    assert np.array_equal(other.query_many(few), filtered.query_many(few))
+    calls = {"ours": partial(filtered.query_many, few), "other": partial(other.query_many, few)}
+    taken = interleaved_ns(calls, rounds=rounds)
+    ours, theirs = (1e3 * len(few) / taken[name] for name in calls)
+    return Row("position-major layout, numpy", ours, "M/s", "array-major, numpy", theirs, ours / theirs)
 
 
 def _advance(load: Load, rounds: int) -> Row:

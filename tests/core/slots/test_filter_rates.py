@@ -80,6 +80,31 @@ def test_few_false_positives_are_still_those_of_the_formula() -> None:
     assert abs(found - expected) < 5 * sqrt(expected) + 0.05 * expected
 
 
+@pytest.mark.slow
+def test_plain_double_hashing_would_have_a_floor() -> None:
+    """Why there is a mix for every two positions: h₁ + i·h₂ with the same keys finds many times as many."""
+    size, hashes, per_slot, asked = 1 << 10, 8, 10, 2_000_000
+    dice = np.random.default_rng(7)
+    words = np.zeros(size, dtype=np.uint64)
+
+    def places(keys: np.ndarray) -> list[np.ndarray]:
+        return [((keys >> 32) + step * (keys & 0xFFFFFFFF)) % size for step in range(hashes)]
+
+    for slot in range(64):
+        for where in places(dice.integers(0, 1 << 63, size=per_slot)):
+            words[where] |= np.uint64(1 << slot)
+    strangers = dice.integers(0, 1 << 63, size=asked)
+    masks = np.full(asked, (1 << 64) - 1, dtype=np.uint64)
+    for where in places(strangers):
+        masks &= words[where]
+    plain = int(np.count_nonzero(masks))
+    shape = Shape(positions=size)
+    expected = formulas.expected(shape, per_slot=per_slot) * asked
+    ours = measured(shape, per_slot=per_slot, seed=7, asked=asked) * asked
+    assert plain > 5 * expected + 50
+    assert ours < 2 * expected + 10
+
+
 def test_bursts_are_reckoned_array_by_array() -> None:
     shape = shape_for("rbf", slots=64, bits=QUICK_BITS, arrays=8, hashes=4, spare_paid=False)
     dice = np.random.default_rng(9)
