@@ -10,7 +10,7 @@ are of two kinds. *Probes* happen once per τ on every channel and answer "how l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -96,6 +96,10 @@ class Continuous:
     target_us: int | None = None
 
 
+Method: TypeAlias = Legacy | Corona | Continuous
+"""How polls are shared out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waits:
     """Changes, and how long each waited for a poll."""
@@ -166,7 +170,7 @@ def a_ring(nodes: int, seed: int) -> Ring:
     return Ring(node_id(f"10.{seed}.{number >> 8}.{number & 255}:1883") for number in range(nodes))
 
 
-def simulate(workload: Workload, method: Legacy | Corona | Continuous, setting: Setting, *, seed: int) -> Run:
+def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int) -> Run:
     """One method on one ring; the same seed gives the same run."""
     ring = a_ring(setting.nodes, seed)
     moved: tuple[int, ...] = ()
@@ -179,8 +183,10 @@ def simulate(workload: Workload, method: Legacy | Corona | Continuous, setting: 
     else:
         epochs, moved = _together(ring, workload, method, setting, seed)
     dice = np.random.default_rng((seed, 2))
-    probes = _probe(workload, setting, epochs, dice)
-    happened = _update(workload, setting, epochs, dice)
+    # A subscriber who polls for himself does not change his ways when others come.
+    watching = [Epoch(0, epochs[-1].schedule)] if isinstance(method, Legacy) else epochs
+    probes = _probe(workload, setting, watching, dice)
+    happened = _update(workload, setting, watching, dice)
     return Run(
         setting=setting,
         channels=len(workload),
@@ -202,11 +208,11 @@ def empty_cells(ring: Ring) -> int:
 
 
 def _legacy(workload: Workload, setting: Setting) -> list[Epoch]:
-    epochs = []
-    for from_us in _phases_us(setting) if setting.arriving_us else [0]:
-        there = np.round(workload.subscribers * setting.arrived(from_us)).astype(np.int64)
-        epochs.append(Epoch(from_us, Alone(there, workload.tops, setting.tau_us)))
-    return epochs
+    arriving = range(0, setting.arriving_us, setting.maintenance_us)
+    return [
+        Epoch(from_us, Alone(_there(workload, setting, from_us), workload.tops, setting.tau_us))
+        for from_us in (*arriving, setting.arriving_us)
+    ]
 
 
 def _phases_us(setting: Setting) -> list[int]:
@@ -380,6 +386,3 @@ def _update(
 def _wait(workload: Workload, setting: Setting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Waits:
     wait_us = detected_us(epochs, channel, at_us) - at_us
     return Waits(channel, at_us, wait_us, workload.subscribers[channel] * setting.arrived(at_us))
-
-
-SETTLED: Final = "measured in the second half, when levels have settled"
