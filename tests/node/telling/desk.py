@@ -29,6 +29,7 @@ class MemoryDesk:
 
     async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
         url = canonical(url)
+        who = self.told.check(who) if self.told is not None else who
         if f"//{self._refused}" in url:
             raise ChannelRefused(f"{self._refused} is not allowed here")
         self._found[who, url] = Subscribed(who, url, policy=policy, since_us=START_US)
@@ -50,6 +51,8 @@ class MemoryDesk:
             raise ChannelError(f"you are not subscribed to {wanted or 'anything'}")
         for key in keys:
             self._found[key] = replace(self._found[key], paused=paused)
+            if self.told is not None and not paused:
+                self.told.released(*key)
         return "paused" if paused else "resumed"
 
     def subscriptions(self, who: str | None = None) -> Sequence[Subscribed]:

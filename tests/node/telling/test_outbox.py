@@ -181,8 +181,8 @@ class OutboxMachine(RuleBasedStateMachine):
         if item is not None and reached:
             self.box.settled(who, item)
 
-    @rule(who=PEOPLE, url=URLS | st.none())
-    def release(self, who: str, url: str | None) -> None:
+    @rule(who=PEOPLE, url=URLS)
+    def release(self, who: str, url: str) -> None:
         self.box.release(who, url, now_us=START_US)
 
     @rule(who=PEOPLE, url=URLS)

@@ -36,12 +36,8 @@ def help_text() -> str:
 class Clerk:
     """Answers commands at the desk."""
 
-    def __init__(
-        self, desk: Desk, *, released: Callable[[str, str | None], None], feed_of: Callable[[str], str]
-    ) -> None:
+    def __init__(self, desk: Desk, *, feed_of: Callable[[str], str]) -> None:
         self._desk = desk
-        self._released = released
-        """Called when somebody is paused no more."""
         self._feed_of = feed_of
         """The address of somebody's feed; empty if there are no feeds."""
 
@@ -75,12 +71,8 @@ class Clerk:
                 return await desk.unsubscribe(who, url)
             case "why", [url]:
                 return desk.why(canonical(url))
-            case "pause", _:
-                return await desk.pause(who, rest[0] if rest else None, paused=True)
-            case "resume", _:
-                said = await desk.pause(who, rest[0] if rest else None, paused=False)
-                self._released(who, canonical(rest[0]) if rest else None)
-                return said
+            case (("pause" | "resume"), _):
+                return await desk.pause(who, rest[0] if rest else None, paused=name == "pause")
             case "list", _:
                 return self._list(who)
             case "feed", _:

@@ -137,16 +137,14 @@ class Outbox:
         held = self._held[who][url] = _Held(policy, one if before is None else before.digest.merge(one))
         self._note(_HOLD, who, url, policy, to_bytes(held.digest))
 
-    def release(self, who: str, url: str | None = None, *, now_us: Instant) -> None:
-        """A subscription, or all of a subscriber, is paused no more: what came meanwhile is one digest."""
-        held = self._held.get(who, {})
-        for one in [url] if url is not None else list(held):
-            found = held.pop(one, None)
-            if found is not None:
-                self._note(_RELEASE, who, one)
-                self._offer(who, found.policy, found.digest, now_us=now_us)
-        if not held:
-            self._held.pop(who, None)
+    def release(self, who: str, url: str, *, now_us: Instant) -> None:
+        """A subscription is paused no more: what came meanwhile is one digest."""
+        found = self._held.get(who, {}).pop(url, None)
+        if found is not None:
+            if not self._held[who]:
+                del self._held[who]
+            self._note(_RELEASE, who, url)
+            self._offer(who, found.policy, found.digest, now_us=now_us)
 
     def _offer(self, who: str, policy: str, item: Event | Digest, *, now_us: Instant) -> None:
         lane = self._lane(who, policy)
@@ -199,6 +197,8 @@ class Outbox:
         """A subscription ended. What is in digests together with changes of others stays."""
         held = self._held.get(who, {}).pop(url, None)
         if held is not None:
+            if not self._held[who]:
+                del self._held[who]
             self._note(_RELEASE, who, url)
             self._forgotten += held.digest.count
         for policy, lane in list(self._lanes.get(who, {}).items()):

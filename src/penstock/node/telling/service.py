@@ -116,7 +116,7 @@ class Telling:
         if settings.xmpp.jid:
             from penstock.node.telling.xmpp import XmppDoor  # noqa: PLC0415  # the same
 
-            clerk = Clerk(self.desk, released=self.released, feed_of=self.feed_of)
+            clerk = Clerk(self.desk, feed_of=self.feed_of)
             self._doors["xmpp"] = XmppDoor(
                 settings.xmpp,
                 answer=clerk.answer,
@@ -173,8 +173,8 @@ class Telling:
             self._outbox.drop(who)
             self._sending.forget(who)
 
-    def released(self, who: str, url: str | None) -> None:
-        """A subscription, or all of somebody, is paused no more: what came meanwhile is one digest."""
+    def released(self, who: str, url: str) -> None:
+        """A subscription is paused no more: what came meanwhile is told by one digest."""
         self._outbox.release(who, url, now_us=wall_us())
         self._sending.wake(who)
 
@@ -222,6 +222,8 @@ class Telling:
             raise ChannelRefused(
                 f"there is no target '{address}' in telling.apprise.targets; there are: {known}"
             )
+        if kind == "hub" and kind in self._doors:
+            return who  # verified by the hub
         if kind == "xmpp" and kind in self._doors and "@" in address:
             return who
         kinds = ", ".join(

@@ -176,7 +176,7 @@ class XmppDoor:
         bot.enable_plaintext = settings.tls == "off"
         if settings.tls == "off":
             for setting in ("unencrypted_plain", "unencrypted_scram"):
-                bot["feature_mechanisms"].config[setting] = True
+                bot.plugin["feature_mechanisms"].config[setting] = True
         bot.roster.auto_authorize = None
         bot.roster.auto_subscribe = False
         bot.register_plugin("xep_0198", {"allow_resume": False, "window": 1})
@@ -248,7 +248,7 @@ class XmppDoor:
         self._acks[parcel.id] = ack
         try:
             message.send()
-            if bot["xep_0198"].enabled_out:
+            if bot.plugin["xep_0198"].enabled_out:
                 await asyncio.wait_for(ack, ACK_S)
         except TimeoutError:
             return Later(f"the chat server did not acknowledge it within {ACK_S:g} s")

@@ -66,8 +66,16 @@ class Desk(Protocol):
 class Told(Protocol):
     """Where the channels send what changed."""
 
+    def check(self, who: str) -> str:
+        """A subscriber in its one spelling; ChannelError if nobody of that name can be told."""
+        ...
+
     def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
         """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
+        ...
+
+    def released(self, who: str, url: str) -> None:
+        """A subscription is paused no more: what came meanwhile may be told by one digest."""
         ...
 
     def forget(self, who: str, url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -100,7 +101,11 @@ class Poster:
             async with (
                 asyncio.timeout(self._total_s),
                 self._opened().request(
-                    method, URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
+                    method,
+                    URL(url, encoded=True),
+                    data=None if body is None else BytesIO(body),
+                    headers=headers,
+                    allow_redirects=False,
                 ) as answer,
             ):
                 found = await answer.content.read(limits.POST_ANSWER_BYTES)

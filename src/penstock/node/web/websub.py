@@ -45,8 +45,9 @@ LEASE_S: Final = 10 * 86_400
 FAILED_S: Final = (300.0, 86_400.0)
 """First and longest pause after a hub could not be asked, or said no."""
 
-_LINK: Final = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+.^`|~-]+\*?(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
-_REL: Final = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+_PARAMETER: Final = r';\s*([\w!#$&+.^`|~*-]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]+)))?\s*'
+_LINK: Final = re.compile(rf"<([^<>]*)>\s*((?:{_PARAMETER})*)")
+_PARAMETERS: Final = re.compile(_PARAMETER)
 _METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
 """Of signatures (section 7.1)."""
 
@@ -68,9 +69,9 @@ def discovered(*, url: str, link: str = "", hub: str = "", self_url: str = "") -
     A Link header counts more than the content (section 4).
     """
     named: dict[str, str] = {}
-    for target, rest in _LINK.findall(link[: limits.HTTP_HEAD_BYTES]):
-        rel = _REL.search(rest)
-        for word in ((rel[1] or rel[2]) if rel else "").lower().split():
+    for target, rest, *_ in _LINK.findall(link[: limits.LINK_CHARS]):
+        said = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETERS.findall(rest)[::-1]}
+        for word in said.get("rel", "").lower().split():
             named.setdefault(word, target)
     if "hub" in named:
         hub, self_url = named["hub"], named.get("self", self_url)

@@ -1,0 +1,76 @@
+"""Apprise's own library against a real HTTP server: what is sent, what fails, what does not come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from penstock import limits
+from penstock.errors import ChannelError, NodeError
+from penstock.node.telling.settings import Apprise, AppriseTarget
+from tests.node.telling.desk import MemoryDesk
+from tests.node.telling.receiver import Receiver
+from tests.node.telling.running import telling
+
+pytestmark = [
+    pytest.mark.e2e,  # loading its hundred plugins takes seconds
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of theirs
+]
+
+PAGE = "http://page.example/"
+
+
+def targets(receiver: Receiver, *, send_s: float = 10) -> Apprise:
+    url = receiver.url.replace("http://", "json://")
+    return Apprise(targets=(AppriseTarget("ops", url),), send_s=send_s)
+
+
+def test_a_change_is_notified_in_words() -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with Receiver() as receiver, telling(desk, apprise=targets(receiver)) as at:
+            await desk.subscribe("apprise:ops", PAGE)
+            desk.change(PAGE, "fresh news", title="Daily")
+            (request,) = await receiver.wait(1)
+            said = json.loads(request.body)
+            assert said["title"] == "Daily changed"
+            assert "fresh news" in said["message"]
+            async with asyncio.timeout(5):
+                while not at.statistics().told:
+                    await asyncio.sleep(0.01)
+            with pytest.raises(ChannelError, match=r"no target 'other'.*there are: ops"):
+                await desk.subscribe("apprise:other", PAGE)
+
+    asyncio.run(run())
+
+
+def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
+
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with (
+            Receiver(500, delay_s=0.3) as receiver,
+            telling(desk, apprise=targets(receiver, send_s=0.1)) as at,
+        ):
+            await desk.subscribe("apprise:ops", PAGE)
+            desk.change(PAGE)
+            await receiver.wait(2)  # the first did not come back in time, and is waited for
+            failing = at.status().sending["failing"]["apprise:ops"]
+            assert "not come back" in failing or "within 0.1 s" in failing
+            assert at.statistics().waiting == 1
+
+    asyncio.run(run())
+
+
+def test_an_address_apprise_does_not_know_stops_the_start() -> None:
+    async def run() -> None:
+        bad = Apprise(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
+        with pytest.raises(NodeError, match=r"targets\[0\].url: Apprise does not know") as caught:
+            async with telling(MemoryDesk(), apprise=bad):
+                pass
+        assert "secret" not in str(caught.value)
+
+    asyncio.run(run())

@@ -1,0 +1,286 @@
+"""The chat bot at a real Prosody: commands, changes, people who come and go, servers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import slixmpp
+
+from penstock import limits
+from penstock.errors import NodeError
+from penstock.node.telling.settings import Xmpp
+from penstock.node.telling.xmpp import VARIABLE, may_talk, password_of
+from tests.node.telling.desk import MemoryDesk
+from tests.node.telling.prosody import PROSODY, Prosody, prosody
+from tests.node.telling.running import telling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from penstock.node.telling.service import Telling
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(PROSODY is None, reason="prosody is not installed"),
+]
+
+PAGE = "http://page.example/"
+ACCOUNTS = {"bot": "bot-word", "ann": "ann-word", "bob": "bob-word"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prosody]:
+    with prosody(tmp_path_factory.mktemp("prosody"), ACCOUNTS) as running:
+        yield running
+
+
+class Person:
+    """Somebody with a chat program."""
+
+    def __init__(self, name: str, server: Prosody) -> None:
+        context = ssl.create_default_context(cafile=str(server.ca))
+        self._xmpp: Any = slixmpp.ClientXMPP(f"{name}@localhost", ACCOUNTS[name], ssl_context=context)
+        self._xmpp.enable_direct_tls = False
+        self._port = server.port
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._began = asyncio.Event()
+        self._xmpp.add_event_handler("session_start", self._begin)
+        self._xmpp.add_event_handler("message", self._hear)
+
+    async def _begin(self, _: object) -> None:
+        self._xmpp.send_presence()
+        await self._xmpp.get_roster()
+        self._began.set()
+
+    def _hear(self, message: Any) -> None:
+        if message["type"] != "error" and message["body"]:
+            self._heard.put_nowait(str(message["body"]))
+
+    async def come(self) -> None:
+        self._xmpp.connect("127.0.0.1", self._port)
+        await asyncio.wait_for(self._began.wait(), 20)
+
+    async def befriend(self) -> None:
+        """Let the bot see when we are there; the server takes its answer up by itself."""
+        self._xmpp.send_presence(pto="bot@localhost", ptype="subscribe")
+        async with asyncio.timeout(10):
+            while self._xmpp.client_roster["bot@localhost"]["subscription"] != "both":
+                await asyncio.sleep(0.02)
+
+    def say(self, text: str) -> None:
+        self._xmpp.send_message(mto="bot@localhost", mbody=text, mtype="chat")
+
+    async def ask(self, text: str) -> str:
+        self.say(text)
+        return await self.hear()
+
+    async def hear(self) -> str:
+        return await asyncio.wait_for(self._heard.get(), 20)
+
+    @property
+    def silent(self) -> bool:
+        return self._heard.empty()
+
+    async def go(self) -> None:
+        await asyncio.wait_for(self._xmpp.disconnect(wait=2.0), 10)
+        filters = self._xmpp._run_out_filters
+        if filters is not None:
+            filters.cancel()
+
+
+@asynccontextmanager
+async def person(name: str, server: Prosody) -> AsyncIterator[Person]:
+    found = Person(name, server)
+    await found.come()
+    try:
+        yield found
+    finally:
+        await found.go()
+
+
+def settings(server: Prosody, **more: Any) -> Xmpp:
+    given = {"password": ACCOUNTS["bot"], "ca": str(server.ca), **more}
+    return Xmpp(jid="bot@localhost", host="127.0.0.1", port=server.port, **given)
+
+
+async def connected(at: Telling) -> None:
+    async with asyncio.timeout(20):
+        while not at.status().doors["xmpp"]["connected"]:
+            await asyncio.sleep(0.02)
+
+
+async def settled(at: Telling) -> None:
+    async with asyncio.timeout(20):
+        while at.statistics().waiting:
+            await asyncio.sleep(0.02)
+
+
+def test_commands_and_changes(server: Prosody) -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with telling(desk, xmpp=settings(server)) as at, person("ann", server) as ann:
+            await connected(at)
+            assert "subscribe URL" in await ann.ask("help")
+            assert await ann.ask(f"subscribe {PAGE}") == f"You are subscribed to {PAGE}."
+            assert await ann.ask("list") == PAGE
+            assert "did you mean" in (await ann.ask("lits")).lower()
+            assert "must begin with http" in await ann.ask("subscribe gopher://x")
+            assert "not allowed" in await ann.ask("subscribe http://refused.example/")
+            assert "every 15 min" in await ann.ask(f"why {PAGE}")
+            desk.change(PAGE, "fresh <b>news</b> & more", title="Daily")
+            told = await ann.hear()
+            assert "fresh <b>news</b> & more" in told
+            assert await ann.ask("pause") == "paused"
+            desk.change(PAGE)
+            desk.change(PAGE)
+            ann.say("resume")
+            answers = {await ann.hear(), await ann.hear()}
+            assert "resumed" in answers
+            assert any("2 changes" in one and "paused" in one for one in answers)
+            assert "any more" in await ann.ask(f"unsubscribe {PAGE}")
+            await settled(at)
+            assert at.statistics() == (3, 1, 2, 0, 0, 0)
+
+    asyncio.run(run())
+
+
+def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+            await connected(at)
+            async with person("bob", server) as bob:
+                await bob.befriend()
+                await bob.ask(f"subscribe {PAGE}")
+                desk.change(PAGE, "while there")
+                assert "while there" in await bob.hear()
+            await asyncio.sleep(0.3)
+            for number in range(3):
+                desk.change(PAGE, f"while away {number}")
+            await asyncio.sleep(0.3)
+            assert at.statistics().waiting == 3
+        async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+            await connected(at)
+            await asyncio.sleep(0.3)
+            assert at.statistics().waiting == 3  # still not there
+            async with person("bob", server) as bob:
+                told = [await bob.hear() for _ in range(3)]
+                assert ["while away" in one for one in told] == [True] * 3
+                assert [one for number, one in enumerate(told) if f"away {number}" in one] == told
+                await settled(at)
+                assert bob.silent
+
+    asyncio.run(run())
+
+
+def test_strangers_are_told_that_they_are(server: Prosody) -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        only = settings(server, accept=("ann@localhost",))
+        async with telling(desk, xmpp=only) as at, person("bob", server) as bob:
+            await connected(at)
+            assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
+            assert desk.subscriptions() == []
+
+    asyncio.run(run())
+
+
+def test_one_person_is_not_flooded(server: Prosody) -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        pace = {"per_minute": 60.0, "burst": 2, "queue_events": 4}
+        async with telling(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
+            await connected(at)
+            await ann.ask(f"subscribe {PAGE}")
+            for _ in range(30):
+                desk.change(PAGE)
+            for _ in range(2):
+                await ann.hear()
+            await asyncio.sleep(0.3)
+            assert ann.silent
+            assert at.statistics().waiting > 20
+            told = [await ann.hear(), await ann.hear()]
+            assert any("not sent one by one" in one for one in told)
+            assert at.statistics().conserved
+
+    asyncio.run(run())
+
+
+def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RECONNECT_LEAST_S", 0.1)
+
+    async def run(server: Prosody) -> None:
+        desk = MemoryDesk()
+        async with telling(desk, xmpp=settings(server)) as at:
+            await connected(at)
+            async with person("ann", server) as ann:
+                await ann.ask(f"subscribe {PAGE}")
+            await asyncio.to_thread(server.stop)
+            desk.change(PAGE, "while the server was away")
+            await asyncio.sleep(0.5)
+            assert at.statistics().waiting == 1
+            assert at.status().doors["xmpp"]["fault"]
+            await asyncio.to_thread(server.start)
+            async with person("ann", server) as ann:
+                assert "while the server was away" in await ann.hear()
+            assert at.status().doors["xmpp"]["sessions"] >= 2
+
+    with prosody(tmp_path, ACCOUNTS) as server:
+        asyncio.run(run(server))
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ({"password": "wrong"}, "password"),
+        ({"ca": ""}, "certificate|disconnected"),
+        ({"port": 1}, "no connection"),
+    ],
+)
+def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
+    async def run() -> None:
+        given = settings(server, **{key: value for key, value in more.items() if key != "port"})
+        if "port" in more:
+            given = Xmpp(jid=given.jid, password=given.password, host=given.host, port=1, ca=given.ca)
+        async with telling(MemoryDesk(), xmpp=given) as at:
+            async with asyncio.timeout(20):
+                while not (said := str(at.status().doors["xmpp"]["fault"])):
+                    await asyncio.sleep(0.02)
+            assert any(word in said for word in fault.split("|")), said
+            assert not at.status().doors["xmpp"]["connected"]
+
+    asyncio.run(run())
+
+
+def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    file = tmp_path / "word"
+    with pytest.raises(NodeError, match="no password: set"):
+        password_of(Xmpp(jid="a@b"))
+    with pytest.raises(NodeError, match="password_file"):
+        password_of(Xmpp(jid="a@b", password_file=str(file)))
+    file.write_text("from the file\nsecond line\n")
+    assert password_of(Xmpp(jid="a@b", password_file=str(file))) == "from the file"
+    monkeypatch.setenv(VARIABLE, "from the environment")
+    assert password_of(Xmpp(jid="a@b")) == "from the environment"
+
+
+@pytest.mark.parametrize(
+    ("accept", "bare", "may"),
+    [
+        ((), "ann@example.org", True),
+        ((), "ann@other.example", False),
+        (("other.example",), "ann@OTHER.example", True),
+        (("other.example",), "ann@example.org", False),
+        (("ann@other.example",), "ann@other.example", True),
+        (("ann@other.example",), "bob@other.example", False),
+        (("example.org",), "ann@notexample.org", False),
+    ],
+)
+def test_who_may_talk(accept: tuple[str, ...], bare: str, may: bool) -> None:
+    assert may_talk(Xmpp(jid="bot@example.org/x", accept=accept), bare) is may
