@@ -19,7 +19,8 @@ HOUR_US = 3_600_000_000
 
 def test_logs_of_a_node_become_its_table(tmp_path: Path) -> None:
     urls = [
-        f"https://{'big' if number < 6 else f'h{number}'}.example{number % 2}.org/" for number in range(12)
+        f"https://{'big' if number < 6 else f'h{number}'}.example{number % 2}.org/{number}"
+        for number in range(12)
     ]
     polls = [
         {
@@ -56,7 +57,7 @@ def test_logs_of_a_node_become_its_table(tmp_path: Path) -> None:
         "--master",
         "local[2]",
     )
-    assert (found["channels"], found["scheme"], found["met"]) == (4 + 4, "fair", True)
+    assert (found["channels"], found["scheme"], found["met"]) == (12, "fair", True)
     assert found["out"]["version"] == 1
     assert found["hosts_limited"] == 2
     loaded = load(

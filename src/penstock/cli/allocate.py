@@ -26,6 +26,7 @@ from penstock.node.quantity import quantity
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.model.control_table import Version
     from penstock.pipeline.channels_prices import Terms
 
 TABLE: Final = "allocation"
@@ -51,6 +52,11 @@ class _Asked:
     @property
     def has_limits(self) -> bool:
         return self.host_limit < inf or bool(self.host_limits)
+
+    @property
+    def note(self) -> str:
+        """For who looks at the table."""
+        return f"scheme {self.scheme.value}"
 
 
 def allocate(
@@ -188,7 +194,7 @@ def _by_numpy(path: Path, asked: _Asked) -> Summary:
                 "price": found.price + np.array(beyond),
             }
         )
-        version = write_version(table, asked.out, name=TABLE)
+        version = write_version(table, asked.out, name=TABLE, note=asked.note)
     known = "update_interval_us" in channels.columns
     quartiles = np.percentile(found.interval_us, [0, 25, 50, 75, 100], method="lower")
     return Summary.of(
@@ -208,7 +214,6 @@ def _by_spark(
 ) -> Summary:
     from penstock.pipeline.channels_allocation import allocation  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.channels_prices import Terms  # noqa: PLC0415
-    from penstock.pipeline.control_tables import publish  # noqa: PLC0415
     from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
     from penstock.pipeline.watching import watched  # noqa: PLC0415
 
@@ -236,7 +241,7 @@ def _by_spark(
             watched(spark, step),
         ):
             found = allocation(_factors(spark, sources, terms), terms)
-            version = publish(found.frame, asked.out, name=TABLE) if asked.out is not None else None
+            version = _publish(found.frame, asked)
     return Summary.of(
         found,
         scheme=asked.scheme,
@@ -247,6 +252,12 @@ def _by_spark(
         per_update=True,
         out=None if version is None else (str(asked.out), version.version),
     )
+
+
+def _publish(frame: DataFrame, asked: _Asked) -> Version | None:
+    from penstock.pipeline.control_tables import publish  # noqa: PLC0415
+
+    return None if asked.out is None else publish(frame, asked.out, name=TABLE, note=asked.note)
 
 
 def _factors(spark: SparkSession, sources: tuple[str, ...], terms: Terms) -> DataFrame:

@@ -32,6 +32,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """When, in microseconds since 1970."""
     files: dict[str, int]
     """Its Parquet files and their bytes."""
+    note: str = ""
+    """How it was made, for people."""
 
 
 def folder_of(version: int) -> str:

@@ -26,12 +26,14 @@ KEPT: Final = 5
 """Versions that stay, to look back at and to go back to."""
 
 
-def publish(frame: DataFrame, folder: str | Path, *, name: str) -> Version:
+def publish(frame: DataFrame, folder: str | Path, *, name: str, note: str = "") -> Version:
     """Write a frame's rows as the next version of a control table."""
-    return write_version(frame.toArrow(), folder, name=name)
+    return write_version(frame.toArrow(), folder, name=name, note=note)
 
 
-def write_version(table: pa.Table, folder: str | Path, *, name: str, made_us: int | None = None) -> Version:
+def write_version(
+    table: pa.Table, folder: str | Path, *, name: str, note: str = "", made_us: int | None = None
+) -> Version:
     """Write rows as the next version of a control table; the oldest beyond KEPT are deleted."""
     import pyarrow.parquet as pq  # noqa: PLC0415  # a second to load, and only who writes needs it
 
@@ -55,6 +57,7 @@ def write_version(table: pa.Table, folder: str | Path, *, name: str, made_us: in
                     rows=len(table),
                     made_us=time.time_ns() // 1_000 if made_us is None else made_us,
                     files={file.name: file.stat().st_size},
+                    note=note,
                 ),
             )
         finally:
