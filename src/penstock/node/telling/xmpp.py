@@ -179,7 +179,7 @@ class XmppDoor:
                 bot.plugin["feature_mechanisms"].config[setting] = True
         bot.roster.auto_authorize = None
         bot.roster.auto_subscribe = False
-        bot.register_plugin("xep_0198", {"allow_resume": False, "window": 1})
+        bot.register_plugin("xep_0198", {"allow_resume": False})
         bot.register_plugin("xep_0199", {"keepalive": True, "interval": 60, "timeout": 20})
         bot.add_event_handler("message", self._heard)
         bot.add_event_handler("presence_subscribe", self._asked)
@@ -248,7 +248,9 @@ class XmppDoor:
         self._acks[parcel.id] = ack
         try:
             message.send()
-            if bot.plugin["xep_0198"].enabled_out:
+            acks = bot.plugin["xep_0198"]
+            if acks.enabled_out:
+                acks.stanza.RequestAck(bot).send()  # in the queue behind it; request_ack() would overtake it
                 await asyncio.wait_for(ack, ACK_S)
         except TimeoutError:
             return Later(f"the chat server did not acknowledge it within {ACK_S:g} s")
