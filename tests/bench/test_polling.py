@@ -27,7 +27,7 @@ def seen(feeds: Feeds, at_us: int = DAY_US) -> Seen:
 
 def times(feeds: Feeds, channel: int, until_us: int) -> list[int]:
     mine = feeds.times_us[feeds.start[channel] : feeds.start[channel + 1]]
-    return mine[mine <= until_us].tolist()
+    return [int(time) for time in mine[mine <= until_us]]
 
 
 def test_what_a_rule_sees_is_what_the_feed_shows(feeds: Feeds) -> None:

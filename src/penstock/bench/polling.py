@@ -77,6 +77,7 @@ def _rules(feeds: Feeds) -> dict[str, Rule]:
         "CommaFeed-like": CommaFeedLike(),
         "ours, fair": Ours(feeds, Scheme.FAIR, POLLS_PER_DAY),
         "ours, lite": Ours(feeds, Scheme.LITE, POLLS_PER_DAY),
+        "ours, fair-sqrt": Ours(feeds, Scheme.FAIR_SQRT, POLLS_PER_DAY),
         "ours, fair, true rates": Ours(feeds, Scheme.FAIR, POLLS_PER_DAY, known_rates=True),
     }
 
@@ -94,10 +95,20 @@ def _rows(found: dict[str, Polled]) -> tuple[Row, ...]:
     rows.append(
         Row("mean delay per delivered update", ours, "s", "ours if rates were known", best, best / ours)
     )
-    fair = found["ours, fair"].per_subscription_s
-    plain = found["uniform"].per_subscription_s
-    rows.append(Row("fair's mean delay per subscription", fair, "s", "uniform", plain, plain / fair))
-    return tuple(rows)
+    return (*rows, *_between(found))
+
+
+def _between(found: dict[str, Polled]) -> list[Row]:
+    """The scheme between the two, by both metrics, against whoever of the others is best by each."""
+    rows = []
+    rivals = next(iter(GOALS.values()))
+    for metric in GOALS:
+        per_update = metric == "per delivered update"
+        ours = _delay_s(found["ours, fair-sqrt"], per_update=per_update)
+        best = min(rivals, key=lambda name: _delay_s(found[name], per_update=per_update))
+        theirs = _delay_s(found[best], per_update=per_update)
+        rows.append(Row(f"scheme fair-sqrt, mean delay {metric}", ours, "s", best, theirs, theirs / ours))
+    return rows
 
 
 def _delay_s(polled: Polled, *, per_update: bool) -> float:
