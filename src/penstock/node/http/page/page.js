@@ -1,6 +1,7 @@
 // The dashboard: follows the node, and has each part show what came.
 
 import { Problem, ask, notice } from "./ask.js";
+import { showChannels } from "./channels.js";
 import { search, showClients } from "./clients.js";
 import { showFlows } from "./flows.js";
 import { showOverview } from "./overview.js";
@@ -62,7 +63,7 @@ async function shown(snapshot) {
   offerChoices();
   showSlow();
   showClients();
-  await Promise.all([fetchSeries(), showFlows(), state.search ? search() : null]);
+  await Promise.all([fetchSeries(), showFlows(), showChannels(), state.search ? search() : null]);
 }
 
 document.addEventListener("visibilitychange", () => {

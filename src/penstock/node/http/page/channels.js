@@ -1,0 +1,154 @@
+// Web pages that the node watches: added, looked into, paused, removed; what changed on them.
+
+import { confirmed, get, post } from "./ask.js";
+import { bytes, duration, whole } from "./figures.js";
+import { changes } from "./deltas.js";
+import { $, h, keyed, tone, write } from "./write.js";
+
+const SHOWN = 50;
+const HISTORY = 10;
+const LABELS = ["", "State", "Every", "Subscribers", "Changes", "Last change", "Problem"];
+const open = new Set(); // pages with details shown
+const details = new Map(); // what is known about those
+let enabled = true;
+let rows = [];
+
+export async function showChannels() {
+  if (!enabled) return;
+  const wanted = $("channel-search").value.trim();
+  const found = await get(`/channels?limit=${SHOWN}&search=${encodeURIComponent(wanted)}`);
+  enabled = found.enabled;
+  $("channels").hidden = $("channels-link").hidden = !enabled;
+  if (!enabled) return;
+  const { status, total, channels } = found;
+  rows = channels;
+  write($("channels-count"), `${whole.format(status.polled)} polled, ${whole.format(status.counts.changes)} changes in `
+    + `${whole.format(status.counts.polls)} polls, ${bytes(status.counts.bytes)}`
+    + (channels.length < total ? `; ${whole.format(channels.length)} of ${whole.format(total)} shown` : ""));
+  $("channels-none").hidden = channels.length > 0;
+  write($("channels-none"), wanted ? "No page matches." : "No page is watched yet.");
+  $("channels-faults").hidden = !status.faults.length;
+  write($("channels-faults"), status.faults.join("; "));
+  await Promise.all(channels.filter(changedSince).map(({ url }) => look(url)));
+  draw();
+}
+
+/** Whether details that are shown are older than what is known now. */
+function changedSince({ url, counts, state }) {
+  const known = details.get(url)?.channel;
+  return open.has(url) && (!known || known.counts.polls !== counts.polls || known.state !== state);
+}
+
+async function look(url) {
+  const name = encodeURIComponent(url);
+  try {
+    const [one, { deltas }] = await Promise.all([
+      get(`/channels/one?url=${name}`), get(`/channels/history?url=${name}&limit=${HISTORY}`)]);
+    details.set(url, { ...one, deltas });
+  } catch (error) {
+    details.delete(url); // removed meanwhile
+    if (error.status !== 422) throw error;
+  }
+}
+
+function draw() {
+  const lines = rows.flatMap((row) => (open.has(row.url) ? [[row, false], [row, true]] : [[row, false]]));
+  keyed($("channel-rows"), lines, ([{ url }, inner]) => JSON.stringify([url, inner]),
+    ([row, inner]) => (inner ? makeDetails(row) : makeRow(row)),
+    (line, [row, inner]) => (inner ? showDetails(line, row) : showRow(line, row)));
+}
+
+function makeRow({ url }) {
+  const toggle = h("button", { type: "button", "aria-expanded": "false", onclick: async () => {
+    if (!open.delete(url)) {
+      open.add(url);
+      await look(url);
+    }
+    draw();
+  } }, h("span"));
+  const cells = [
+    h("td", { class: "who" }, toggle, h("small")),
+    h("td", {}, h("span", { class: "state" })),
+    h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number" }), h("td", { class: "number" }),
+    h("td", { class: "dropped" }),
+  ];
+  LABELS.forEach((label, n) => { if (label) cells[n].dataset.label = label; });
+  return h("tr", {}, ...cells);
+}
+
+function showRow(line, row) {
+  const [who, mood, every, subscribers, count, last, problem] = line.children;
+  const [toggle, small] = who.children;
+  write(toggle.firstElementChild, row.title || row.url);
+  toggle.title = row.url;
+  toggle.setAttribute("aria-expanded", String(open.has(row.url)));
+  write(small, row.title ? row.url : row.kind);
+  mood.firstElementChild.dataset.state = { failing: "behind", paused: "detached", idle: "detached" }[row.state] ?? "attached";
+  write(mood.firstElementChild, row.state);
+  write(every, row.interval_us ? duration(row.interval_us) : "–");
+  write(subscribers, whole.format(row.clients + row.people));
+  write(count, whole.format(row.counts.changes));
+  write(last, row.changed_us ? `${duration(Math.max(0, Date.now() * 1_000 - row.changed_us))} ago` : "–");
+  write(problem, row.problem);
+}
+
+function makeDetails({ url }) {
+  const hold = h("button", { type: "button", class: "hold", onclick: () => act("/channels/pause",
+    { url, paused: rows.find((row) => row.url === url)?.state !== "paused" }) });
+  const remove = h("button", { type: "button", onclick: async () => {
+    if (await confirmed("Remove the page?", `${url}: its history and its subscribers are forgotten.`, "Remove")) {
+      open.delete(url);
+      await act("/channels/remove", { url });
+    }
+  } }, "Remove");
+  return h("tr", { class: "details" }, h("td", { colspan: String(LABELS.length) },
+    h("p", { class: "facts" }, h("code", { class: "topic" }),
+      h("button", { type: "button", onclick: () => act("/channels/check", { url }) }, "Check now"), hold, remove),
+    h("h3", {}, "Why it is polled when it is"), h("ul", { class: "why" }),
+    h("h3", {}, "What changed"), h("div", { class: "history" })));
+}
+
+function showDetails(line, row) {
+  const known = details.get(row.url);
+  if (!known) return;
+  write(line.querySelector(".topic"), known.channel.topic);
+  write(line.querySelector(".hold"), row.state === "paused" ? "Resume" : "Pause");
+  keyed(line.querySelector(".why"), known.why, (sentence) => sentence, () => h("li"), write);
+  const history = line.querySelector(".history");
+  if (known.deltas.length) {
+    keyed(history, known.deltas, ({ version }) => String(version), changes, () => {});
+  } else if (!history.querySelector(".empty")) {
+    history.replaceChildren(h("p", { class: "empty" }, "Nothing so far."));
+  }
+}
+
+async function act(path, body) {
+  try {
+    const { done } = await post(path, body);
+    say(done ?? `${body.url}: ${body.paused ? "paused" : "polled again"}.`, "good");
+    details.delete(body.url);
+  } catch (error) {
+    say(error.message, "bad");
+  }
+  await showChannels();
+}
+
+function say(text, mood) {
+  write($("channel-said"), text);
+  tone($("channel-said"), mood);
+}
+
+$("channel-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const url = $("channel-url").value.trim();
+  const selector = $("channel-css").value.trim();
+  try {
+    const { channel } = await post("/channels/add", { url, ...(selector ? { rules: { css: [selector] } } : {}) });
+    say(`${channel.url} is watched.`, "good");
+    $("channel-url").value = $("channel-css").value = "";
+  } catch (error) {
+    say(error.message, "bad");
+  }
+  await showChannels();
+});
+$("channel-search").addEventListener("input", () => showChannels());
