@@ -80,6 +80,11 @@ URLS = ["https://a.org/", "https://b.org/"]
             {"url": URLS, "subscribers": [1, 1], "cost": [1.0, float("inf")]},
             r"cost of .* is inf",
         ),
+        (
+            "a.parquet",
+            {"url": ["http://[x/", "b"], "subscribers": [1, 1]},
+            r"there is no host in http://\[x/",
+        ),
         ("a.parquet", {"url": [None, "x"], "subscribers": [1, 1]}, r"channel 1 has no url"),
         ("a.parquet", {"url": ["x", "x"], "subscribers": [1, 1]}, r"the channel x stands there twice"),
         (

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from yarl import URL
 
 from penstock.core.channels.allocation import Factors
 from penstock.errors import InputError, MissingTool
@@ -116,8 +115,6 @@ def _numbers(
 
 def _hosts(table: pa.Table, urls: pa.Array, path: Path) -> list[str]:
     """The column `host`, or the registrable domains of the URLs."""
-    from penstock.core.channels.polling.domain import registrable  # noqa: PLC0415  # an extra
-
     if "host" in table.column_names:
         given = table["host"].combine_chunks()
         if given.null_count:
@@ -127,11 +124,19 @@ def _hosts(table: pa.Table, urls: pa.Array, path: Path) -> list[str]:
     domains: dict[str, str] = {}
     found: list[str] = []
     for url in urls.to_pylist():
-        try:
-            host = url.split("/", 3)[2] if "://" in url else URL(url).host or ""
-        except (ValueError, IndexError):
-            host = ""
-        if host not in domains:
-            domains[host] = registrable(f"http://{host}/") if host else ""
-        found.append(domains[host])
+        place = "/".join(url.split("/", 3)[:3])  # scheme and host: what the channels of a host share
+        if place not in domains:
+            domains[place] = _domain(place)
+            if not domains[place]:
+                raise InputError(f"there is no host in {url}; give a column 'host'", path=path)
+        found.append(domains[place])
     return found
+
+
+def _domain(place: str) -> str:
+    from penstock.core.channels.polling.domain import registrable  # noqa: PLC0415  # an extra
+
+    try:
+        return registrable(place)
+    except ValueError:
+        return ""

@@ -146,10 +146,17 @@ def by_domain(frame: DataFrame) -> DataFrame:
     The public suffix list is looked up here, once for each host, not in Spark's workers.
     """
     hosts = [row["host"] for row in frame.select("host").distinct().collect()]
-    domains = [(host, registrable(f"http://{host}/") if host else "") for host in hosts]
+    domains = [(host, _domain(host)) for host in hosts]
     spark = frame.sparkSession
     known = spark.createDataFrame(domains, "host string, __domain string")
     joined = frame.join(sf.broadcast(known), "host", "left")
     return joined.select(
         *(sf.col("__domain").alias(name) if name == "host" else sf.col(name) for name in frame.columns)
     )
+
+
+def _domain(host: str) -> str:
+    try:
+        return registrable(f"http://{host}/")
+    except ValueError:  # not a host that anything can be fetched from
+        return host

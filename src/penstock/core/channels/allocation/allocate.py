@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core.channels.allocation.continuous import Problem, within_budget, within_target
 from penstock.core.channels.allocation.schemes import Scheme
 from penstock.errors import ChannelError
-from penstock.model.instant import LONGEST_US
+from penstock.model.instant import LONGEST_US, SECOND_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,8 +129,8 @@ def bounds(
     if bad.any():
         row = int(bad.argmax())
         raise ChannelError(
-            f"the shortest interval is {least[row]:.0f} µs and the longest {most[row]:.0f} µs; "
-            "they should be above 0 and in this order"
+            f"the shortest interval is {least[row] / SECOND_US:g} s and the longest "
+            f"{most[row] / SECOND_US:g} s; they should be above 0 and in this order"
         )
     return least, most
 
