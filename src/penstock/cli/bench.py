@@ -14,12 +14,15 @@ from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_sp
 from penstock.errors import GoalMissed
 
 
-def bench(
+def bench(  # noqa: PLR0917  # options of a command
     name: Annotated[str, typer.Argument(help="Which benchmark: " + ", ".join(BENCHMARKS) + ", or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="Finish within a minute.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 if a goal is missed.")] = False,
     events: Annotated[
         str | None, typer.Option("--events", metavar="N,N…", help="spark: numbers of events, as 1e6,1e7.")
+    ] = None,
+    channels: Annotated[
+        str | None, typer.Option("--channels", metavar="N", help="poller: number of channels.")
     ] = None,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -28,7 +31,7 @@ def bench(
 ) -> None:
     """Measure against a named rival in the same run; a ratio above 1 means ours is better."""
     wanted = BENCHMARKS if name == "all" else {name: chosen(BENCHMARKS, name, "benchmark", also="all")}
-    asked = {"events": events, "master": master, "remote": remote, "memory": memory}
+    asked = {"events": events, "channels": channels, "master": master, "remote": remote, "memory": memory}
     given = {option: value for option, value in asked.items() if value is not None}
     for option in given:
         if not any(option in OPTIONS.get(one, ()) for one in wanted):

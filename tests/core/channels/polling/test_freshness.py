@@ -24,7 +24,7 @@ class Said:
     ttl_s: int | None = None
     update_period_s: int | None = None
     skip_hours: tuple[int, ...] = ()
-    skip_days: tuple[str | int, ...] = ()
+    skip_days: tuple[int, ...] = ()
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_feed_gets_the_rest_it_asks_for_up_to_the_cap() -> None:
         (Said(skip_hours=(10, 11)), 2),
         (Said(skip_hours=(10, *range(11, 24), 0, 24)), 15),
         (Said(skip_hours=tuple(range(24))), 0),
-        (Said(skip_days=("Tuesday",)), 14),
-        (Said(skip_days=("tuesday", "Wednesday")), 38),
+        (Said(skip_days=(1,)), 14),
+        (Said(skip_days=(1, 2)), 38),
         (Said(skip_days=(1,), skip_hours=(0,)), 15),
-        (Said(skip_days=("Someday", 9), skip_hours=(-3, 77)), 0),
-        (Said(skip_days=("Tuesday", "Wednesday", "Thursday", "Friday")), 0),  # more than a long weekend
-        (Said(skip_days=("Monday", "Wednesday")), 0),
+        (Said(skip_days=(-1, 9), skip_hours=(-3, 77)), 0),
+        (Said(skip_days=(1, 2, 3, 4)), 0),  # more than a long weekend
+        (Said(skip_days=(0, 2)), 0),
     ],
 )
 def test_hours_and_days_that_a_feed_skips(said: Said, hours: int) -> None:
@@ -101,10 +101,10 @@ def test_hours_and_days_that_a_feed_skips(said: Said, hours: int) -> None:
 
 @given(
     st.lists(st.integers(-5, 30)),
-    st.lists(st.one_of(st.integers(-2, 9), st.sampled_from(["monday", "Sunday", "?"]))),
+    st.lists(st.integers(-2, 9)),
     st.integers(0, 7 * 86_400),
 )
-def test_no_feed_is_quiet_for_ever(hours: list[int], days: list[str | int], after_s: int) -> None:
+def test_no_feed_is_quiet_for_ever(hours: list[int], days: list[int], after_s: int) -> None:
     now_us = NOW + after_s * S
     said = Said(skip_hours=tuple(hours), skip_days=tuple(days))
     hold = skip_hold(take_hints(PollState(polled_us=NOW), said), now_us=now_us)

@@ -20,7 +20,6 @@ HOUR_US: Final = 3_600 * SECOND_US
 DAY_US: Final = 24 * HOUR_US
 _EPOCH_WEEKDAY: Final = 3
 """1 January 1970 was a Thursday; Monday is 0."""
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class Hints(Protocol):
@@ -42,8 +41,8 @@ class Hints(Protocol):
         ...
 
     @property
-    def skip_days(self) -> Collection[str | int]:
-        """RSS skipDays: English names, or Monday 0."""
+    def skip_days(self) -> Collection[int]:
+        """RSS skipDays, Monday 0."""
         ...
 
 
@@ -69,7 +68,7 @@ def hints(said: Hints) -> dict[str, object]:
     """The fields of the state that a feed's hints set; what cannot be meant is left out."""
     rest_s = min(max(said.ttl_s or 0, said.update_period_s or 0, 0), limits.POLL_LATEST_US // SECOND_US)
     hours = tuple(sorted({hour % 24 for hour in said.skip_hours if 0 <= hour <= 24}))
-    days = tuple(sorted({day for name in said.skip_days if (day := _weekday(name)) is not None}))
+    days = tuple(sorted({day for day in said.skip_days if 0 <= day < 7}))
     return {
         "rest_s": rest_s,
         "skip_hours": hours if len(hours) < 24 else (),
@@ -112,10 +111,3 @@ def _skipped(state: PollState, at_us: Instant) -> bool:
     hour = at_us // HOUR_US % 24
     day = (at_us // DAY_US + _EPOCH_WEEKDAY) % 7
     return hour in state.skip_hours or day in state.skip_days
-
-
-def _weekday(name: str | int) -> int | None:
-    if isinstance(name, int):
-        return name if 0 <= name < 7 else None
-    text = name.strip().lower()
-    return WEEKDAYS.index(text) if text in WEEKDAYS else None

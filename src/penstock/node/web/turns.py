@@ -1,0 +1,168 @@
+"""Whose turn it is: a channel is in the heap of moments, in the queue of its host, in the queue for a free
+fetch, or being fetched; at one of these places at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.channels.polling import Wait
+from penstock.core.channels.polling.domain import registrable
+from penstock.core.channels.polling.state import shifted
+from penstock.model.instant import SECOND_US
+from penstock.node.deadlines import Deadlines
+from penstock.node.web.host_queue import HostQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.core.channels.polling import Fetch, Intent, Manners
+    from penstock.model.instant import Instant
+    from penstock.node.web.polled import Polled
+    from penstock.node.web.settings import Polling
+
+HORIZON_US: Final = 3_600 * SECOND_US
+"""A removed channel leaves the heap after this."""
+HOSTS_LEAST: Final = 64
+"""Hosts that are kept without looking whether they are used."""
+
+
+class Turns:
+    """Decides who begins, with `decide`, and lets them, with `begin`; it is told when a fetch has ended."""
+
+    def __init__(
+        self,
+        options: Polling,
+        *,
+        manners: Manners,
+        decide: Callable[[Polled, Instant], Intent],
+        begin: Callable[[Polled, Fetch], None],
+        sooner: Callable[[], None],
+    ) -> None:
+        """`sooner` is called when `next_us` has come closer."""
+        self._options = options
+        self._manners = manners
+        self._decide = decide
+        self._begin = begin
+        self._sooner = sooner
+        self._hosts: dict[str, HostQueue] = {}
+        self._prune_at = HOSTS_LEAST
+        self._deadlines: Deadlines[Polled | HostQueue] = Deadlines(horizon_us=HORIZON_US)
+        self._ready: deque[Polled] = deque()
+        """Channels whose turn has come while all fetches are under way."""
+        self.active = 0
+        """Fetches under way."""
+
+    def begun(self, host: HostQueue) -> None:
+        """A fetch has begun."""
+        self.active += 1
+        host.active += 1
+
+    def ended(self, channel: Polled, host: HostQueue, now_us: Instant) -> None:
+        """A fetch is over: plan the next, and let others begin."""
+        self.active -= 1
+        host.active -= 1
+        self.look(channel, now_us)
+        self._serve(host, now_us)
+        for _ in range(len(self._ready)):
+            if self.active >= self._options.fetches:
+                break
+            ready = self._ready.popleft()
+            ready.parked = False
+            ready.host.queued -= 1
+            self.look(ready, now_us)
+            self._serve(ready.host, now_us)
+
+    def due(self, now_us: Instant) -> None:
+        """Let everyone begin whose moment has come."""
+        for one in self._deadlines.due(now_us=now_us):
+            if isinstance(one, HostQueue):
+                self._serve(one, now_us)
+            else:
+                self.look(one, now_us)
+
+    def next_us(self) -> Instant | None:
+        """When to call `due` again."""
+        return self._deadlines.next_us()
+
+    def look(self, channel: Polled, now_us: Instant) -> None:
+        """Decide about a channel and put it where it belongs."""
+        if channel.removed or channel.parked or channel.task is not None:
+            return
+        intent = self._decide(channel, now_us)
+        if isinstance(intent, Wait) and not intent.host:
+            channel.due_us = intent.until_us
+            self._watch(channel, now_us)
+        elif isinstance(intent, Wait) or self._is_busy(channel.host):
+            channel.host.park(channel)
+            self._await_budget(channel.host, now_us)
+        elif self.active >= self._options.fetches:
+            channel.parked = True
+            channel.host.queued += 1
+            self._ready.append(channel)
+        else:
+            self._begin(channel, intent)
+
+    def _serve(self, host: HostQueue, now_us: Instant) -> None:
+        """Let those who wait at a host begin, as far as its budget goes."""
+        for _ in range(len(host.waiting)):
+            if self._is_busy(host) or host.budget.hold(manners=self._manners, now_us=now_us) is not None:
+                break
+            self.look(host.unpark(), now_us)
+        self._await_budget(host, now_us)
+
+    def _await_budget(self, host: HostQueue, now_us: Instant) -> None:
+        """Have a host woken when it has budget; while it is busy, the end of a fetch wakes it."""
+        host.due_us = None
+        if host.waiting and not self._is_busy(host):
+            hold = host.budget.hold(manners=self._manners, now_us=now_us)
+            assert hold is not None, "those who could begin were let wait"
+            host.due_us = hold.until_us
+            self._watch(host, now_us)
+
+    def _is_busy(self, host: HostQueue) -> bool:
+        return host.active + host.queued >= self._options.host_fetches
+
+    def _watch(self, one: Polled | HostQueue, now_us: Instant) -> None:
+        before_us = self._deadlines.next_us()
+        self._deadlines.watch(one, now_us=now_us)
+        if self._deadlines.next_us() != before_us:
+            self._sooner()
+
+    def host_of(self, url: str, now_us: Instant) -> HostQueue:
+        """The registrable domain of an address; those that are used no more are forgotten now and then."""
+        name = registrable(url)
+        host = self._hosts.get(name)
+        if host is None:
+            if len(self._hosts) >= self._prune_at:
+                self._hosts = {key: one for key, one in self._hosts.items() if not one.unused(now_us)}
+                self._prune_at = max(HOSTS_LEAST, 2 * len(self._hosts))
+            host = self._hosts[name] = HostQueue(name)
+        return host
+
+    def settle(self, channel: Polled, now_us: Instant) -> None:
+        """A channel that has moved counts at its new host."""
+        host = self.host_of(channel.state.moved or channel.plan.url, now_us)
+        if host is not channel.host and not channel.removed:
+            channel.host.channels -= 1
+            host.channels += 1
+            channel.host = host
+
+    def shift(self, channels: Iterable[Polled], by_us: int, now_us: Instant) -> None:
+        """The clock was set: nobody waits for longer, and not all are due at once."""
+        self._deadlines = Deadlines(horizon_us=HORIZON_US)
+        for host in self._hosts.values():
+            host.budget = host.budget.shifted(by_us)
+            if host.due_us is not None:
+                host.due_us += by_us
+                self._watch(host, now_us)
+        for channel in channels:
+            channel.state = shifted(channel.state, by_us)
+            channel.plan = replace(channel.plan, since_us=channel.plan.since_us + by_us)
+            self.look(channel, now_us)
+
+    def waiting(self) -> tuple[int, int, int]:
+        """Hosts that are known, channels that wait for a fetch, channels that wait for their host."""
+        parked = sum(len(host.waiting) for host in self._hosts.values())
+        return len(self._hosts), len(self._ready), parked

@@ -1,0 +1,120 @@
+"""One fetch of a channel: what robots.txt says, who pays for it, what is learned from it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock.core.channels.polling import Fetch, Wait, decide, learn
+from penstock.node.web.fetch import user_agent
+from penstock.node.web.robots import RobotsFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.core.channels.polling import Intent, Manners
+    from penstock.core.channels.polling.robots import RobotsFile
+    from penstock.model.instant import Instant
+    from penstock.node.web.fetched import Fetched
+    from penstock.node.web.host_queue import HostQueue
+    from penstock.node.web.polled import Polled
+
+
+class Fetches(Protocol):
+    """Who fetches for the poller."""
+
+    async def fetch(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+        """Fetch an address; never raises for what the network does."""
+        ...
+
+
+class Visits:
+    """Goes to servers on behalf of channels."""
+
+    def __init__(
+        self,
+        fetcher: Fetches,
+        *,
+        manners: Manners,
+        contact: str,
+        now_us: Callable[[], Instant],
+        host_of: Callable[[str], HostQueue],
+    ) -> None:
+        self._fetcher = fetcher
+        self._manners = manners
+        self._contact = contact
+        self._now_us = now_us
+        self._host_of = host_of
+        self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
+
+    def decide(self, channel: Polled, now_us: Instant, *, asked: bool = False) -> Intent:
+        """What to do with it, as far as that is known without a robots.txt that has not been read."""
+        intent = self._decide(channel, now_us, asked=asked)
+        if isinstance(intent, Fetch) and intent.robots:
+            known = self.robots.known(intent.url)
+            if known is not None:
+                self._heed(channel, known)
+                return self._decide(channel, now_us, asked=asked)
+        return intent
+
+    def _decide(self, channel: Polled, now_us: Instant, *, asked: bool) -> Intent:
+        host = channel.host.budget
+        return decide(
+            channel.state, channel.plan, host=host, manners=self._manners, now_us=now_us, asked=asked
+        )
+
+    def pay(self, host: HostQueue) -> None:
+        """Pay for a fetch in the moment it is decided on, so that nobody else is promised the same."""
+        host.budget = host.budget.spent(manners=self._manners, now_us=self._now_us())
+
+    async def ask_robots(self, channel: Polled, intent: Fetch, *, asked: bool) -> Fetch | None:
+        """Learn what robots.txt says, then pay for the fetch; None: the channel has to wait after all."""
+        self._heed(channel, await self.robots.file(intent.url))
+        again = self.decide(channel, self._now_us(), asked=asked)
+        if isinstance(again, Wait) or again.robots:
+            return None
+        self.pay(channel.host)
+        return again
+
+    def _heed(self, channel: Polled, file: RobotsFile) -> None:
+        verdict = file.verdict(channel.state.moved or channel.plan.url)
+        channel.state = msgspec.structs.replace(channel.state, robots=verdict)
+        budget = channel.host.budget
+        channel.host.budget = msgspec.structs.replace(budget, spacing_us=file.spacing_us)
+
+    async def fetch(
+        self, channel: Polled, url: str, headers: Mapping[str, str], *, subscribers: int
+    ) -> Fetched:
+        """Fetch for a channel what was paid for, and learn from it."""
+        fetched = await self._fetch_from(channel.host, url, headers, subscribers)
+        channel.state = learn(
+            channel.state,
+            fetched.outcome,
+            url=channel.plan.url,
+            manners=self._manners,
+            now_us=self._now_us(),
+        )
+        return fetched
+
+    async def fetch_pair(self, channel: Polled, url: str, *, subscribers: int) -> tuple[Fetched, Fetched]:
+        """Fetch it twice at the same moment, in full; one of them was paid for."""
+        self.pay(channel.host)
+        first, second = await asyncio.gather(
+            *(self.fetch(channel, url, {}, subscribers=subscribers) for _ in range(2))
+        )
+        return first, second
+
+    async def _fetch_robots(self, url: str) -> Fetched:
+        return await self._fetch_from(self._host_of(url), url, {}, 0)
+
+    async def _fetch_from(
+        self, host: HostQueue, url: str, headers: Mapping[str, str], subscribers: int
+    ) -> Fetched:
+        agent = user_agent(self._contact, subscribers)
+        fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers})
+        now_us = self._now_us()
+        budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
+        host.budget = budget.weighed(fetched.bytes_wire, manners=self._manners, now_us=now_us)
+        return fetched
