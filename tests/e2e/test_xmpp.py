@@ -11,7 +11,7 @@ import pytest
 import slixmpp
 
 from penstock import limits
-from penstock.errors import NodeError
+from penstock.errors import ChannelRefused, NodeError
 from penstock.node.telling.settings import Xmpp
 from penstock.node.telling.xmpp import VARIABLE, may_talk, password_of
 from tests.node.telling.desk import MemoryDesk
@@ -185,6 +185,9 @@ def test_strangers_are_told_that_they_are(server: Prosody) -> None:
         async with telling(desk, xmpp=only) as at, person("bob", server) as bob:
             await connected(at)
             assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
+            with pytest.raises(ChannelRefused, match="does not talk to 'bob@localhost'"):
+                at.check("xmpp:Bob@localhost/phone")
+            assert at.check("xmpp:Ann@localhost/phone") == "xmpp:ann@localhost"
             assert desk.subscriptions() == []
 
     asyncio.run(run())

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import aiohttp
-import feedparser
+import feedparser  # type: ignore[import-untyped]
 import pytest
 from yarl import URL
 

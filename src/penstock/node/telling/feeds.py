@@ -87,9 +87,13 @@ class Feeds:
     def user(self, who: str) -> bytes:
         """The newest changes of all channels of a subscriber, but for those that are paused."""
         urls = [one.url for one in self._desk.subscriptions(who) if not one.paused]
-        deltas = [delta for url in urls for delta in self._desk.deltas(url, most=self._entries)]
-        newest = sorted(deltas, key=lambda delta: (-delta.at_us, delta.url))[: self._entries]
-        return self._document(self.user_url(who), "What changed", newest)
+        last = [delta for url in urls for delta in self._desk.deltas(url, most=1)]
+        moving = [delta.url for delta in self._newest(last)]  # no others can have one of the newest
+        deltas = [delta for url in moving for delta in self._desk.deltas(url, most=self._entries)]
+        return self._document(self.user_url(who), "What changed", self._newest(deltas))
+
+    def _newest(self, deltas: list[Delta]) -> list[Delta]:
+        return sorted(deltas, key=lambda delta: (-delta.at_us, delta.url))[: self._entries]
 
     def _document(
         self, self_url: str, title: str, deltas: Sequence[Delta], *, page: str = "", hub: str = ""

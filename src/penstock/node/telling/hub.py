@@ -26,10 +26,10 @@ from penstock.node.telling.sending import wall_us
 from penstock.node.telling.webhook import GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.model.instant import Instant
-    from penstock.node.database import Database
+    from penstock.node.database import Row
     from penstock.node.telling.feeds import Feeds
     from penstock.node.telling.settings import Hub as Settings
     from penstock.node.web.desk import Desk
@@ -41,7 +41,7 @@ TABLES: Final = (
     """CREATE TABLE lease (callback TEXT, url TEXT, secret TEXT NOT NULL, until_us INTEGER NOT NULL,
     PRIMARY KEY (callback, url)) WITHOUT ROWID""",
 )
-_LOAD: Final = "SELECT callback, url, secret, until_us FROM lease"
+LOAD: Final = "SELECT callback, url, secret, until_us FROM lease"
 _PUT: Final = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
 _END: Final = "DELETE FROM lease WHERE callback = ? AND url = ?"
 
@@ -74,14 +74,24 @@ class Intent:
 class HubDoor:
     """Takes subscriptions, and sends to those that subscribed, who are called hub:CALLBACK."""
 
-    def __init__(self, desk: Desk, feeds: Feeds, poster: Poster, store: Database, settings: Settings) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        feeds: Feeds,
+        poster: Poster,
+        settings: Settings,
+        *,
+        leases: Iterable[tuple[str, str, str, Instant]],
+        note: Callable[[Row], None],
+    ) -> None:
         self._desk = desk
         self._feeds = feeds
         self._poster = poster
-        self._store = store
         self._settings = settings
+        self._note = note
+        """Takes what is to be written down."""
         self._leases: dict[str, dict[str, Lease]] = {}
-        for callback, url, secret, until_us in store.rows(_LOAD):
+        for callback, url, secret, until_us in leases:
             self._leases.setdefault(callback, {})[url] = Lease(secret, until_us)
         self._asking: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(limits.HUB_VERIFICATIONS)
@@ -172,7 +182,7 @@ class HubDoor:
                 return
         lease = Lease(intent.secret, wall_us() + intent.lease_s * SECOND_US)
         self._leases.setdefault(intent.callback, {})[intent.url] = lease
-        self._store.write([(_PUT, (intent.callback, intent.url, lease.secret, lease.until_us))])
+        self._note((_PUT, (intent.callback, intent.url, lease.secret, lease.until_us)))
 
     async def _deny(self, intent: Intent, reason: str) -> None:
         topic = self._feeds.channel_url(intent.url)
@@ -190,7 +200,7 @@ class HubDoor:
         if not self._leases.get(callback, True):
             del self._leases[callback]
         if found is not None:
-            self._store.write([(_END, (callback, url))])
+            self._note((_END, (callback, url)))
         return found is not None
 
     def forgotten(self, who: str, url: str) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.core.channels.delta import Delta
     from penstock.model.instant import Instant
     from penstock.node.config import Config
+    from penstock.node.database import Row
     from penstock.node.telling.door import Door
     from penstock.node.telling.hub import HubDoor
     from penstock.node.web.desk import Desk, Subscribed
@@ -57,7 +58,7 @@ class Telling:
 
     def __init__(self, desk: Desk, config: Config, data: Path | None) -> None:
         """Open the store and make the doors; what cannot work is a NodeError or a MissingTool."""
-        settings = config.telling
+        settings = self._settings = config.telling
         self.desk = desk
         self._secret = own_secret(data)
         self._policies = Policies(config)
@@ -107,7 +108,14 @@ class Telling:
         if settings.webhook.enabled:
             self._doors["webhook"] = webhook.WebhookDoor(self._poster, secret=self._secret)
         if settings.hub.enabled and self.feeds is not None:
-            self.hub = hub_tables.HubDoor(self.desk, self.feeds, self._poster, self._store, settings.hub)
+            self.hub = hub_tables.HubDoor(
+                self.desk,
+                self.feeds,
+                self._poster,
+                settings.hub,
+                leases=self._store.rows(hub_tables.LOAD),
+                note=self._note,
+            )
             self._doors["hub"] = self.hub
         if settings.apprise.targets:
             from penstock.node.telling.apprise import AppriseDoor  # noqa: PLC0415  # a library of its own
@@ -178,6 +186,10 @@ class Telling:
         self._outbox.release(who, url, now_us=wall_us())
         self._sending.wake(who)
 
+    def _note(self, row: Row) -> None:
+        assert self._writing is not None, "start comes first"
+        self._writing.note(row)
+
     def _wake(self, who: str) -> None:
         self._sending.wake(who)
 
@@ -225,11 +237,19 @@ class Telling:
         if kind == "hub" and kind in self._doors:
             return who  # verified by the hub
         if kind == "xmpp" and kind in self._doors and "@" in address:
-            return who
+            return self._check_xmpp(address)
         kinds = ", ".join(
             f"{name}:…" for name in (*self._doors, *(READ if self.feeds else ())) if name != "hub"
         )
         raise ChannelRefused(f"'{who}' cannot be told; this node tells {kinds or 'nobody'}")
+
+    def _check_xmpp(self, address: str) -> str:
+        from penstock.node.telling.xmpp import may_talk  # noqa: PLC0415  # a library of its own
+
+        bare = address.partition("/")[0].lower()
+        if not may_talk(self._settings.xmpp, bare):
+            raise ChannelRefused(f"the bot does not talk to '{bare}': see telling.xmpp.accept")
+        return f"xmpp:{bare}"
 
     def feed_of(self, who: str) -> str:
         """The address of a subscriber's feed; empty if there are no feeds."""

@@ -12,7 +12,7 @@ from penstock.errors import DigestError, StoreError
 from penstock.node.telling import outbox as sql
 
 if TYPE_CHECKING:
-    from penstock.node.database import Database
+    from penstock.node.database import Database, Row
     from penstock.node.telling.outbox import Outbox
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ class Writing:
         self._store = store
         self._noted = asyncio.Event()
         outbox.noted = self._noted.set
+        self._beside: list[Row] = []
+        """What others have to write."""
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
         try:
@@ -36,6 +38,11 @@ class Writing:
             ) from None
         self._task = asyncio.create_task(self._run())
 
+    def note(self, row: Row) -> None:
+        """Write another row with the next ones."""
+        self._beside.append(row)
+        self._noted.set()
+
     async def _run(self) -> None:
         while True:
             await self._noted.wait()
@@ -45,7 +52,8 @@ class Writing:
                 self._noted.set()
 
     async def _write(self) -> bool:
-        rows = self._outbox.take_rows()
+        beside, self._beside = self._beside, []
+        rows = beside + self._outbox.take_rows()
         writing = asyncio.ensure_future(asyncio.to_thread(self._store.write, rows))
         try:
             await asyncio.shield(writing)
@@ -54,6 +62,7 @@ class Writing:
                 log.error("what waits for subscribers is not on disk: %s", error)  # noqa: TRY400
             self.fault = str(error)
             self._outbox.unwritten()
+            self._beside = (beside + self._beside)[-limits.JOURNAL_ROWS :]
             return False
         except asyncio.CancelledError:
             with suppress(StoreError):
