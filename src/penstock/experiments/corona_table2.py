@@ -132,7 +132,7 @@ def _rows(found: dict[str, Measured]) -> tuple[Row, ...]:
         _row("Corona-Fair", found["fair"], 142, 50.14, SAME, ""),
         _row("Corona-Fair-Sqrt", found["sqrt"], 55, 49.46, SAME, ""),
         _row("Corona-Fair-Log", found["log"], 53, 49.43, SAME, ""),
-        _row("Corona-Fast", found["fast"], 32, 58.75, SAME, "target 30 s, 18 s of it taken by orphans"),
+        _row("Corona-Fast", found["fast"], 32, 58.75, SAME, "target 30 s"),
         Row(
             "Corona-Lite with random phases",
             "53 s at 48.97",
