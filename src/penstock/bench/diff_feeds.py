@@ -31,8 +31,9 @@ def a_feed(seed: int) -> Feed:
 def rss(feed: Feed, visit: Visit) -> bytes:
     """With the dates and counters that servers write anew on each request."""
     items = "".join(
-        f"<item><guid isPermaLink='false'>{own}</guid><title>{escape(title)}</title><link>https://x.example/{own}</link>"
-        f"<description>&lt;p&gt;{escape(text)}&lt;/p&gt;&lt;img src='/pixel?{visit.dice.random()}'&gt;</description>"
+        f"<item><guid isPermaLink='false'>{own}</guid><title>{escape(title)}</title>"
+        f"<link>https://x.example/{own}</link>"
+        f"<description>&lt;p&gt;{escape(text)}&lt;/p&gt;&lt;img src='{visit.dice.random()}'&gt;</description>"
         f"<slash:comments>{visit.hits}</slash:comments></item>"
         for own, title, text in feed.items[: feed.window]
     )
@@ -47,7 +48,8 @@ def atom(feed: Feed, visit: Visit) -> bytes:
     """The same as Atom."""
     entries = "".join(
         f"<entry><id>urn:{own}</id><title>{escape(title)}</title><link href='https://x.example/{own}'/>"
-        f"<updated>2026-05-01T00:00:00Z</updated><content type='html'>&lt;p&gt;{escape(text)}&lt;/p&gt;</content></entry>"
+        f"<updated>2026-05-01T00:00:00Z</updated>"
+        f"<content type='html'>&lt;p&gt;{escape(text)}&lt;/p&gt;</content></entry>"
         for own, title, text in feed.items[: feed.window]
     )
     return (

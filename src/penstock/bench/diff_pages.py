@@ -1,7 +1,7 @@
 """Pages that are never the same twice: what they say, what time does to them, and what each visitor gets.
 
-A page is rendered for a moment and a visitor. The kinds of noise and the kinds of edit are taken from pages in
-use, not from the rules that are measured; those in HELD_OUT are formats that no rule was written for.
+A page is rendered for a moment and a visitor. Kinds of noise and of edits are taken from pages in use, not
+from the rules that are measured; those in HELD_OUT are formats that no rule was written for.
 """
 
 from __future__ import annotations
@@ -15,78 +15,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_WORDS: Final = [
-    "harbour",
-    "council",
-    "river",
-    "bridge",
-    "teacher",
-    "season",
-    "market",
-    "engine",
-    "winter",
-    "report",
-    "village",
-    "student",
-    "minister",
-    "museum",
-    "garden",
-    "player",
-    "record",
-    "forest",
-    "budget",
-    "hospital",
-    "weather",
-    "railway",
-    "library",
-    "company",
-    "science",
-    "island",
-    "journey",
-    "street",
-    "kitchen",
-    "morning",
-    "concert",
-    "planet",
-    "station",
-    "theatre",
-    "valley",
-    "window",
-    "picture",
-    "question",
-    "number",
-    "system",
-    "people",
-    "after",
-    "before",
-    "during",
-    "under",
-    "against",
-    "between",
-    "quickly",
-    "slowly",
-    "often",
-    "never",
-    "always",
-    "again",
-    "still",
-    "almost",
-    "quite",
-    "rather",
-    "opened",
-    "closed",
-    "builds",
-    "found",
-    "keeps",
-    "shows",
-    "brings",
-    "calls",
-    "reads",
-    "holds",
-    "moves",
-    "starts",
-]
+_WORDS: Final = """
+harbour council river bridge teacher season market engine winter report village student minister
+museum garden player record forest budget hospital weather railway library company science island
+journey street kitchen morning concert planet station theatre valley window picture question number
+system people after before during under against between quickly slowly often never always again
+still almost quite rather opened closed builds found keeps shows brings calls reads holds moves
+starts
+""".split()  # noqa: SIM905
 _GOODS: Final = ("kettle", "lamp", "bicycle", "tent", "piano", "jacket", "camera", "atlas", "ladder", "clock")
+_PEOPLE: Final = ("ann", "bob", "zed", "eva", "tim")
 START: Final = datetime(2026, 5, 12, 9, 47, 3, tzinfo=UTC)
 
 
@@ -154,7 +92,8 @@ def rendered(page: Page, visit: Visit, noise: Callable[[Page, Visit], dict[str, 
     goods = "".join(f"<tr><td>{a}</td><td>EUR {b}</td><td>{c}</td></tr>" for a, b, c in page.goods)
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(page.headline)}</title>{slots["head"]}</head>
-<body {slots["attributes"]}><{nav} id="topnav"><ul><li><a href="/">Home</a></li><li><a href="/a">About</a></li></ul></{nav}>
+<body {slots["attributes"]}>
+<{nav} id="topnav"><ul><li><a href="/">Home</a></li><li><a href="/a">About</a></li></ul></{nav}>
 <{main} class="story">{slots["top"]}<h1>{escape(page.headline)}</h1>
 {"".join(f"<p>{escape(text)}</p>" for text in page.paragraphs)}
 {slots["middle"]}
@@ -212,8 +151,8 @@ NOISE: Final[dict[str, Callable[[Page, Visit], dict[str, str]]]] = {
     "a session id": lambda _, v: {"end": f"<p>Session ID: {_token(v.dice)}</p>"},
     "a request id": lambda _, v: {"footer": f"<p>Request-ID: {_token(v.dice, 16)}</p>"},
     "nonces in scripts and forms": lambda _, v: {
-        "head": f"<meta name=csrf content={_token(v.dice)}><script nonce={_token(v.dice)}>x='{_token(v.dice)}'</script>",
-        "end": f"<form><input type=hidden name=t value={_token(v.dice)}><a href='/x?sid={_token(v.dice)}'>More</a></form>",
+        "head": f"<meta content={_token(v.dice)}><script nonce={_token(v.dice)}>x={v.hits}</script>",
+        "end": f"<form><input hidden value={_token(v.dice)}><a href='/?{_token(v.dice)}'>More</a>",
     },
     "attributes in another order": lambda _, v: _shuffled_attributes(v),
     "advertisements in named blocks": lambda _, v: {
@@ -247,12 +186,12 @@ HELD_OUT: Final[dict[str, Callable[[Page, Visit], dict[str, str]]]] = {
         + "".join(f"<a>{good}</a><br>" for good in v.dice.sample(_GOODS, 4))
         + "</div>"
     },
-    "a countdown": lambda p, v: {
+    "a countdown": lambda _, v: {
         "middle": f"<p>Offer ends in {23 - v.at.hour:02}:{59 - v.at.minute:02}:{59 - v.at.second:02}</p>"
     },
     "a saying on each request": lambda _, v: {"end": f"<blockquote>{sentence(v.dice, 7)}</blockquote>"},
     "who is here": lambda _, v: {
-        "end": f"<p class='who'>Here now: {', '.join(v.dice.sample(('ann', 'bob', 'zed', 'eva', 'tim'), 3))}</p>"
+        "end": f"<p class='who'>Here now: {', '.join(v.dice.sample(_PEOPLE, 3))}</p>"
     },
     "a day of the week": lambda _, v: {"top": f"<p>Happy {v.at:%A}!</p>"},
     "a token in the text": lambda _, v: {"end": f"<p>Your code for support: {_token(v.dice, 8)}</p>"},

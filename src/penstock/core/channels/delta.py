@@ -7,6 +7,7 @@ one that is applied to other lines is refused.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -64,12 +65,24 @@ class Delta(msgspec.Struct, frozen=True):
     """For feeds: the same change, told by items."""
     cut: bool = False
     """The last changes were left out, for size: it can be read, but not applied."""
+    old_crc: int = 0
+    """`crc_of` the lines it is applied to; 0: not known."""
+
+
+def crc_of(lines: Sequence[str]) -> int:
+    """A checksum by which two contents are told apart; never 0."""
+    return crc32("\n".join(lines).encode()) or 1
 
 
 def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
     """The new lines; ChannelError if the delta does not belong to these."""
     if delta.cut:
         raise ChannelError(f"the delta to version {delta.version} of {delta.url} was cut: fetch the page")
+    if delta.old_crc and delta.old_crc != crc_of(lines):
+        raise ChannelError(
+            f"the delta to version {delta.version} of {delta.url} does not fit: it belongs to other lines, "
+            f"those of version {delta.old_version}"
+        )
     new: list[str] = []
     done = 0
     for change in delta.changes:

@@ -49,7 +49,7 @@ def decoded(body: bytes, *, content_type: str) -> str:
         return _clean(body.decode())
     except UnicodeDecodeError as error:
         # A body cut in the middle of a character is UTF-8 all the same.
-        codec = "utf-8" if error.start > len(body) - 4 else "cp1252"
+        codec = "utf-8" if error.reason == "unexpected end of data" else "cp1252"
         return _clean(body.decode(codec, "replace"))
 
 

@@ -98,7 +98,7 @@ def _patiently(body: bytes, found: Mapping[str, Any], problem: str) -> Mapping[s
         )
     except Exception as error:
         raise ChannelError(f"the feed cannot be read: {error}") from None
-    if slow.get("entries") or slow.get("version"):
+    if slow.get("entries") or (slow.get("feed") or {}).get("title"):
         return slow
     if found:
         return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from penstock.core.channels.delta import Change, Delta, Item, apply
+from penstock.core.channels.delta import Change, Delta, Item, apply, crc_of
 from penstock.core.channels.difference.compare import Judge
 from penstock.core.channels.difference.content import Kind  # noqa: TC001  # msgspec reads annotations at run time
 from penstock.core.channels.difference.feed_news import FeedNews, Mark, marks_of
@@ -48,6 +48,8 @@ class VersionsState(msgspec.Struct, frozen=True):
     history: tuple[int, ...] = ()
     """Hashes of the last versions, this one at the end."""
     learned: Learned = Learned()
+    last: int = 0
+    """Hash of the changes that made this version: another node may have found the same ones."""
 
 
 class Versions:
@@ -90,7 +92,7 @@ class Versions:
     def accept(self, delta: Delta) -> bool:
         """Take a delta that another node made; False: it is redundant. ChannelError: it does not fit."""
         state = self._state
-        if delta.version <= state.version:
+        if delta.version <= state.version or _print_of(delta.old_version, delta.changes) == state.last:
             return False
         if delta.old_version not in (state.version, 0):
             raise ChannelError(
@@ -98,8 +100,6 @@ class Versions:
                 f"here is {state.version}: fetch the page"
             )
         lines = tuple(apply(delta, state.lines if delta.old_version else ()))
-        if lines == state.lines and not delta.items:
-            return False
         self._state = msgspec.structs.replace(
             state,
             version=delta.version,
@@ -109,6 +109,7 @@ class Versions:
             lines=lines,
             places=_carried(state, delta, len(lines)),
             marks=(),
+            last=_print_of(delta.old_version, delta.changes),
         )
         return True
 
@@ -243,6 +244,7 @@ class Versions:
             seen=seen or {},
             history=() if history is None else (*state.history, history)[-self.rules.compare_last :],
             learned=state.learned,
+            last=_print_of(state.version, changes),
         )
         return Delta(
             self.url,
@@ -253,7 +255,12 @@ class Versions:
             content.title,
             tuple(changes),
             tuple(items),
+            old_crc=crc_of(state.lines),
         )
+
+
+def _print_of(old_version: int, changes: Sequence[Change]) -> int:
+    return xxh3_64_intdigest(msgspec.msgpack.encode((old_version, changes)))
 
 
 def _carried(state: VersionsState, delta: Delta, size: int) -> tuple[int, ...]:

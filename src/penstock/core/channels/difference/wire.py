@@ -25,6 +25,7 @@ class _Message(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     items: tuple[Item, ...] = ()
     cut: bool = False
+    old_crc: int = 0
 
 
 def to_json(delta: Delta) -> bytes:
@@ -42,6 +43,7 @@ def to_json(delta: Delta) -> bytes:
         delta.changes,
         delta.items,
         delta.cut,
+        delta.old_crc,
     )
     encoded = msgspec.json.encode(message)
     if len(encoded) <= limits.DELTA_BYTES:
@@ -80,4 +82,5 @@ def from_json(body: bytes) -> Delta:
         message.changes,
         message.items,
         message.cut,
+        message.old_crc,
     )
