@@ -23,7 +23,7 @@ FILE: Final = (
 )
 """Would show a file of the node."""
 
-N: Final = 100_000
+N: Final = 40_000
 
 BODIES: Final[dict[str, bytes]] = {
     "empty": b"",
