@@ -1,0 +1,133 @@
+"""The poller with the real fetcher against a real server: from a change to who is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+
+from penstock.core.channels.polling import PollState
+from penstock.errors import ChannelRefused
+from penstock.node.web.fetch import Fetcher
+from penstock.node.web.fetched import Fetched
+from penstock.node.web.poller import Poller
+from penstock.node.web.settings import Polling
+from tests.node.web import web_server as pages
+from tests.node.web.web_server import Feed, Names, WebServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+OPTIONS = Polling(networks=("127.0.0.0/8",), least_s=0.02, fetch_s=5)
+Told = asyncio.Queue[tuple[str, Fetched, PollState]]
+
+
+@asynccontextmanager
+async def polling(options: Polling = OPTIONS) -> AsyncIterator[tuple[WebServer, Poller, Told]]:
+    told: Told = asyncio.Queue()
+    async with WebServer() as server:
+        fetcher = Fetcher(options, resolver=Names())
+        poller = Poller(fetcher, options=options, on_fetched=lambda *news: told.put_nowait(news))
+        task = asyncio.create_task(poller.run())
+        try:
+            async with asyncio.timeout(20):
+                yield server, poller, told
+        finally:
+            await poller.close()
+            await task
+            await fetcher.close()
+
+
+def test_a_feed_is_fetched_once_in_full_then_by_conditions_then_its_news_only() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            feed = Feed(server, deltas=True)
+            feed.add("one")
+            poller.add(feed.url, interval_us=50_000)
+            seen = []
+            while 226 not in seen:
+                _, fetched, _ = await told.get()
+                seen.append(fetched.status)
+                if seen[-1] == 304:
+                    feed.add("two")
+            assert seen[:2] == [200, 304]
+            assert b"two" in fetched.body
+            assert b"one" not in fetched.body
+            assert server.counts["/robots.txt"] == 0  # feeds are made for programs
+            assert server.asked[1].headers["if-none-match"] == '"1"'
+
+    asyncio.run(test())
+
+
+def test_a_page_waits_for_robots_and_a_forbidden_one_is_never_fetched() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            server.put("/robots.txt", "User-agent: *\nDisallow: /private", content_type="text/plain")
+            open_page, private = server.put("/open", "text"), server.put("/private", "text")
+            poller.add(private, interval_us=50_000)
+            poller.add(open_page, interval_us=50_000)
+            for _ in range(3):
+                url, fetched, _ = await told.get()
+                assert (url, fetched.error) == (open_page, "")
+            assert server.counts["/robots.txt"] == 1
+            assert server.counts["/private"] == 0
+            assert "does not allow Penstock" in poller.why(private)
+            assert server.asked[0].path == "/robots.txt"
+
+    asyncio.run(test())
+
+
+def test_a_page_that_moved_is_then_asked_for_at_its_new_host() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            new = server.url("/new", host="new.example")
+            server.put("/new", "text")
+            old = server.page("/old", pages.redirect(301, new))
+            poller.add(old, interval_us=50_000)
+            for _ in range(3):
+                url, fetched, state = await told.get()
+                assert (url, fetched.url, state.moved) == (old, new, new)
+            assert server.counts["/old"] == 1
+            assert server.asked[-1].host == f"new.example:{server.port}"
+
+    asyncio.run(test())
+
+
+def test_a_busy_server_is_left_alone() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            busy = server.page("/busy.xml", pages.busy(429, date_in_s=3_600, skew_s=-86_400))
+            other = server.put("/other.xml", "<rss/>")
+            poller.add(busy, interval_us=50_000)
+            await told.get()
+            poller.add(other, interval_us=50_000)  # of the same host, so it waits as well
+            await asyncio.sleep(0.3)
+            assert (server.counts["/busy.xml"], server.counts["/other.xml"]) == (1, 0)
+            for url in (busy, other):
+                with pytest.raises(ChannelRefused, match="asked to be left alone"):
+                    await poller.poll_now(url)
+
+    asyncio.run(test())
+
+
+def test_two_fetches_at_the_same_moment_really_are() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            url = server.put("/twice.xml", "<rss/>")
+            poller.add(url, interval_us=3_600_000_000)
+            await told.get()
+            await asyncio.sleep(0.05)
+            both = asyncio.Barrier(2)
+
+            async def answer(_: web.BaseRequest) -> web.Response:
+                return web.Response(text=str(await both.wait()))  # not before the other has come
+
+            server.page("/twice.xml", answer)
+            pair = await poller.twice(url)
+            assert pair is not None
+            assert {one.body for one in pair} == {b"0", b"1"}
+
+    asyncio.run(test())
