@@ -38,6 +38,7 @@ from penstock.cli import (
     reproduce,
     shed,
     sub,
+    telling,
     top,
     up,
     watch,
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(channels.app, name="channels")
+app.add_typer(telling.app, name="telling")
 app.add_typer(flows.app, name="flows")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)

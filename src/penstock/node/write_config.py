@@ -20,6 +20,10 @@ def shown(config: Config) -> dict[str, Any]:
         found["http"]["token"] = HIDDEN
     for user in found["users"]:
         user["password"] = HIDDEN
+    if found["telling"]["xmpp"]["password"]:
+        found["telling"]["xmpp"]["password"] = HIDDEN
+    for target in found["telling"]["apprise"]["targets"]:
+        target["url"] = HIDDEN  # it holds passwords and keys
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.node.config import Config
 from penstock.node.read_config import read_config
+from penstock.node.write_config import as_yaml
 
 WEB = "web: {enabled: true}\n"
 
@@ -52,3 +53,10 @@ def test_what_cannot_work(text: str, path: str, said: str) -> None:
 def test_nothing_is_told_unless_it_is_asked_for() -> None:
     assert not Config().telling.on
     assert read_config(WEB + "telling: {xmpp: {jid: bot@example.org}}").telling.on
+
+
+def test_secrets_are_not_shown() -> None:
+    text = (
+        WEB + "telling: {xmpp: {jid: a@b, password: hush}, apprise: {targets: [{name: a, url: 'x://hush'}]}}"
+    )
+    assert "hush" not in as_yaml(read_config(text))
