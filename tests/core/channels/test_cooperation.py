@@ -22,9 +22,9 @@ one_cluster = st.tuples(st.integers(SLACK, DEEPEST), st.integers(1, 1000), posit
 def as_clusters(rows: list[tuple[int, int, float, float, float]]) -> Clusters:
     if not rows:
         return NOTHING
-    return Clusters(
-        np.array([row[0] for row in rows], np.int64), np.array([row[1:] for row in rows], np.float64)
-    )
+    sums = np.array([row[1:] for row in rows], np.float64)
+    ratio = sums[:, 1] / sums[:, 2]
+    return Clusters(np.array([row[0] for row in rows], np.int64), sums, ratio, ratio)
 
 
 def options(scheme: Scheme = Scheme.LITE, target_us: int | None = None) -> CooperationOptions:
@@ -60,6 +60,19 @@ def test_clusters_of_a_level_come_in_the_order_of_their_ratio(
     for level in range(DEEPEST + 1):
         here = ratio[found.level == level]
         assert (np.diff(here) >= -1e-9 * here[1:]).all()
+
+
+@given(st.lists(one_cluster, min_size=1, max_size=100), st.integers(1, 8))
+def test_spreading_a_cluster_over_its_range_keeps_its_sums(
+    rows: list[tuple[int, int, float, float, float]], parts: int
+) -> None:
+    found = cluster([as_clusters(rows)])
+    spread = found.spread(parts)
+    assert len(spread) == parts * len(found)
+    assert spread.sums.reshape(len(found), parts, 4).sum(axis=1) == pytest.approx(found.sums)
+    ratios = [sums[1] / sums[2] for sums in found.sums]
+    assert (found.low <= np.array(ratios) * (1 + 1e-9)).all()
+    assert (found.high >= np.array(ratios) * (1 - 1e-9)).all()
 
 
 def test_few_channels_stay_apart() -> None:

@@ -13,12 +13,12 @@ longer the closest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from penstock.core.channels.allocation import Factors, Scheme, honeycomb
-from penstock.core.channels.cooperation_clusters import NOTHING, SLACK, Clusters, cluster
+from penstock.core.channels.cooperation_clusters import NOTHING, SLACK, Clusters, cluster, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.channels.cooperation_clusters import Floats, Ints
+
+
+SPREAD: Final = 4
+"""Parts of a cluster in the solution. A cluster that fits as a whole or not at all leaves up to a sixteenth of
+a level's load unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +184,17 @@ class Cooperation:
         if not len(own):
             return NOTHING
         cost = own.factors.cost
-        sums = np.stack((np.ones(len(own)), self._weights(), cost, own.factors.subscribers * cost), axis=1)
-        return Clusters(np.where(own.orphan, SLACK, own.level), sums)
+        return single(
+            np.where(own.orphan, SLACK, own.level),
+            weight=self._weights(),
+            cost=cost,
+            allowance=own.factors.subscribers * cost,
+        )
 
     def _solution(self) -> Ints:
         """The level of each own channel if all channels were as they are known here."""
         own = self._owned
-        others = cluster(part for row in self._heard.values() for part in row.values())
+        others = cluster(part for row in self._heard.values() for part in row.values()).spread(SPREAD)
         cost = own.factors.cost
         scheme = self._options.scheme
         # A cluster is so many channels of its mean: both sides of the tradeoff are linear in their factors.

@@ -37,6 +37,10 @@ class Clusters:
     level: Ints
     sums: Floats
     """Four columns: channels, their weight, their cost, and the load their subscribers allow."""
+    low: Floats
+    """The smallest ratio of weight to cost among its channels."""
+    high: Floats
+    """The largest."""
 
     def __len__(self) -> int:
         return len(self.level)
@@ -61,8 +65,24 @@ class Clusters:
         """What their subscribers would cost if each polled for himself, once per τ."""
         return self.sums[:, 3]
 
+    def spread(self, parts: int) -> Clusters:
+        """Each cluster as `parts` of equal size, at ratios from its smallest to its largest."""
+        place = (np.arange(parts) + 0.5) / parts
+        low, high = np.log(np.maximum(self.low, _LEAST)), np.log(np.maximum(self.high, _LEAST))
+        ratio = np.exp(low[:, None] + (high - low)[:, None] * place)
+        sums = np.repeat(self.sums / parts, parts, axis=0)
+        sums[:, 1] *= (ratio / ratio.mean(axis=1, keepdims=True)).ravel()
+        ratios = sums[:, 1] / sums[:, 2]
+        return Clusters(np.repeat(self.level, parts), sums, ratios, ratios)
 
-NOTHING: Final = Clusters(np.empty(0, np.int64), np.empty((0, 4)))
+
+def single(level: Ints, *, weight: Floats, cost: Floats, allowance: Floats) -> Clusters:
+    """Channels, each a cluster of one."""
+    ratio = weight / cost
+    return Clusters(level, np.stack((np.ones(len(level)), weight, cost, allowance), axis=1), ratio, ratio)
+
+
+NOTHING: Final = Clusters(np.empty(0, np.int64), np.empty((0, 4)), np.empty(0), np.empty(0))
 
 
 def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters:
@@ -81,11 +101,14 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
     place = np.clip((bins * before / total[group]).astype(np.int64), 0, bins - 1)
     place[group == 0] = 0
     cell = group * bins + place
-    added: Floats = np.zeros((groups * bins, sums.shape[1]))
-    for column in range(sums.shape[1]):
-        added[:, column] = np.bincount(cell, sums[:, column], groups * bins)
-    there = np.flatnonzero(np.bincount(cell, minlength=groups * bins))
-    return Clusters(there // bins + SLACK, added[there])
+    # In this order the rows of a cell stand side by side: its level never falls, its ratio never within one.
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    return Clusters(
+        group[first] + SLACK,
+        np.add.reduceat(sums, first),
+        np.minimum.reduceat(np.concatenate([part.low for part in kept])[order], first),
+        np.maximum.reduceat(np.concatenate([part.high for part in kept])[order], first),
+    )
 
 
 _LEAST: Final = 1e-300
