@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from penstock.core.slots.exact import ExactTable
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.shape import Shape
-from penstock.errors import SlotError
+from penstock.errors import MissingTool, SlotError
 from tests.core.slots.slot_model import label, shapes
 
 NOW = 1_007
@@ -63,6 +64,15 @@ def test_machine_code_answers_as_numpy_does() -> None:
         made = RefreshingFilter(shape, start=NOW)
         made.insert_many(*pairs(shape), compiled=True)
         assert np.array_equal(made.words, crowded(shape).words)
+
+
+def test_machine_code_without_numba_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "penstock.core.slots.compiled", raising=False)
+    monkeypatch.delattr("penstock.core.slots.compiled", raising=False)
+    filtered = RefreshingFilter(Shape(positions=4096))
+    with pytest.raises(MissingTool, match=r"penstock\[fast\]"):
+        filtered.query_many(np.zeros(3, dtype=np.int64), compiled=True)
 
 
 def test_signed_hashes_of_spark_are_the_same_keys() -> None:

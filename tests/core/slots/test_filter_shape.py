@@ -47,6 +47,7 @@ def test_shapes_that_cannot_be(given: dict[str, Any], said: str) -> None:
         ({"variant": "msbf", "slots": 64, "bits": 63}, "bits is 63; 64 arrays need 64"),
         ({"variant": "rbf", "slots": 64, "arrays": 8, "bits": 8}, "bits is 8; 9 arrays need 9"),
         ({"variant": "sbf", "slots": 2, "bits": 63}, "slots is 2; sbf has 1"),
+        ({"variant": "mhbf", "slots": 8, "bits": 63, "arrays": 8}, "arrays is 8; mhbf has 1"),
     ],
 )
 def test_storage_that_cannot_be_divided(given: dict[str, Any], said: str) -> None:

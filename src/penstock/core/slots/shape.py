@@ -119,6 +119,8 @@ def shape_for(
     chosen = {Variant.SBF: 1, Variant.MSBF: slots, Variant.MHBF: 1}.get(variant, arrays)
     if chosen is None:
         raise SlotError(f"{variant} needs the number of its arrays, a divisor of its {slots} slots")
+    if arrays not in (None, chosen):
+        raise SlotError(f"arrays is {arrays}; {variant} has {chosen}")
     if chosen < 1 or slots % chosen:
         raise SlotError(f"arrays is {chosen}; allowed are the divisors of the {slots} slots")
     if variant is Variant.SBF and slots != 1:
