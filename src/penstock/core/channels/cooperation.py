@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 SPREAD: Final = 4
-"""Parts of a cluster in the solution. A cluster that fits as a whole or not at all leaves up to a sixteenth of
-a level's load unused."""
+"""Parts of a cluster in the solution. A cluster that fits as a whole or not at all leaves up to a sixteenth
+of a level's load unused."""
 
 
 @dataclass(frozen=True, slots=True)

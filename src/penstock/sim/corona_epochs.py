@@ -1,0 +1,161 @@
+"""The schedules of a whole simulation: which duties hold from when on, method by method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.channels.allocation import allocate, honeycomb, pollers_by_level
+from penstock.core.channels.cooperation import CooperationOptions
+from penstock.core.overlay.wedges import deepest, wedges
+from penstock.sim.corona_nodes import CoronaNodes
+from penstock.sim.corona_polls import Alone, Epoch, Intervals, Wedges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.core.overlay.ring import Ring
+    from penstock.sim.corona_setting import Continuous, Corona, Setting
+    from penstock.sim.corona_workload import Ints, Workload
+
+
+def legacy(workload: Workload, setting: Setting) -> list[Epoch]:
+    arriving = range(0, setting.arriving_us, setting.maintenance_us)
+    return [
+        Epoch(from_us, Alone(_there(workload, setting, from_us), workload.tops, setting.tau_us))
+        for from_us in (*arriving, setting.arriving_us)
+    ]
+
+
+def _phases_us(setting: Setting) -> list[int]:
+    return list(range(0, setting.length_us, setting.maintenance_us))
+
+
+def _failing(ring: Ring, setting: Setting, seed: int) -> list[int]:
+    """Ids of the nodes that fail."""
+    dice = np.random.default_rng((seed, 3))
+    gone = dice.choice(len(ring), round(len(ring) * setting.fail_share), replace=False)
+    return [ring.ids[place] for place in sorted(gone.tolist())]
+
+
+def together(
+    ring: Ring, workload: Workload, method: Corona, setting: Setting, seed: int
+) -> tuple[list[Epoch], tuple[int, ...]]:
+    options = CooperationOptions(
+        scheme=method.scheme,
+        pollers=pollers_by_level(len(ring), 1 << method.digit_bits),
+        tau_us=setting.tau_us,
+        target_us=method.target_us,
+    )
+    nodes = CoronaNodes(ring, workload, options, subscribers=_there(workload, setting, 0))
+    nodes.exchange()
+    alive = np.ones(len(ring), bool)
+    epochs = [Epoch(0, _wedges(nodes.ring, nodes.level, workload, method, setting, alive))]
+    moved: list[int] = []
+    events = [(at_us, "maintain") for at_us in _phases_us(setting)[1:]]
+    gone: list[int] = []
+    if setting.fail_us is not None:
+        gone = _failing(ring, setting, seed)
+        events += [(setting.fail_us, "fail"), (setting.fail_us + setting.notice_us, "notice")]
+    for at_us, what in sorted(events):
+        if what == "fail":
+            alive[[ring.place(node) for node in gone]] = False
+        elif what == "notice":
+            nodes.fail(gone)
+            alive = np.ones(len(nodes.ring), bool)
+        else:
+            nodes.observe(_there(workload, setting, at_us))
+            moved.append(nodes.maintain())
+        epochs.append(Epoch(at_us, _wedges(nodes.ring, nodes.level, workload, method, setting, alive.copy())))
+    return epochs, tuple(moved)
+
+
+def _there(workload: Workload, setting: Setting, at_us: int) -> Ints:
+    return np.round(workload.subscribers * setting.arrived(at_us)).astype(np.int64)
+
+
+def central(ring: Ring, workload: Workload, method: Corona, setting: Setting) -> list[Epoch]:
+    base = 1 << method.digit_bits
+    last = deepest(len(ring), digit_bits=method.digit_bits)
+    first, behind = wedges(ring, workload.tops, max(last - 1, 0), digit_bits=method.digit_bits)
+    alive = np.ones(len(ring), bool)
+    found = honeycomb(
+        workload.factors(),
+        scheme=method.scheme,
+        target_us=method.target_us,
+        tau_us=setting.tau_us,
+        nodes=len(ring),
+        base=base,
+        orphans=first == behind,
+        ties=workload.tops,
+    )
+    start = np.full(len(workload), last, np.int64)
+    return [
+        Epoch(from_us, _wedges(ring, level, workload, method, setting, alive))
+        for from_us, level in ((0, start), (setting.maintenance_us, found.level.astype(np.int64)))
+    ]
+
+
+def _wedges(
+    ring: Ring,
+    level: Ints,
+    workload: Workload,
+    method: Corona,
+    setting: Setting,
+    alive: NDArray[np.bool_],
+) -> Wedges:
+    first = ring.primaries(workload.ids).astype(np.int64)
+    pollers = np.ones(len(workload), np.int64)
+    for number in range(deepest(len(ring), digit_bits=method.digit_bits)):
+        rows = np.flatnonzero(level == number)
+        begins, behind = wedges(ring, workload.tops[rows], number, digit_bits=method.digit_bits)
+        some = behind > begins
+        first[rows[some]] = begins[some]
+        pollers[rows[some]] = (behind - begins)[some]
+    return Wedges(
+        first=first,
+        pollers=pollers,
+        tops=workload.tops,
+        node_keys=ring.tops,
+        alive=alive,
+        tau_us=setting.tau_us,
+        phases=method.phases,
+    )
+
+
+def continuous(
+    ring: Ring, workload: Workload, method: Continuous, setting: Setting, seed: int
+) -> list[Epoch]:
+    def schedule(on: Ring, interval_us: Ints, alive: NDArray[np.bool_]) -> Intervals:
+        owner = on.primaries(workload.ids).astype(np.int64)
+        return Intervals(interval_us, owner, workload.tops, alive, setting.tau_us)
+
+    alive = np.ones(len(ring), bool)
+    interval_us = np.full(len(workload), setting.tau_us, np.int64)
+    epochs = [Epoch(0, schedule(ring, interval_us, alive))]
+    steady = False
+    for at_us in _phases_us(setting)[1:]:
+        if steady:
+            break
+        steady = at_us >= setting.arriving_us
+        interval_us = allocate(
+            workload.factors(_there(workload, setting, at_us)),
+            scheme=method.scheme,
+            budget=method.budget,
+            target_us=method.target_us,
+            tau_us=setting.tau_us,
+            least_us=setting.tau_us // setting.nodes,
+            most_us=setting.tau_us,
+        ).interval_us
+        epochs.append(Epoch(at_us, schedule(ring, interval_us, alive)))
+    if setting.fail_us is not None:
+        gone = _failing(ring, setting, seed)
+        dead = alive.copy()
+        dead[[ring.place(node) for node in gone]] = False
+        left = ring.without(gone)
+        epochs.append(Epoch(setting.fail_us, schedule(ring, interval_us, dead)))
+        epochs.append(
+            Epoch(setting.fail_us + setting.notice_us, schedule(left, interval_us, np.ones(len(left), bool)))
+        )
+    return sorted(epochs, key=lambda epoch: epoch.from_us)
