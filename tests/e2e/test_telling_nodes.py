@@ -1,0 +1,103 @@
+"""Two nodes: one watches a page and is the hub of its feed, the other watches that feed and is sent it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from typer.testing import CliRunner
+
+from penstock.cli.app import app as cli
+from penstock.node.read_config import load
+from penstock.node.service import Node
+from tests.node.telling.receiver import Receiver
+from tests.node.telling.served import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+CONFIG = """
+listeners: [{{port: 0}}]
+http: {{port: {port}}}
+data: {data}
+sys_interval_s: 0
+web:
+  enabled: true
+  polling: {{networks: [127.0.0.0/8], least_s: {least}, robots: "off"}}
+telling:
+  base_url: http://127.0.0.1:{port}
+  networks: [127.0.0.0/8]
+  per_minute: 6000
+  webhook: {{enabled: true}}
+  hub: {{enabled: true}}
+"""
+
+
+async def node(stack: AsyncExitStack, data: Path, *, least: str) -> tuple[Node, str]:
+    """A node, and where its window is."""
+    port = free_port()
+    made = Node(load(CONFIG.format(port=port, data=data, least=least)))
+    await stack.enter_async_context(made)
+    return made, f"http://127.0.0.1:{port}"
+
+
+async def penstock(*arguments: str) -> Any:
+    """What a command prints as JSON."""
+    result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+async def until(what: Any) -> None:
+    async with asyncio.timeout(20):
+        while not what():
+            await asyncio.sleep(0.02)
+
+
+def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) -> None:
+    text = ["first"]
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text="\n".join(text))
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            receiver = await stack.enter_async_context(Receiver())
+            pages = web.Application()
+            pages.router.add_get("/page.txt", page)
+            runner = web.AppRunner(pages, access_log=None, shutdown_timeout=0.5)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
+            first, here = await node(stack, tmp_path / "first", least="100ms")
+            second, there = await node(stack, tmp_path / "second", least="1h")
+            assert first.channels is not None
+            assert second.channels is not None
+            await penstock("channels", "add", url, "--url", here)
+            await until(lambda: first.channels and first.channels.channel(url).kind)
+            feed = (await penstock("telling", "feed", "--page", url, "--url", here))["url"]
+            await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
+            await until(lambda: "sends changes" in second.channels.why(feed) if second.channels else False)
+            text.append("second")
+            async with asyncio.timeout(20):
+                while not receiver.requests:  # the second node polls once an hour: only a push can be so soon
+                    await first.channels.check_now(url)
+                    await asyncio.sleep(0.15)
+            change = json.loads(receiver.requests[0].body)["change"]
+            assert change["url"] == feed
+            assert "second" in json.dumps(change["items"])
+            status = await penstock("telling", "status", "--url", there)
+            assert (status["taken"], status["doors"]["webhook"]["sent"]) == (1, 1)
+            status = await penstock("telling", "status", "--url", here)
+            assert status["doors"]["hub"]["leases"] == 1
+            key = await penstock("telling", "key", receiver.url, "--url", there)
+            assert key["key"].startswith("whsec_")
+
+    asyncio.run(run())
