@@ -199,6 +199,24 @@ def test_an_interval_is_what_the_prices_say() -> None:
     assert found.interval_us == pytest.approx(np.clip(expected, least_us, most_us), abs=1.5)
 
 
+def test_a_row_may_stand_for_many_channels() -> None:
+    rng = np.random.default_rng(9)
+    count = rng.integers(1, 6, 50)
+    columns = [
+        rng.integers(0, 90, 50),
+        rng.uniform(1, 9, 50),
+        rng.lognormal(22, 2, 50),
+        rng.integers(0, 4, 50),
+    ]
+    asked = {"tau_us": TAU_US, "least_us": 60 * SECOND_US, "most_us": DAY_US, "host_limits": 90}
+    summed = allocate(Factors(*columns, count=count), **asked)  # type: ignore[arg-type]
+    single = allocate(Factors(*(np.repeat(column, count) for column in columns)), **asked)  # type: ignore[arg-type]
+    assert np.repeat(summed.interval_us, count) == pytest.approx(single.interval_us, abs=1)
+    assert summed.load == pytest.approx(single.load)
+    assert summed.mean_delay_us == pytest.approx(single.mean_delay_us)
+    assert summed.host_prices == pytest.approx(single.host_prices)
+
+
 def test_bounds_may_differ_by_channel() -> None:
     least_us = np.array([60, 600]) * SECOND_US
     found = allocate(Factors([9, 9]), tau_us=TAU_US, least_us=least_us, most_us=DAY_US, budget=1_000)
