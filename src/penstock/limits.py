@@ -457,6 +457,9 @@ SLOT_POSITIONS: Final = 1 << 26
 """Positions of one array: a filter of 64 arrays then takes 512 MB, and the 32 bits a position is drawn from
 favour none by more than 2 %."""
 
+SLOT_REMEMBERED: Final = 8_192
+"""Keys whose positions a filter remembers, for calls with one key at a time: some 5 MB."""
+
 SLOT_LATEST: Final = 1 << 56
 """Number of a slot: microseconds until the year 4253."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from penstock import limits
 from penstock.bench import slots_rivals
 from penstock.bench.outcome import Outcome, Row
 from penstock.bench.slots_layout import ArrayMajor
@@ -167,17 +168,15 @@ def _singles(load: Load) -> list[Contestant]:
     filtered = RefreshingFilter(load.shape(Variant.RBF, SLOTS), start=SLOTS - 1)
     table = ExactTable(slots=SLOTS, start=SLOTS - 1)
     found = []
-    for name, sets in (("RBF 64 × 1", filtered), ("exact table", table)):
+    many: list[int] = load.asked[: 2 * limits.SLOT_REMEMBERED].tolist()
+    for name, sets, keys in (
+        ("RBF 64 × 1, one by one, new flows", filtered, many),
+        ("RBF 64 × 1, one by one, the same flows again", filtered, load.few),
+        ("exact table, one by one", table, load.few),
+    ):
         sets.insert_many(load.keys, load.slots)
-        found.append(
-            Contestant(
-                f"{name}, one by one",
-                partial(_each, sets.query, load.few),
-                SINGLE,
-                partial(_each, partial(sets.insert, slot=5), load.few),
-                SINGLE,
-            )
-        )
+        ask, put = partial(_each, sets.query, keys), partial(_each, partial(sets.insert, slot=5), keys)
+        found.append(Contestant(name, ask, len(keys), put, len(keys)))
     return found
 
 
