@@ -65,9 +65,8 @@ class Person:
         self._xmpp.connect("127.0.0.1", self._port)
         await asyncio.wait_for(self._began.wait(), 20)
 
-    async def befriend(self) -> None:
-        """Let the bot see when we are there; the server takes its answer up by itself."""
-        self._xmpp.send_presence(pto="bot@localhost", ptype="subscribe")
+    async def befriended(self) -> None:
+        """The bot asked to see when we are there, and may; the library agrees by itself."""
         async with asyncio.timeout(10):
             while self._xmpp.client_roster["bot@localhost"]["subscription"] != "both":
                 await asyncio.sleep(0.02)
@@ -132,9 +131,9 @@ def test_commands_and_changes(server: Prosody) -> None:
             assert "must begin with http" in await ann.ask("subscribe gopher://x")
             assert "not allowed" in await ann.ask("subscribe http://refused.example/")
             assert "every 15 min" in await ann.ask(f"why {PAGE}")
-            desk.change(PAGE, "fresh <b>news</b> & more", title="Daily")
+            desk.change(PAGE, "fresh <b>news</b> & \x00\x0b\ufffe more", title="Daily")
             told = await ann.hear()
-            assert "fresh <b>news</b> & more" in told
+            assert r"fresh <b>news</b> & \x00\x0b\ufffe more" in told  # raw, they would end the stream
             assert await ann.ask("pause") == "paused"
             desk.change(PAGE)
             desk.change(PAGE)
@@ -155,8 +154,8 @@ def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_
         async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
             await connected(at)
             async with person("bob", server) as bob:
-                await bob.befriend()
                 await bob.ask(f"subscribe {PAGE}")
+                await bob.befriended()
                 desk.change(PAGE, "while there")
                 assert "while there" in await bob.hear()
             await asyncio.sleep(0.3)

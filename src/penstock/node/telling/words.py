@@ -9,6 +9,7 @@ from penstock import limits
 from penstock.core.channels.delta import Delta
 from penstock.core.channels.difference import text_of
 from penstock.model.digest import WORST_CASE, Cause
+from penstock.node.telling.xml import clean
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest
@@ -21,12 +22,12 @@ PAUSED: Final = Cause(level=0, position=0, filter="paused")
 def title_of(what: Delta | Digest) -> str:
     """One line."""
     if isinstance(what, Delta):
-        return f"{what.title or what.url} changed"
+        return clean(" ".join(f"{what.title or what.url} changed".split()))
     return f"{what.count} more {'change' if what.count == 1 else 'changes'}"
 
 
 def message_of(what: Delta | Digest) -> str:
-    """All of it, cut where nobody reads on."""
+    """All of it, cut where nobody reads on; every sign is printable."""
     text = text_of(what) if isinstance(what, Delta) else _sentence(what)
     if len(text) <= limits.TELL_CHARS:
         return text

@@ -22,6 +22,7 @@ from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached
 from penstock.node.telling.pace import Pace
 from penstock.node.telling.sending import wall_us
 from penstock.node.telling.words import message_of
+from penstock.node.telling.xml import clean
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -223,7 +224,14 @@ class XmppDoor:
             said = "I take no commands from you. Whoever runs this node can add you to telling.xmpp.accept."
         if self._bot is not None:
             with suppress(self._slixmpp.xmlstream.xmlstream.NotConnectedError):
-                message.reply(said[: limits.TELL_CHARS]).send()
+                message.reply(clean(said[: limits.TELL_CHARS])).send()
+                self._meet(who, message["body"])
+
+    def _meet(self, who: str, said: str) -> None:
+        """Ask who subscribes to let the bot see whether they are online."""
+        contact = self._bot.client_roster[who]
+        if said.lower().startswith("subscribe") and not contact["to"] and not contact["pending_out"]:
+            self._bot.send_presence_subscription(pto=who, ptype="subscribe")
 
     # -- telling -----------------------------------------------------------------------------------------
 
