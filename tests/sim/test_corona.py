@@ -197,7 +197,9 @@ def test_whoever_takes_over_has_each_channel_once_and_at_its_level(workload: Wor
     nodes.maintain()
     nodes.maintain()
     levels = nodes.level.copy()
-    nodes.fail(ring.ids[3:9])
+    assert nodes.fail(()) == 0
+    uncopied = nodes.fail(ring.ids[3:9])
+    assert 0 < uncopied < len(workload) / 4
     owned = np.concatenate([node.owned.channel for node in nodes.nodes.values()])
     assert sorted(owned.tolist()) == list(range(len(workload)))
     for place, node in enumerate(nodes.nodes.values()):

@@ -1,9 +1,9 @@
 """Corona, simulated: nodes agree on polling levels, poll, and see updates happen (§5).
 
 Every subscription is there before the start, or they arrive at a steady rate; in each maintenance phase the
-nodes move their channels by a level; between phases polls follow their schedules. All is measured
-on polls: how many fall into each minute, and how long a change waits for the first one that sees it. Changes
-are of two kinds. *Probes* happen once per τ on every channel and answer "how long does a subscription wait";
+nodes move their channels by a level; between phases polls follow their schedules. All is measured on polls:
+how many fall into each minute, and how long a change waits for the first one that sees it. Changes are of two
+kinds. *Probes* happen once per τ on every channel and answer "how long does a subscription wait";
 *updates* happen as often as the channel's update interval says and answer "how late is a delivered update".
 """
 
@@ -81,6 +81,8 @@ class Run:
     """Channels that changed their level in each maintenance phase."""
     unseen: int
     """Changes that no poll ever saw."""
+    uncopied: int
+    """Channels whose owners, the primary and its neighbours, failed all at once."""
 
     def load(self, from_us: int, until_us: int | None = None) -> float:
         """Polls per channel and τ."""
@@ -108,6 +110,7 @@ def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int)
     """One method on one ring; the same seed gives the same run."""
     ring = a_ring(setting.nodes, seed)
     moved: tuple[int, ...] = ()
+    uncopied = 0
     if isinstance(method, Legacy):
         epochs = legacy(workload, setting)
     elif isinstance(method, Continuous):
@@ -115,7 +118,7 @@ def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int)
     elif method.central:
         epochs = central(ring, workload, method, setting)
     else:
-        epochs, moved = together(ring, workload, method, setting, seed)
+        epochs, moved, uncopied = together(ring, workload, method, setting, seed)
     dice = np.random.default_rng((seed, 2))
     # A subscriber who polls for himself does not change his ways when others come.
     watching = [Epoch(0, epochs[-1].schedule)] if isinstance(method, Legacy) else epochs
@@ -131,6 +134,7 @@ def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int)
         empty_cells=empty_cells(ring),
         moved=moved,
         unseen=sum(int((part.wait_us >= NEVER_US // 2).sum()) for part in (probes, happened)),
+        uncopied=uncopied,
     )
 
 

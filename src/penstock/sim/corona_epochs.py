@@ -41,7 +41,8 @@ def _failing(ring: Ring, setting: Setting, seed: int) -> list[int]:
 
 def together(
     ring: Ring, workload: Workload, method: Corona, setting: Setting, seed: int
-) -> tuple[list[Epoch], tuple[int, ...]]:
+) -> tuple[list[Epoch], tuple[int, ...], int]:
+    """Levels that the nodes agree on, channels moved in each phase, and channels whose owners all failed."""
     options = CooperationOptions(
         scheme=method.scheme,
         pollers=pollers_by_level(len(ring), 1 << method.digit_bits),
@@ -55,6 +56,7 @@ def together(
     moved: list[int] = []
     events = [(at_us, "maintain") for at_us in _phases_us(setting)[1:]]
     gone: list[int] = []
+    uncopied = 0
     if setting.fail_us is not None:
         gone = _failing(ring, setting, seed)
         events += [(setting.fail_us, "fail"), (setting.fail_us + setting.notice_us, "notice")]
@@ -62,13 +64,13 @@ def together(
         if what == "fail":
             alive[[ring.place(node) for node in gone]] = False
         elif what == "notice":
-            nodes.fail(gone)
+            uncopied = nodes.fail(gone)
             alive = np.ones(len(nodes.ring), bool)
         else:
             nodes.observe(_there(workload, setting, at_us))
             moved.append(nodes.maintain())
         epochs.append(Epoch(at_us, _wedges(nodes.ring, nodes.level, workload, method, setting, alive.copy())))
-    return epochs, tuple(moved)
+    return epochs, tuple(moved), uncopied
 
 
 def _there(workload: Workload, setting: Setting, at_us: int) -> Ints:

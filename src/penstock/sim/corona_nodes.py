@@ -80,23 +80,36 @@ class CoronaNodes:
                 for contact in contacts:
                     node.hear(row, self.ring.ids[contact], told[contact][row + 1])
 
-    def fail(self, gone: Collection[int]) -> None:
-        """These nodes are gone, and everybody knows: the next owners take over with the copies they hold."""
+    def fail(self, gone: Collection[int]) -> int:
+        """These nodes are gone, and everybody knows: the next owners take over with the copies they hold.
+
+        Returns how many channels have lost all their copies at once. Their subscribers have to come again;
+        here they do so at once.
+        """
+        if not gone:
+            return 0
         lost = [self.nodes[node].owned for node in gone]
         before = self._tables_by_id()
+        failed = frozenset(gone)
+        uncopied = sum(
+            all(self.ring.ids[place] in failed for place in self.ring.owners(self._workload.ids[channel]))
+            for part in lost
+            for channel in part.channel.tolist()
+        )
         self.ring = self.ring.without(gone)
         self.nodes = {node: self.nodes[node] for node in self.ring.ids}
         self.owner = self.ring.primaries(self._workload.ids)
         self.orphan = self._orphans()
         self._tables = [prefix_table(self.ring, place) for place in range(len(self.ring))]
-        orphaned = joined(lost)
-        heirs = self.owner[orphaned.channel]
+        left = joined(lost)
+        heirs = self.owner[left.channel]
         for place in np.unique(heirs).tolist():
-            self.nodes[self.ring.ids[place]].adopt(orphaned.take(np.flatnonzero(heirs == place)))
+            self.nodes[self.ring.ids[place]].adopt(left.take(np.flatnonzero(heirs == place)))
         now = self._tables_by_id()
         for node, cooperation in self.nodes.items():
             for row, contact in before[node] - now[node]:
                 cooperation.forget(row, contact)
+        return uncopied
 
     def _tables_by_id(self) -> dict[int, set[tuple[int, int]]]:
         return {

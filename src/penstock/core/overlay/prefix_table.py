@@ -26,10 +26,6 @@ class PrefixTable:
     rows: tuple[tuple[int, ...], ...]
     """Places of the contacts, in the order of their digits; digits without nodes are left out."""
 
-    def contacts(self) -> tuple[int, ...]:
-        """All of them, row by row."""
-        return tuple(place for row in self.rows for place in row)
-
 
 def prefix_table(ring: Ring, place: int) -> PrefixTable:
     """The table of the node at a place."""
