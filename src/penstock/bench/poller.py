@@ -104,7 +104,7 @@ def _rows(ours: _Run, rival: _Run, *, planned: float) -> list[Row]:
 
 def _spread(bins: dict[int, int], *, seconds: float) -> float:
     """Standard deviation of polls per bin in the measured time, against that of arrivals by chance."""
-    last = max(bins) - 2  # the end is ragged
+    last = max(bins, default=0) - 2  # the end is ragged
     first = last - int(seconds / BIN_S) + 3
     counts = [bins.get(number, 0) for number in range(first, last + 1)]
     mean = fmean(counts)

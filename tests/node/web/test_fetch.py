@@ -249,6 +249,36 @@ def test_nobody_there_and_no_such_name_are_sentences() -> None:
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\n" + b"".join(b"X%d: x\r\n" % n for n in range(10_000)), "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not valid HTTP: Invalid"),
+        (b"HTTP/1.1 999999 OK\r\n\r\n", "not valid HTTP"),
+        (bytes(range(256)) * 100, "not valid HTTP"),
+        (b"", "without an answer"),
+    ],
+)
+def test_servers_that_speak_something_else(said: bytes, problem: str) -> None:
+    async def test() -> None:
+        async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(said)
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        fetcher = Fetcher(QUICK)
+        fetched = await fetcher.fetch(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        await fetcher.close()
+        server.close()
+        assert problem in fetched.error, fetched
+        assert fetched.body == b""
+
+    run(test())
+
+
 def test_certificates_are_checked(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
 
@@ -337,6 +367,7 @@ def test_a_body_is_refused_in_the_moment_it_is_too_large() -> None:
     bomb = Body("gzip", most_bytes=1 << 30)
     with pytest.raises(BadBody, match="a trap"):
         bomb.take(pages.zeros(16 << 20))
+    assert Body("br", most_bytes=10).whole() == b""  # said of a 304, which has no body
     packed = Body("gzip", most_bytes=1_000)
     with pytest.raises(BadBody, match="1,000 bytes when decompressed"):
         packed.take(gzip.compress(bytes(range(256)) * 100))

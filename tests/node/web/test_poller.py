@@ -207,6 +207,30 @@ def test_a_mistake_of_ours_is_no_storm_either(caplog: pytest.LogCaptureFixture) 
     assert "our own" in caplog.text
 
 
+def test_a_network_that_is_down_is_not_the_channels_fault() -> None:
+    async def test() -> None:
+        async with polling() as running:
+            urls = [f"https://h{number}.example/" for number in range(30)]
+            down = Fetched(error="The name is not known (DNS).")
+            for url in urls:
+                running.web.answers[url] = lambda _: down
+                running.poller.add(url, interval_us=600 * S)
+            await asyncio.sleep(86_400)
+            assert max(map(len, running.web.asked.values())) <= 150
+            spared = [url for url in urls if not running.poller.state(url).errors]
+            assert len(spared) >= 20
+            assert "this node may be offline" in running.poller.why(spared[0])
+            running.web.answers.clear()
+            await asyncio.sleep(700)
+            assert all(running.poller.state(url).status == 200 for url in spared)
+            one = urls[0]
+            running.web.answers[one] = lambda _: down  # now it is that server's own fault
+            await asyncio.sleep(86_400)
+            assert running.poller.state(one).errors > 5
+
+    run(test())
+
+
 @pytest.mark.parametrize("jump_s", [86_400 * 365, -86_400 * 365, 7_200, -7_200])
 def test_a_clock_that_is_set_brings_neither_a_storm_nor_silence(jump_s: int) -> None:
     async def test() -> None:

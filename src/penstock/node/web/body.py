@@ -20,8 +20,6 @@ class Body:
 
     def __init__(self, encoding: str, *, most_bytes: int) -> None:
         self._encoding = encoding.strip().lower()
-        if self._encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise BadBody(f"The answer is encoded as {encoding[:40]}, which was not asked for.")
         self._packed = self._encoding not in ("", "identity")
         self._inflater: zlib._Decompress | None = None
         self._most_bytes = most_bytes
@@ -33,6 +31,8 @@ class Body:
     def take(self, piece: bytes) -> None:
         """The next piece; BadBody if it is too much, or broken."""
         self.wire_bytes += len(piece)
+        if self._encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise BadBody(f"The answer is encoded as {self._encoding[:40]}, which was not asked for.")
         if self.wire_bytes > self._most_bytes:
             raise BadBody(f"The page has more than {self._most_bytes:,} bytes.")
         if not self._packed:

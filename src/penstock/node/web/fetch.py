@@ -14,10 +14,11 @@ from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.polling import Hop, redirects
 from penstock.core.channels.polling.robots import AGENT
-from penstock.errors import BadAddress, ChannelError
+from penstock.errors import BadAddress
 from penstock.node.web.body import ENCODINGS, BadBody, Body
+from penstock.node.web.fetch_errors import CAUGHT, brief, sentence
 from penstock.node.web.fetched import Fetched
-from penstock.node.web.guard import AddressGuard, AddressRefused, GuardedResolver
+from penstock.node.web.guard import AddressGuard, GuardedResolver
 
 if TYPE_CHECKING:
     import ssl
@@ -32,8 +33,8 @@ ACCEPT: Final = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, "
     "text/html;q=0.9, application/json;q=0.8, */*;q=0.5"
 )
-KEEP_S: Final = 30.0
-"""Idle connections are kept so long: several channels of one host share one."""
+KEEP_S: Final = 5.0
+"""Idle connections are kept so long: channels of one host share one, and 300 polls a second hold 1,500."""
 NAMES_S: Final = 300
 """An address that was looked up and checked is used so long."""
 
@@ -74,8 +75,8 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._options.fetch_s):
                 error = await visit.run()
-        except (aiohttp.ClientError, OSError, ValueError, BadBody, ChannelError) as problem:
-            error = self._sentence(problem)
+        except CAUGHT as problem:
+            error = sentence(problem, self._options)
         return visit.fetched(error, duration_us=(perf_counter_ns() - began_ns) // 1_000)
 
     async def close(self) -> None:
@@ -117,35 +118,6 @@ class Fetcher:
             )
         return self._session
 
-    def _sentence(self, problem: Exception) -> str:
-        """What went wrong, for people."""
-        options = self._options
-        match problem:
-            case BadBody() | ChannelError() | AddressRefused():
-                return str(problem)
-            case aiohttp.ClientConnectorCertificateError():
-                return f"The certificate of {problem.host} is not valid: {_brief(problem.certificate_error)}."
-            case aiohttp.ClientConnectorDNSError() if isinstance(problem.os_error, AddressRefused):
-                return str(problem.os_error)
-            case aiohttp.ClientConnectorDNSError():
-                return f"The name {problem.host} is not known (DNS)."
-            case aiohttp.ClientConnectorError():
-                return f"{problem.host} does not take connections: {_brief(problem.os_error)}."
-            case aiohttp.ConnectionTimeoutError():
-                return f"The server did not take the connection within {options.connect_s:g} s."
-            case aiohttp.SocketTimeoutError():
-                return f"The server was silent for {options.silence_s:g} s."
-            case TimeoutError():
-                return f"The fetch was not complete after {options.fetch_s:g} s."
-            case aiohttp.ServerDisconnectedError():
-                return "The server closed the connection without an answer."
-            case aiohttp.ClientPayloadError():
-                return "The answer was broken off."
-            case aiohttp.ClientResponseError() | aiohttp.http.HttpProcessingError():
-                return f"The answer is not valid HTTP: {_brief(problem)}."
-            case _:
-                return f"The fetch failed: {_brief(problem)}."
-
 
 class _Visit:
     """One fetch, from address to address."""
@@ -183,7 +155,7 @@ class _Visit:
             try:
                 led = canonical(str(target.join(URL(location))))
             except (ValueError, BadAddress) as error:
-                return f"The redirect leads to no address that can be fetched: {_brief(error)}."
+                return f"The redirect leads to no address that can be fetched: {brief(error)}."
             problem = redirects.problem(self._visited, led)
             if problem:
                 return problem
@@ -234,9 +206,3 @@ def _joined(answer: aiohttp.ClientResponse) -> dict[str, str]:
         key = name.lower()
         found[key] = f"{found[key]}, {value}" if key in found else value
     return found
-
-
-def _brief(problem: BaseException) -> str:
-    """The text of an error, in one short line."""
-    text = " ".join(str(getattr(problem, "strerror", "") or problem).split()) or type(problem).__name__
-    return text.rstrip(".")[:200]

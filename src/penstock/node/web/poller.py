@@ -66,6 +66,7 @@ class Poller:
             contact=options.contact,
             now_us=self._clock.now_us,
             host_of=lambda url: self._turns.host_of(url, self._clock.now_us()),
+            domains=lambda: self._turns.hosts,
         )
         self._turns = Turns(
             options,
@@ -139,10 +140,10 @@ class Poller:
 
     def statistics(self) -> PollerStatistics:
         """How it is going."""
-        hosts, ready, parked = self._turns.waiting()
+        ready, parked = self._turns.waiting()
         return self._counts.snapshot(
             channels=len(self._channels),
-            hosts=hosts,
+            hosts=self._turns.hosts,
             active=self._turns.active,
             ready=ready,
             parked=parked,

@@ -141,6 +141,11 @@ class Turns:
             host = self._hosts[name] = HostQueue(name)
         return host
 
+    @property
+    def hosts(self) -> int:
+        """Registrable domains that are known."""
+        return len(self._hosts)
+
     def settle(self, channel: Polled, now_us: Instant) -> None:
         """A channel that has moved counts at its new host."""
         host = self.host_of(channel.state.moved or channel.plan.url, now_us)
@@ -162,7 +167,6 @@ class Turns:
             channel.plan = replace(channel.plan, since_us=channel.plan.since_us + by_us)
             self.look(channel, now_us)
 
-    def waiting(self) -> tuple[int, int, int]:
-        """Hosts that are known, channels that wait for a fetch, channels that wait for their host."""
-        parked = sum(len(host.waiting) for host in self._hosts.values())
-        return len(self._hosts), len(self._ready), parked
+    def waiting(self) -> tuple[int, int]:
+        """Channels that wait for a fetch, and channels that wait for their host."""
+        return len(self._ready), sum(len(host.waiting) for host in self._hosts.values())

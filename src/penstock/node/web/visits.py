@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from penstock.core.channels.polling import Fetch, Wait, decide, learn
+from penstock.core.channels.polling.learning import spare
+from penstock.core.channels.polling.outage import Outage
 from penstock.node.web.fetch import user_agent
 from penstock.node.web.robots import RobotsFiles
 
@@ -41,12 +43,16 @@ class Visits:
         contact: str,
         now_us: Callable[[], Instant],
         host_of: Callable[[str], HostQueue],
+        domains: Callable[[], int],
     ) -> None:
+        """`domains`: of how many registrable domains channels are polled."""
         self._fetcher = fetcher
         self._manners = manners
         self._contact = contact
         self._now_us = now_us
         self._host_of = host_of
+        self._domains = domains
+        self._outage = Outage()
         self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
 
     def decide(self, channel: Polled, now_us: Instant, *, asked: bool = False) -> Intent:
@@ -88,14 +94,16 @@ class Visits:
         self, channel: Polled, url: str, headers: Mapping[str, str], *, subscribers: int
     ) -> Fetched:
         """Fetch for a channel what was paid for, and learn from it."""
-        fetched = await self._fetch_from(channel.host, url, headers, subscribers)
-        channel.state = learn(
-            channel.state,
-            fetched.outcome,
-            url=channel.plan.url,
-            manners=self._manners,
-            now_us=self._now_us(),
-        )
+        host = channel.host
+        fetched = await self._fetch_from(host, url, headers, subscribers)
+        outcome, now_us = fetched.outcome, self._now_us()
+        answered = outcome.status != 0
+        offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
+        if offline and not answered:
+            channel.state = spare(channel.state, outcome, now_us=now_us)
+        else:
+            own = channel.plan.url
+            channel.state = learn(channel.state, outcome, url=own, manners=self._manners, now_us=now_us)
         return fetched
 
     async def fetch_pair(self, channel: Polled, url: str, *, subscribers: int) -> tuple[Fetched, Fetched]:

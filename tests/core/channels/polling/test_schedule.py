@@ -79,4 +79,6 @@ def test_a_state_from_the_future_is_moved_back() -> None:
     state = settled(wrong, now_us=now_us)
     assert (state.polled_us, state.not_before_us, state.fresh_until_us) == (now_us, now_us + 5 * S, 0)
     assert settled(state, now_us=now_us) is state
+    broken = PollState(polled_us=now_us, not_before_us=2**62)
+    assert settled(broken, now_us=now_us).not_before_us == 0
     assert shifted(shifted(state, 77), -77) == state

@@ -68,6 +68,14 @@ def learn(state: PollState, outcome: Outcome, *, url: str, manners: Manners, now
     return msgspec.structs.replace(state, **common)
 
 
+def spare(state: PollState, outcome: Outcome, *, now_us: Instant) -> PollState:
+    """After a fetch without an answer while nobody answers: its next turn comes as if nothing was wrong."""
+    problem = f"Nobody answers at present, so this node may be offline. {outcome.error}"
+    return msgspec.structs.replace(
+        state, polled_us=now_us, status=outcome.status, problem=problem[: limits.PROBLEM_CHARS]
+    )
+
+
 def take_hints(state: PollState, said: Hints) -> PollState:
     """After the body was read as a feed."""
     return msgspec.structs.replace(state, feed=True, **freshness.hints(said))

@@ -25,7 +25,7 @@ AGENT: Final = "Penstock"
 
 DAY_US: Final = 86_400 * SECOND_US
 UNREACHABLE_US: Final = 3_600 * SECOND_US
-"""Between attempts at a robots.txt that cannot be had."""
+"""Between attempts at a robots.txt that cannot be had; no answer at all may be our own network's fault."""
 
 _FEED_TYPE: Final = re.compile(r"(application|text)/((rss|atom|rdf)\+xml|feed\+json|xml)\b", re.IGNORECASE)
 _FEED_PATH: Final = re.compile(r"feed|rss|atom|\.(xml|rdf)$", re.IGNORECASE)
@@ -92,7 +92,8 @@ def read(
         return RobotsFile(_parse(body), until_us=now_us + DAY_US)
     if 400 <= status < 500 and status != 429:
         return RobotsFile(None, until_us=now_us + DAY_US)
-    again_us = max(now_us + UNREACHABLE_US, retry_after.asked_us(outcome, manners=manners, now_us=now_us))
+    pause_us = UNREACHABLE_US if status else manners.error_least_us
+    again_us = max(now_us + pause_us, retry_after.asked_us(outcome, manners=manners, now_us=now_us))
     if before is not None and before.has_rules:
         return before.until(again_us)
     why = outcome.error or f"The answer is {status}."

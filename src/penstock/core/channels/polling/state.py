@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock import limits
+
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
@@ -22,7 +24,7 @@ class RobotsVerdict(msgspec.Struct, frozen=True, gc=False):
     """The address it is about."""
 
 
-class PollState(msgspec.Struct, frozen=True, omit_defaults=True):
+class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the last answers said."""
 
     etag: str = ""
@@ -91,4 +93,9 @@ def shifted(state: PollState, by_us: int) -> PollState:
 def settled(state: PollState, *, now_us: Instant) -> PollState:
     """A state that was kept, for use now: one from the future, by a clock that was wrong, is moved back."""
     latest_us = max(state.polled_us, state.answered_us, state.full_us, state.missing_since_us)
-    return shifted(state, now_us - latest_us) if latest_us > now_us else state
+    if latest_us > now_us:
+        state = shifted(state, now_us - latest_us)
+    most_us = now_us + limits.POLL_LATEST_US
+    if max(state.not_before_us, state.fresh_until_us) > most_us:  # nobody writes that but a broken disk
+        state = msgspec.structs.replace(state, not_before_us=0, fresh_until_us=0)
+    return state
