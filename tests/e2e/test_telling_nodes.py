@@ -78,17 +78,18 @@ def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) 
             url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
             first, here = await node(stack, tmp_path / "first", least="100ms")
             second, there = await node(stack, tmp_path / "second", least="1h")
-            assert first.channels is not None
-            assert second.channels is not None
+            channels, followed = first.channels, second.channels
+            assert channels is not None
+            assert followed is not None
             await penstock("channels", "add", url, "--url", here)
-            await until(lambda: first.channels and first.channels.channel(url).kind)
+            await until(lambda: channels.channel(url).kind)
             feed = (await penstock("telling", "feed", "--page", url, "--url", here))["url"]
             await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
-            await until(lambda: "sends changes" in second.channels.why(feed) if second.channels else False)
+            await until(lambda: "sends changes" in followed.why(feed))
             text.append("second")
             async with asyncio.timeout(20):
                 while not receiver.requests:  # the second node polls once an hour: only a push can be so soon
-                    await first.channels.check_now(url)
+                    await channels.check_now(url)
                     await asyncio.sleep(0.15)
             change = json.loads(receiver.requests[0].body)["change"]
             assert change["url"] == feed

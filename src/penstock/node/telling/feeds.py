@@ -8,16 +8,16 @@ from __future__ import annotations
 import hmac
 from datetime import UTC, datetime
 from hashlib import sha256
-from html import escape
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from yarl import URL
 
+from penstock.core.channels.difference import html_of
 from penstock.errors import ChannelError
 from penstock.model.instant import SECOND_US
 from penstock.node.telling.secret import token
-from penstock.node.telling.words import message_of, title_of
+from penstock.node.telling.words import title_of
 from penstock.node.telling.xml import clean
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Feeds:
             _add(entry, "title", title_of(delta))
             _add(entry, "updated", _moment(delta.at_us))
             _add(entry, "link", rel="alternate", href=delta.url)
-            _add(entry, "content", f"<pre>{escape(message_of(delta))}</pre>", type="html")
+            _add(entry, "content", html_of(delta), type="html")
         return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
 
 

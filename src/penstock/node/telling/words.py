@@ -28,10 +28,7 @@ def title_of(what: Delta | Digest) -> str:
 
 def message_of(what: Delta | Digest) -> str:
     """All of it, cut where nobody reads on; every sign is printable."""
-    text = text_of(what) if isinstance(what, Delta) else _sentence(what)
-    if len(text) <= limits.TELL_CHARS:
-        return text
-    return f"{text[: limits.TELL_CHARS - 80].rstrip()}\n… and more"
+    return text_of(what, most=limits.TELL_CHARS) if isinstance(what, Delta) else _sentence(what)
 
 
 def moment(at_us: Instant) -> str:
