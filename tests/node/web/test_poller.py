@@ -215,8 +215,8 @@ def test_a_network_that_is_down_is_not_the_channels_fault() -> None:
             for url in urls:
                 running.web.answers[url] = lambda _: down
                 running.poller.add(url, interval_us=600 * S)
-            await asyncio.sleep(86_400)
-            assert max(map(len, running.web.asked.values())) <= 150
+            await asyncio.sleep(20_000)
+            assert max(map(len, running.web.asked.values())) <= 35
             spared = [url for url in urls if not running.poller.state(url).errors]
             assert len(spared) >= 20
             assert "this node may be offline" in running.poller.why(spared[0])
@@ -225,8 +225,8 @@ def test_a_network_that_is_down_is_not_the_channels_fault() -> None:
             assert all(running.poller.state(url).status == 200 for url in spared)
             one = urls[0]
             running.web.answers[one] = lambda _: down  # now it is that server's own fault
-            await asyncio.sleep(86_400)
-            assert running.poller.state(one).errors > 5
+            await asyncio.sleep(20_000)
+            assert running.poller.state(one).errors > 4
 
     run(test())
 
