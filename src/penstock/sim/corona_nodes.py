@@ -78,7 +78,7 @@ class CoronaNodes:
         for node, table in zip(members, self._tables, strict=True):
             for row, contacts in enumerate(table.rows):
                 for contact in contacts:
-                    node.hear(row, self.ring.ids[contact], told[contact][row + 1])
+                    node.hear(row, self.ring.ids[contact], told[contact][row])
 
     def fail(self, gone: Collection[int]) -> int:
         """These nodes are gone, and everybody knows: the next owners take over with the copies they hold.

@@ -148,9 +148,12 @@ class Cooperation:
         self._heard.get(row, {}).pop(contact, None)
 
     def tell(self, rows: int) -> list[Clusters]:
-        """What is known about the nodes that share 0, 1, … `rows` digits with this one, itself included."""
+        """What contacts in row 0, 1, … hear: of this node and those that share a digit more with it.
+
+        `rows` is the number of rows of the prefix table; there is one answer at least.
+        """
         told = [cluster((self._as_clusters(),))]
-        for row in reversed(range(rows)):
+        for row in reversed(range(1, rows)):
             told.append(cluster((told[-1], *self._heard.get(row, {}).values())))
         told.reverse()
         return told

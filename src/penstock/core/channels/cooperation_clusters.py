@@ -92,14 +92,15 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
         return NOTHING
     level = np.concatenate([part.level for part in kept])
     sums = np.concatenate([part.sums for part in kept])
-    order = np.lexsort((sums[:, 1] / sums[:, 2], level))
+    weight = np.maximum(sums[:, 1], _LEAST)
+    order = np.argsort(_APART * level + np.log(weight / sums[:, 2]))
     sums, group = sums[order], level[order] - SLACK
     groups = int(group[-1]) + 1
-    share = np.sqrt(np.maximum(sums[:, 1], _LEAST) * sums[:, 2])
+    share = np.sqrt(weight[order] * sums[:, 2])
     total = np.bincount(group, share, groups)
     before = np.cumsum(share) - share / 2 - (np.cumsum(total) - total)[group]
     place = np.clip((bins * before / total[group]).astype(np.int64), 0, bins - 1)
-    place[group == 0] = 0
+    place[: np.searchsorted(group, 1)] = 0
     cell = group * bins + place
     # In this order the rows of a cell stand side by side: its level never falls, its ratio never within one.
     first = np.flatnonzero(np.diff(cell, prepend=-1))
@@ -113,3 +114,6 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
 
 _LEAST: Final = 1e-300
 """Stands for the weight of channels nobody waits for: they need a place, too."""
+
+_APART: Final = 10_000.0
+"""Between levels in the order of clusters: logarithms of floats are within ± 1,500 of one another."""
