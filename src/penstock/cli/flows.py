@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import limits
+from penstock.cli.flows_analyse import analyse
 from penstock.cli.output import JsonFlag, out, print_json
 from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, where_of
 from penstock.core.channels.polling.words import duration
@@ -21,6 +22,8 @@ from penstock.errors import InputError, printable
 app = typer.Typer(
     invoke_without_command=True, help="Flows of constant rate: at a running node, or in recorded arrivals."
 )
+
+app.command("analyse")(analyse)
 
 EVERY_S: Final = 1.0
 """Between two looks of --watch."""

@@ -33,15 +33,15 @@ STRENGTH: Final = 12.0
 SHORT_GAPS: Final = 0.35
 """The gap that so many gaps are shorter than is about one period, up to half of the packets lost."""
 
-RANGE: Final = (0.7, 1.4)
+RANGE: Final = (0.85, 1.2)
 """Frequencies tried, in parts of the first guess: its error at 20 % jitter, and far from a multiple."""
 
 FINENESS: Final = 4
 """Frequencies tried per resolvable one (1 / span): between two of them a peak loses 3 % of its height."""
 
-LONGEST: Final = 8
-"""Periods between the first and the last arrival, for each arrival: with more, nearly all were lost, and the
-frequencies to be tried had no end."""
+LONGEST: Final = 2.5
+"""Periods between the first and the last arrival, for each arrival: with more, three of five packets were
+lost; pairs and other rhythms look like that, and the frequencies to be tried had no end."""
 
 COLLISIONS: Final = 0.1
 """Arrivals that may share their number with another: more are bursts, not a constant rate."""

@@ -1,0 +1,343 @@
+"""The control of flows: the table, reservations, lanes and their order, retries, silence."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.slots.control import FlowControl, FlowEvent, Happening, Lane, treated
+from penstock.core.slots.control_lanes import Lanes
+from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.flows import Flow, FlowTable, State, key_of
+from penstock.core.slots.pattern_retries import Answer, Retries
+from penstock.core.slots.reservation import Reservations
+from penstock.errors import SlotError
+
+NOW = 1_800_000_000_000_000
+SLOT = 10_000
+
+
+def options(**changed: Any) -> ControlOptions:
+    return ControlOptions(**({"slot_us": SLOT, "capacity": 20, "positions": 1 << 12} | changed))
+
+
+def control(**changed: Any) -> FlowControl:
+    return FlowControl(options(**changed), now_us=NOW)
+
+
+def steady(flows: FlowControl, name: str, count: int, *, period_us: int, start_us: int = NOW) -> list[Lane]:
+    return [flows.arrive(name, "t", now_us=start_us + period_us * number) for number in range(count)]
+
+
+def happened(flows: FlowControl) -> list[tuple[Happening, str]]:
+    return [(event.what, event.flow.client) for event in flows.events()]
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("served", "on_time", "reserved", "lane", "stays"),
+    [
+        (False, True, True, Lane.BEST_EFFORT, False),
+        (True, True, True, Lane.RESERVED, True),
+        (True, False, True, Lane.LATE, True),
+        (True, True, False, Lane.RESERVED, False),
+        (True, False, False, Lane.LATE, False),
+    ],
+)
+def test_rows_are_checked_in_order_the_last_one_last(
+    served: bool, on_time: bool, reserved: bool, lane: Lane, stays: bool
+) -> None:
+    assert treated(served=served, on_time=on_time, reserved=reserved) == (lane, stays)
+
+
+def test_a_told_flow_is_served_from_its_second_packet_on() -> None:
+    flows = control()
+    assert flows.tell("a", "t", 50_000, now_us=NOW) == ""
+    assert steady(flows, "a", 50, period_us=50_000) == [Lane.BEST_EFFORT] + [Lane.RESERVED] * 49
+    assert happened(flows) == [(Happening.ADMITTED, "a")]
+
+
+def test_a_flow_is_found_out_and_others_are_not() -> None:
+    flows = control()
+    dice = Random(3)
+    lanes = []
+    at_us = NOW
+    for number in range(200):
+        lanes.append(flows.arrive("steady", "t", now_us=NOW + 30_000 * number))
+        at_us = max(at_us + 1, NOW + 30_000 * number + dice.randrange(30_000))
+        flows.arrive("random", "t", now_us=at_us)
+    assert lanes[17:] == [Lane.RESERVED] * 183
+    assert {one.client: one.state for one in flows.table.values()} == {
+        "steady": State.SERVED,
+        "random": State.LEARNING,
+    }
+
+
+def test_a_lost_packet_leaves_the_next_one_on_time() -> None:
+    flows = control()
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    steady(flows, "a", 20, period_us=50_000)
+    after = [flows.arrive("a", "t", now_us=NOW + 50_000 * number) for number in (20, 22, 23, 25)]
+    assert after == [Lane.RESERVED] * 4
+    (flow,) = flows.table.values()
+    assert flow.missed == 2
+
+
+def test_a_packet_outside_its_slot_is_late_and_the_grid_stays() -> None:
+    flows = control()
+    flows.tell("a", "t", 100_000, now_us=NOW)
+    steady(flows, "a", 20, period_us=100_000)
+    assert flows.arrive("a", "t", now_us=NOW + 2_050_000) is Lane.LATE
+    assert flows.arrive("a", "t", now_us=NOW + 2_100_000) is Lane.RESERVED
+
+
+def test_a_flow_whose_next_slot_is_full_leaves_with_this_packet_as_it_is() -> None:
+    flows = control(capacity=2, share=0.5)
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    steady(flows, "a", 10, period_us=50_000)
+    flows.events()
+    slot = (NOW + 50_000 * 12) // SLOT
+    for taken in range(slot - 2, slot + 3):
+        if flows.reservations.full(range(taken, taken + 1)) is None:
+            flows.reservations.reserve(1, range(taken, taken + 1))
+    assert flows.arrive("a", "t", now_us=NOW + 50_000 * 10) is Lane.RESERVED
+    (event,) = flows.events()
+    assert (event.what, event.reason, event.retry_us) == (Happening.LEFT, "slot full", 1_000_000)
+    assert flows.arrive("a", "t", now_us=NOW + 50_000 * 11) is Lane.BEST_EFFORT
+    assert flows.refused == {"slot full": 1}
+
+
+def test_served_flows_never_reserve_more_than_a_slot_has() -> None:
+    flows = control(capacity=6, share=0.5)
+    dice = Random(8)
+    periods = {f"f{number}": dice.randrange(20_000, 200_000) for number in range(30)}
+    for name, period_us in periods.items():
+        flows.tell(name, "t", period_us, now_us=NOW)
+    packets = sorted(
+        (NOW + dice.randrange(period) + period * n, name)
+        for name, period in periods.items()
+        for n in range(30)
+    )
+    for at_us, name in packets:
+        flows.arrive(name, "t", now_us=at_us)
+        assert flows.reservations.fullest() <= 3
+    assert 0 < flows.served < 30
+    assert sum(flows.refused.values()) > 0
+
+
+def test_a_liar_is_late_and_then_not_served() -> None:
+    flows = control()
+    flows.tell("a", "t", 100_000, now_us=NOW)
+    steady(flows, "a", 5, period_us=100_000)
+    lanes = [flows.arrive("a", "t", now_us=NOW + 500_000 + 10_000 * number) for number in range(40)]
+    assert lanes.count(Lane.RESERVED) <= 6
+    assert flows.refused == {"sends more than it declared": 1}
+    assert flows.served == 0
+    assert flows.reservations.fullest() == 0
+
+
+def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> None:
+    flows = control(silent_after=3)
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    steady(flows, "a", 10, period_us=50_000)
+    flows.events()
+    last = NOW + 450_000
+    due = flows.timer()
+    assert due is not None
+    flows.on_timer(now_us=last + 100_000)
+    assert flows.events() == []
+    flows.on_timer(now_us=last + 200_000)
+    flows.on_timer(now_us=last + 900_000)
+    assert happened(flows) == [(Happening.SILENT, "a")]
+    assert flows.served == 0
+    assert flows.reservations.fullest() == 0
+    back = last + 5_000_000
+    lanes = [flows.arrive("a", "t", now_us=back + 50_000 * number) for number in range(5)]
+    assert happened(flows) == [(Happening.BACK, "a"), (Happening.ADMITTED, "a")]
+    assert lanes == [Lane.BEST_EFFORT] + [Lane.RESERVED] * 4
+
+
+def test_a_table_is_bounded_and_forgets_what_is_idle() -> None:
+    table = FlowTable(most=3, idle_us=1_000)
+    for number in range(5):
+        table.add(number, "c", str(number), now_us=NOW)
+    assert (len(table), table.turned_away) == (3, 2)
+    assert table.add(9, "c", "9", now_us=NOW + 1_001) is not None
+    assert (len(table), table.forgotten) == (1, 3)
+
+
+def test_what_comes_once_takes_no_place_in_the_table() -> None:
+    flows = control()
+    for number in range(500):
+        flows.arrive("c", f"once/{number}", now_us=NOW + 1_000 * number)
+    assert len(flows.table) <= 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"slot_us": 0}, "slot_us is 0; allowed are 1 to"),
+        ({"slots": 3}, "slots is 3"),
+        ({"slots": 65}, "slots is 65; allowed are 4 to 64"),
+        ({"capacity": 0}, "capacity is 0"),
+        ({"share": 0}, "share is 0"),
+        ({"share": 1.5}, "share is 1.5"),
+        ({"sigmas": 0}, "sigmas is 0"),
+        ({"capacity": 1, "share": 0.5}, "is not one packet"),
+        ({"flows": 0}, "flows is 0"),
+        ({"silent_after": 0}, "silent_after is 0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(SlotError, match=said):
+        options(**changed)
+
+
+@pytest.mark.parametrize(
+    ("period_us", "jitter_us", "said"),
+    [
+        (0, 0, "bad period"),
+        (SLOT - 1, 0, "period too short"),
+        (62 * SLOT + 1, 0, "period beyond the window"),
+        (20 * SLOT, 10 * SLOT, "too much jitter"),
+    ],
+)
+def test_periods_that_cannot_be_served_are_refused(period_us: int, jitter_us: int, said: str) -> None:
+    flows = control()
+    assert flows.tell("a", "t", period_us, jitter_us=jitter_us, now_us=NOW).startswith(said)
+    assert flows.refused == {said: 1}
+    assert len(flows.table) == 0
+
+
+# -- reservations --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 70), st.integers(1, 5), st.booleans()), max_size=60)
+)
+def test_reservations_count_like_a_naive_ledger(steps: list[tuple[int, int, int, bool]]) -> None:
+    slots = Reservations(slot_us=10, slots=32, capacity=2, positions=512, now_us=0)
+    ledger: dict[int, float] = {}
+    mine: list[range] = []
+    now_us = 0
+    for passed, ahead, width, release in steps:
+        now_us += passed
+        now = slots.advance(now_us)
+        if release and mine:
+            gone = mine.pop()
+            slots.release(gone)
+            for slot in gone:
+                ledger[slot] -= 1 / len(gone)
+            continue
+        wanted = range(now + ahead, now + ahead + width)
+        fits = wanted.stop <= now + 31 and all(ledger.get(slot, 0) + 1 / width <= 2 + 1e-9 for slot in wanted)
+        assert slots.reserve(7, wanted) == fits
+        if fits:
+            mine.append(wanted)
+            for slot in wanted:
+                ledger[slot] = ledger.get(slot, 0) + 1 / width
+        for slot in range(now, now + 31):
+            assert slots.taken(slot) == pytest.approx(ledger.get(slot, 0), abs=1e-3)
+
+
+@pytest.mark.parametrize("changed", [{"slot_us": 0}, {"slots": 2}, {"capacity": 0}])
+def test_reservations_without_slots_or_room_are_refused(changed: dict[str, int]) -> None:
+    with pytest.raises(SlotError):
+        Reservations(**({"slot_us": 10, "slots": 8, "capacity": 1, "positions": 64, "now_us": 0} | changed))
+
+
+# -- retries -------------------------------------------------------------------------------------------------
+
+
+def test_a_retry_is_told_when_to_come_or_that_it_is_of_no_use() -> None:
+    slots = Reservations(slot_us=100, slots=34, capacity=1, positions=512, now_us=0)
+    desk = Retries(slots)
+    first = desk.arrive(1, first_us=0, period_us=200, now_us=0)
+    assert first.answer is Answer.ACCEPTED
+    answers = [desk.arrive(key, first_us=0, period_us=200, now_us=0) for key in range(2, 8)]
+    assert [one.at_us for one in answers] == [200, 400, 800, 1_600, 3_200, 0]
+    assert [one.answer for one in answers] == [Answer.AGAIN] * 5 + [Answer.REJECTED]
+    assert "no place now nor at any retry" in answers[-1].why
+    again = desk.arrive(2, first_us=0, period_us=200, now_us=200)
+    assert again.answer is Answer.ACCEPTED
+    assert desk.arrive(9, first_us=200, period_us=200, now_us=250).answer is not Answer.ACCEPTED
+
+
+# -- lanes ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from(list(Lane)), st.integers(0, 4)), max_size=120),
+    st.sampled_from([0.0, 0.1, 1.0]),
+)
+def test_lanes_keep_the_order_of_every_flow_and_lose_nothing(
+    steps: list[tuple[int, Lane, int]], late_share: float
+) -> None:
+    lanes: Lanes[tuple[int, int, int]] = Lanes(most=6, late_share=late_share)
+    flows = [Flow(number, str(number), "t", now_us=0) for number in range(3)]
+    queue: deque[tuple[int, int, int]] = deque()
+    sent: list[tuple[int, int, int]] = []
+    numbers = [0, 0, 0]
+
+    def pick(which: int) -> list[tuple[int, int, int]]:
+        found = [one for one in queue if one[0] == which]
+        for one in found:
+            queue.remove(one)
+        return found
+
+    def take(count: int) -> None:
+        for _ in range(count):
+            if lanes.head(others_wait=bool(queue)) is not None:
+                sent.append(lanes.take())
+            elif queue:
+                sent.append(queue.popleft())
+                lanes.passed(1)
+
+    for now_us, (which, lane, taken) in enumerate(steps, start=1):
+        numbers[which] += 1
+        entry = (which, numbers[which], now_us)
+        flow = flows[which]
+        if lane is Lane.BEST_EFFORT:
+            flow.last_other_us = now_us
+        oldest_us = queue[0][2] if queue else None
+        mine = partial(pick, which)
+        if not lanes.put(entry, which, flow, lane, oldest_us=oldest_us, pick=mine, now_us=now_us):
+            queue.append(entry)
+        take(taken)
+    take(1_000)
+    assert len(sent) == len(steps)
+    for which in range(3):
+        assert [number for flow, number, _ in sent if flow == which] == list(range(1, numbers[which] + 1))
+
+
+def test_reserved_goes_first_and_late_last() -> None:
+    lanes: Lanes[str] = Lanes(most=10, late_share=0)
+    flows = {name: Flow(number, name, "t", now_us=0) for number, name in enumerate("abc")}
+
+    def put(entry: str, name: str, lane: Lane) -> bool:
+        return lanes.put(entry, name, flows[name], lane, oldest_us=5, pick=list, now_us=9)
+
+    assert not put("a1", "a", Lane.BEST_EFFORT)
+    assert put("b1", "b", Lane.LATE)
+    assert put("c1", "c", Lane.RESERVED)
+    assert (lanes.head(others_wait=True), lanes.take()) == ("c1", "c1")
+    assert lanes.head(others_wait=True) is None
+    assert (lanes.head(others_wait=False), lanes.take()) == ("b1", "b1")
+
+
+def test_events_and_keys_are_values() -> None:
+    assert key_of("a", "b/c") != key_of("a/b", "c")
+    flow = Flow(1, "a", "t", now_us=0)
+    assert FlowEvent(Happening.SILENT, flow, 5) == FlowEvent(Happening.SILENT, flow, 5)
+    with pytest.raises(SlotError):
+        Lanes(most=0, late_share=0.1)
