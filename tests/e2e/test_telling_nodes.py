@@ -7,6 +7,7 @@ import json
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from typer.testing import CliRunner
@@ -96,6 +97,10 @@ def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) 
             assert "second" in json.dumps(change["items"])
             status = await penstock("telling", "status", "--url", there)
             assert (status["taken"], status["doors"]["webhook"]["sent"]) == (1, 1)
+            async with aiohttp.ClientSession() as session, session.get(f"{there}/metrics") as answer:
+                metrics = await answer.text()
+            assert 'penstock_telling_changes_total{fate="told"} 1.0' in metrics
+            assert "penstock_telling_waiting 0.0" in metrics
             status = await penstock("telling", "status", "--url", here)
             assert status["doors"]["hub"]["leases"] == 1
             key = await penstock("telling", "key", receiver.url, "--url", there)

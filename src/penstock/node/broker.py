@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.node.slots.status import FlowRow
     from penstock.node.store import Store
     from penstock.node.subscription import Subscription
+    from penstock.node.telling.figures import TellingFigures
     from penstock.node.web.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,8 @@ class Broker:
         self.recorder: Recorder | None = None
         self.web: Topics | None = None
         """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
+        self.telling: Callable[[], TellingFigures] | None = None
+        """What is told by other ways than MQTT, in figures."""
         self.flows: Flows | None = None
         if any(listener.slots for listener in config.listeners):
             from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
@@ -386,6 +389,7 @@ class Broker:
             recorder=None if self.recorder is None else self.recorder.status(),
             flows=None if self.flows is None else self.flows.status(),
             web=None if self.web is None else self.web.status(),
+            telling=None if self.telling is None else self.telling(),
         )
 
 

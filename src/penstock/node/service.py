@@ -127,6 +127,7 @@ class Node:
         self.telling = Telling(channels, self.config, Path(self.config.data) if self.config.data else None)
         self._stack.push_async_callback(self.telling.close)
         channels.tell_through(self.telling)
+        self.broker.telling = self.telling.figures
         await self.telling.start()
 
     def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:

@@ -82,6 +82,7 @@ class _Status(Collector):
         yield from _recorder(status)
         yield from _flows(status)
         yield from _web(status)
+        yield from _telling(status)
         yield from _by_label(status)
         yield from _slowest(status)
 
@@ -160,6 +161,24 @@ def _web(status: NodeStatus) -> Iterator[Metric]:
         ("balanced", "1 if every poll and every change is accounted for", web.balanced),
     ):
         yield GaugeMetricFamily(f"penstock_web_{name}", about, value=float(value))
+
+
+def _telling(status: NodeStatus) -> Iterator[Metric]:
+    telling = status.telling
+    if telling is None:
+        return
+    told = CounterMetricFamily(
+        "penstock_telling_changes", "Changes told to subscribers, by fate", labels=["fate"]
+    )
+    for fate in ("taken", "told", "digested", "forgotten"):
+        told.add_metric([fate], getattr(telling, fate))
+    yield told
+    for name, about, value in (
+        ("waiting", "Changes that wait for subscribers", telling.waiting),
+        ("subscribers_waiting", "Subscribers for whom something waits", telling.subscribers),
+        ("subscribers_failing", "Subscribers that could not be reached", telling.failing),
+    ):
+        yield GaugeMetricFamily(f"penstock_telling_{name}", about, value=float(value))
 
 
 def _by_label(status: NodeStatus) -> Iterator[Metric]:

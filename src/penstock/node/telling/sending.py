@@ -161,6 +161,11 @@ class Sending:
         failing = self._failing.get(who)
         return failing.reason if failing is not None else ""
 
+    @property
+    def failing(self) -> int:
+        """Subscribers that could not be reached at the last attempt."""
+        return len(self._failing)
+
     def forget(self, who: str) -> None:
         """A subscriber ended all subscriptions."""
         self._failing.pop(who, None)

@@ -18,6 +18,7 @@ from penstock.node.telling import webhook
 from penstock.node.telling.answers import TellingStatus
 from penstock.node.telling.commands import Clerk
 from penstock.node.telling.feeds import Feeds
+from penstock.node.telling.figures import TellingFigures
 from penstock.node.telling.outbox import Outbox, OutboxStatistics
 from penstock.node.telling.pace import Pace
 from penstock.node.telling.routes import Handlers
@@ -262,6 +263,10 @@ class Telling:
     def statistics(self) -> OutboxStatistics:
         """What was told and what waits; `conserved` says whether every change is accounted for."""
         return self._outbox.statistics()
+
+    def figures(self) -> TellingFigures:
+        """The same for the node's status."""
+        return TellingFigures(**self.statistics()._asdict(), failing=self._sending.failing)
 
     def status(self) -> TellingStatus:
         """The same with how the doors stand."""
