@@ -7,8 +7,10 @@ import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import slixmpp
+import uvloop
 
 from penstock import limits
 from penstock.errors import ChannelRefused, NodeError
@@ -119,7 +121,8 @@ async def settled(at: Telling) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_commands_and_changes(server: Prosody) -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_commands_and_changes(server: Prosody, loop: Any) -> None:
     async def run() -> None:
         desk = MemoryDesk()
         async with telling(desk, xmpp=settings(server)) as at, person("ann", server) as ann:
@@ -145,7 +148,8 @@ def test_commands_and_changes(server: Prosody) -> None:
             assert "any more" in await ann.ask(f"unsubscribe {PAGE}")
             assert at.statistics() == (3, 1, 2, 0, 0, 0)
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=loop) as runner:  # `penstock up` runs on the second
+        runner.run(run())
 
 
 def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
@@ -245,9 +249,7 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
     async def run() -> None:
-        given = settings(server, **{key: value for key, value in more.items() if key != "port"})
-        if "port" in more:
-            given = Xmpp(jid=given.jid, password=given.password, host=given.host, port=1, ca=given.ca)
+        given = msgspec.structs.replace(settings(server), **more)
         async with telling(MemoryDesk(), xmpp=given) as at:
             async with asyncio.timeout(20):
                 while not (said := str(at.status().doors["xmpp"]["fault"])):
@@ -256,6 +258,17 @@ def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], f
             assert not at.status().doors["xmpp"]["connected"]
 
     asyncio.run(run())
+
+
+def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
+    async def connects(given: Xmpp) -> None:
+        async with telling(MemoryDesk(), xmpp=given) as at:
+            await connected(at)
+
+    direct = settings(server, tls="direct")
+    asyncio.run(connects(msgspec.structs.replace(direct, port=server.direct_port)))
+    with prosody(tmp_path, ACCOUNTS, encrypted=False) as plain:
+        asyncio.run(connects(settings(plain, tls="off", ca="")))
 
 
 def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

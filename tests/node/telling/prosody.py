@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.node import certificates
+from tests.node.telling.served import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ data_path = "{folder}/data"
 certificates = "{folder}"
 interfaces = {{ "127.0.0.1" }}
 c2s_ports = {{ {port} }}
-c2s_direct_tls_ports = {{}}
+c2s_direct_tls_ports = {{ {direct_port} }}
 s2s_ports = {{}}
 http_ports = {{}}
 https_ports = {{}}
@@ -49,6 +50,8 @@ class Prosody:
 
     folder: Path
     port: int
+    direct_port: int
+    """For TLS from the first byte on."""
     ca: Path
     process: subprocess.Popen[bytes] | None = None
 
@@ -82,21 +85,19 @@ class Prosody:
 
 
 @contextmanager
-def prosody(
-    folder: Path, accounts: Mapping[str, str], *, encrypted: bool = True, port: int = 0
-) -> Iterator[Prosody]:
+def prosody(folder: Path, accounts: Mapping[str, str], *, encrypted: bool = True) -> Iterator[Prosody]:
     """A running server of the domain localhost, with these accounts and their passwords."""
     made = certificates.make(folder)
-    if not port:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+    port, direct_port = free_port(), free_port()
     users = folder / "data" / "localhost" / "accounts"
     users.mkdir(parents=True, exist_ok=True)
     for name, password in accounts.items():
         (users / f"{name}.dat").write_text(f'return {{ ["password"] = "{password}"; }};\n')
-    text = _CONFIG.format(folder=folder, port=port, encrypted="true" if encrypted else "false")
+    text = _CONFIG.format(
+        folder=folder, port=port, direct_port=direct_port, encrypted="true" if encrypted else "false"
+    )
     (folder / "prosody.cfg.lua").write_text(text)
-    server = Prosody(folder, port, made.ca)
+    server = Prosody(folder, port, direct_port, made.ca)
     server.start()
     try:
         yield server
