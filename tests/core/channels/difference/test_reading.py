@@ -75,6 +75,14 @@ def test_a_page_without_a_main_element_is_all_but_its_furniture() -> None:
     assert page("<nav>only this</nav>").lines == ("only this",)
 
 
+def test_a_frame_is_not_left_out_for_its_name() -> None:
+    framed = (
+        "<div class='layout with-sidebar no-ads'><p>The story of the day is long.</p>"
+        "<div class='sidebar'>no</div><div class=ads>no</div></div>"
+    )
+    assert page(framed).lines == ("The story of the day is long.",)
+
+
 @pytest.mark.parametrize(
     ("rules", "lines"),
     [

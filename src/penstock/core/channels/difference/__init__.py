@@ -5,10 +5,11 @@
 """
 
 from penstock.core.channels.difference.content import Content, FeedItem, Hints, Kind
+from penstock.core.channels.difference.kept import VersionsState
 from penstock.core.channels.difference.readable import html_of, text_of
 from penstock.core.channels.difference.reading import read
 from penstock.core.channels.difference.rules import NOISE, Rules, rules_of
-from penstock.core.channels.difference.versions import Versions, VersionsState
+from penstock.core.channels.difference.versions import Versions
 from penstock.core.channels.difference.wire import from_json, to_json
 
 __all__ = [

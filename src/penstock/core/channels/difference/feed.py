@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock import limits
 from penstock.core.channels.difference.content import Content, FeedItem, Hints
 from penstock.core.channels.difference.feed_hints import newest_first, said_by
-from penstock.core.channels.difference.html import page_lines, tree_of
+from penstock.core.channels.difference.html import page_lines
 from penstock.core.channels.difference.instants import instant_of
 from penstock.core.channels.difference.json_lines import document
 from penstock.core.channels.difference.libraries import library
 from penstock.core.channels.difference.lines import Lines, cleaned
 from penstock.core.channels.difference.rules import Rules
+from penstock.core.channels.difference.tree import tree_of
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:

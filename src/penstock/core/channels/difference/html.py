@@ -1,7 +1,7 @@
 """HTML as lines: the main content, without scripts, advertisements and what is hidden.
 
-Tags are read by libxml2, whose work is linear and whose depth is bounded: lexbor, the faster reader on paper,
-takes 0.95 s for 20,000 nested elements and two minutes for 200,000.
+A line is a block of text or a row of a table. Its place is the way to it by tag, id and class, by which
+noise is learned.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.core.channels.difference.instants import instant_of
-from penstock.core.channels.difference.libraries import library
 from penstock.core.channels.difference.lines import Lines, cleaned
 from penstock.core.channels.difference.markup import (
     BLOCKS,
@@ -19,84 +18,18 @@ from penstock.core.channels.difference.markup import (
     is_advertisement,
     is_aside,
     is_hidden,
+    is_named_aside,
     label,
 )
 from penstock.core.channels.difference.selectors import compiled_css, compiled_xpath
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.core.channels.difference.rules import Rules
 
-_CROWDED_BYTES: Final = 4_096
-"""Between two `>`: a tag with a thousand attributes may hide there."""
-
-_TOO_DEEP: Final = f"the page is nested deeper than {limits.MARKUP_DEPTH} elements"
-
-
-def tree_of(text: str) -> Any:
-    """The root element; ChannelError if there is none, or too deep a nesting."""
-    etree = library("lxml.etree")
-    body = text.encode()
-    options = {
-        "recover": True,
-        "no_network": True,
-        "encoding": "utf-8",
-        "remove_comments": True,
-        "remove_pis": True,
-    }
-    builder = _Builder(etree) if any(map(_is_crowded, body.split(b">"))) else None
-    parser = etree.HTMLParser(**options, **({"target": builder} if builder else {}))
-    try:
-        root = etree.fromstring(body, parser)
-    except (etree.LxmlError, ValueError, AssertionError) as error:
-        problem = (builder and builder.problem) or f"the page cannot be read: {error}"
-        raise ChannelError(problem) from None
-    if builder and builder.problem:
-        raise ChannelError(builder.problem)
-    if root is None:
-        raise ChannelError("the page is empty")
-    if any("depth" in entry.message for entry in parser.error_log):
-        raise ChannelError(_TOO_DEEP)
-    return root
-
-
-def _is_crowded(piece: bytes) -> bool:
-    if len(piece) < _CROWDED_BYTES:
-        return False
-    ends = len(piece.split()) + piece.count(b"/") + piece.count(b'"') // 2 + piece.count(b"'") // 2
-    return ends > limits.TAG_ATTRIBUTES
-
-
-class _Builder:
-    """Builds the same tree, but no tag of many attributes: libxml2's own work grows with their square."""
-
-    def __init__(self, etree: Any) -> None:
-        self._tree = etree.TreeBuilder()
-        self._depth = 0
-        self.problem = ""
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._depth += 1
-        if len(attributes) > limits.TAG_ATTRIBUTES:
-            self.problem = f"a tag <{tag[:20]}> of the page has over {limits.TAG_ATTRIBUTES} attributes"
-        elif self._depth > limits.MARKUP_DEPTH:
-            self.problem = _TOO_DEEP
-        if not self.problem:
-            self._tree.start(tag, attributes)
-
-    def end(self, tag: str) -> None:
-        self._depth -= 1
-        if not self.problem:
-            self._tree.end(tag)
-
-    def data(self, text: str) -> None:
-        if not self.problem:
-            self._tree.data(text)
-
-    def close(self) -> Any:
-        return None if self.problem else self._tree.close()
+_DOUBTS: Final = 16
+"""Frames with the name of an advertisement that are measured and found too large; then names count no more:
+each costs a look at the text below it."""
 
 
 def title_of(root: Any) -> str:
@@ -134,9 +67,9 @@ def page_lines(root: Any, rules: Rules) -> Lines:
     body = root if body is None else body
     found = Lines()
     if not rules.whole_page:
-        _walk(_main(body), found, gone=gone, ads=ads, asides=False)
+        _Walk(found, gone=gone, ads=ads, asides=False).over(_main(body))
     if not found.lines:
-        _walk(body, found, gone=gone, ads=ads, asides=True)
+        _Walk(found, gone=gone, ads=ads, asides=True).over(body)
     return found
 
 
@@ -154,10 +87,11 @@ def _selected(root: Any, rules: Rules, *, gone: set[Any], ads: bool) -> Lines:
                 elif isinstance(getattr(match, "tag", None), str):
                     elements[match] = None
     found = Lines()
+    walk = _Walk(found, gone=gone, ads=ads, asides=True)
     if elements:
         for element in root.iter():  # in the order of the page, and inner matches only once
             if element in elements and not any(up in elements for up in element.iterancestors()):
-                _walk(element, found, gone=gone, ads=ads, asides=True)
+                walk.over(element)
     for value, place_name in values:
         found.add(value, place_name)
     return found
@@ -176,43 +110,62 @@ def _is_main(element: Any) -> bool:
     return bool(element.tag == "main" or element.get("role") == "main")
 
 
-def _walk(top: Any, found: Lines, *, gone: set[Any], ads: bool, asides: bool) -> None:
+class _Walk:
     """Every text below an element, one line per block or table row; without recursion."""
-    line: list[str] = []
-    stack: list[tuple[Any, str, bool]] = [(top, "", True)]
-    while stack:
-        element, place, enters = stack.pop()
-        tag = element.tag
-        if not enters:
-            if tag in BLOCKS:
-                _flush(line, found, place, preformatted=tag in PREFORMATTED)
+
+    def __init__(self, found: Lines, *, gone: set[Any], ads: bool, asides: bool) -> None:
+        self._found = found
+        self._gone = gone
+        self._ads = ads
+        self._asides = asides
+        self._room = 0
+        self._doubts = _DOUBTS
+
+    def over(self, top: Any) -> None:
+        """Collect the lines."""
+        self._room = sum(map(len, top.itertext())) // 3
+        line: list[str] = []
+        stack: list[tuple[Any, str, bool]] = [(top, "", True)]
+        while stack:
+            element, place, enters = stack.pop()
+            tag = element.tag
+            if enters and not (is_hidden(element) or (element is not top and self._is_left_out(element))):
+                outer = place
+                if tag in BLOCKS:
+                    place = f"{place}/{label(element)}"
+                    _flush(line, self._found, outer)
+                elif tag in CELLS and line:
+                    line.append(" | ")
+                elif tag == "br":
+                    _flush(line, self._found, place)
+                stack.append((element, place, False))
+                if element.text:
+                    line.append(element.text)
+                stack.extend((child, place, True) for child in element.iterchildren(reversed=True))
+                continue
+            if not enters and tag in BLOCKS:
+                _flush(line, self._found, place, preformatted=tag in PREFORMATTED)
             if element is not top and element.tail:
                 line.append(element.tail)
-            continue
-        if (
-            is_hidden(element)
-            or element in gone
-            or (
-                element is not top
-                and ((ads and is_advertisement(element)) or (not asides and is_aside(element)))
-            )
-        ):
-            if element is not top and element.tail:
-                line.append(element.tail)
-            continue
-        outer = place
-        if tag in BLOCKS:
-            place = f"{place}/{label(element)}"
-            _flush(line, found, outer)
-        elif tag in CELLS and line:
-            line.append(" | ")
-        elif tag == "br":
-            _flush(line, found, place)
-        stack.append((element, place if tag in BLOCKS else outer, False))
-        if element.text:
-            line.append(element.text)
-        stack.extend((child, place, True) for child in element.iterchildren(reversed=True))
-    _flush(line, found, "")
+        _flush(line, self._found, "")
+
+    def _is_left_out(self, element: Any) -> bool:
+        if element in self._gone or (not self._asides and is_aside(element)):
+            return True
+        named = (self._ads and is_advertisement(element)) or (not self._asides and is_named_aside(element))
+        return named and self._is_small(element)
+
+    def _is_small(self, element: Any) -> bool:
+        """A frame called `with-sidebar` or `no-ads` holds most of the page: its name does not make it one."""
+        if self._doubts == 0:
+            return False
+        room = self._room
+        for text in element.itertext():
+            room -= len(text)
+            if room < 0:
+                self._doubts -= 1
+                return False
+        return True
 
 
 def _flush(line: list[str], found: Lines, place: str, *, preformatted: bool = False) -> None:

@@ -63,12 +63,13 @@ def is_advertisement(element: Any) -> bool:
 
 
 def is_aside(element: Any) -> bool:
-    """Whether it stands beside the content: navigation, footer, what else there is to read."""
-    if element.tag in _ASIDES:
-        return True
-    return bool(element.attrib) and (
-        element.get("role") in _ASIDE_ROLES or bool(_names(element) & _ASIDE_WORDS)
-    )
+    """Whether it is marked as beside the content: navigation, footer, what else there is to read."""
+    return element.tag in _ASIDES or (bool(element.attrib) and element.get("role") in _ASIDE_ROLES)
+
+
+def is_named_aside(element: Any) -> bool:
+    """Whether its names say so."""
+    return bool(element.attrib) and bool(_names(element) & _ASIDE_WORDS)
 
 
 def label(element: Any) -> str:

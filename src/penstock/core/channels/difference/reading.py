@@ -10,11 +10,12 @@ from penstock import limits
 from penstock.core.channels.difference.charset import decoded
 from penstock.core.channels.difference.content import Content
 from penstock.core.channels.difference.feed import read_feed
-from penstock.core.channels.difference.html import modified_of, page_lines, title_of, tree_of
+from penstock.core.channels.difference.html import modified_of, page_lines, title_of
 from penstock.core.channels.difference.json_lines import document, json_lines
 from penstock.core.channels.difference.kinds import kind_of
 from penstock.core.channels.difference.lines import Lines
 from penstock.core.channels.difference.rules import Rules, pattern
+from penstock.core.channels.difference.tree import tree_of
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.core.channels.delta import Change, Delta, Item, apply, crc_of
 from penstock.core.channels.difference.compare import Judge
-from penstock.core.channels.difference.content import Kind  # noqa: TC001  # msgspec reads annotations at run time
 from penstock.core.channels.difference.feed_news import FeedNews, Mark, marks_of
 from penstock.core.channels.difference.hunks import Hunk, hunks
-from penstock.core.channels.difference.learned import Learned
+from penstock.core.channels.difference.kept import VersionsState, places_after, print_of
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
@@ -27,29 +26,6 @@ if TYPE_CHECKING:
 
 _STALE_LINES: Final = 100
 """Lines that only-additions keeps beyond twice the page before it lets go of what is no longer there."""
-
-
-class VersionsState(msgspec.Struct, frozen=True):
-    """All that is kept of a channel; bounded like the content itself."""
-
-    version: int = 0
-    """0: nothing was read yet."""
-    at_us: int = 0
-    kind: Kind = "text"
-    title: str = ""
-    lines: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()
-    """Of each line, as a number of `place_names`."""
-    place_names: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    """Items of a feed, whose lines follow one another in `lines`."""
-    seen: dict[str, int] = {}  # msgspec copies defaults
-    """Items that left the feed, with a hash of their lines."""
-    history: tuple[int, ...] = ()
-    """Hashes of the last versions, this one at the end."""
-    learned: Learned = Learned()
-    last: int = 0
-    """Hash of the changes that made this version: another node may have found the same ones."""
 
 
 class Versions:
@@ -92,7 +68,7 @@ class Versions:
     def accept(self, delta: Delta) -> bool:
         """Take a delta that another node made; False: it is redundant. ChannelError: it does not fit."""
         state = self._state
-        if delta.version <= state.version or _print_of(delta.old_version, delta.changes) == state.last:
+        if delta.version <= state.version or print_of(delta.old_version, delta.changes) == state.last:
             return False
         if delta.old_version not in (state.version, 0):
             raise ChannelError(
@@ -107,9 +83,9 @@ class Versions:
             kind=delta.kind,
             title=delta.title,
             lines=lines,
-            places=_carried(state, delta, len(lines)),
+            places=places_after(state, delta, len(lines)),
             marks=(),
-            last=_print_of(delta.old_version, delta.changes),
+            last=print_of(delta.old_version, delta.changes),
         )
         return True
 
@@ -244,7 +220,7 @@ class Versions:
             seen=seen or {},
             history=() if history is None else (*state.history, history)[-self.rules.compare_last :],
             learned=state.learned,
-            last=_print_of(state.version, changes),
+            last=print_of(state.version, changes),
         )
         return Delta(
             self.url,
@@ -257,22 +233,3 @@ class Versions:
             tuple(items),
             old_crc=crc_of(state.lines),
         )
-
-
-def _print_of(old_version: int, changes: Sequence[Change]) -> int:
-    return xxh3_64_intdigest(msgspec.msgpack.encode((old_version, changes)))
-
-
-def _carried(state: VersionsState, delta: Delta, size: int) -> tuple[int, ...]:
-    """Places after a delta of another node: new lines take that of the line they stand at."""
-    if not state.place_names:
-        return (0,) * size
-    places: list[int] = []
-    done = 0
-    for change in delta.changes:
-        places += state.places[done : change.at]
-        near = state.places[min(change.at, len(state.places) - 1)] if state.places else 0
-        places += [near] * len(change.new)
-        done = change.at + len(change.old)
-    places += state.places[done:]
-    return tuple(places)
