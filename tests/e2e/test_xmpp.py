@@ -15,7 +15,7 @@ import uvloop
 from penstock import limits
 from penstock.errors import ChannelRefused, NodeError
 from penstock.node.telling.settings import Xmpp
-from penstock.node.telling.xmpp import VARIABLE, may_talk, password_of
+from penstock.node.telling.xmpp_account import VARIABLE, may_talk, password_of
 from tests.node.telling.desk import MemoryDesk
 from tests.node.telling.prosody import PROSODY, Prosody, prosody
 from tests.node.telling.running import telling

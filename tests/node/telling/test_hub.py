@@ -16,9 +16,10 @@ from yarl import URL
 from penstock import limits
 from penstock.node.config import Http
 from penstock.node.http.guard import Guard
-from penstock.node.telling.sending import wall_us
+from penstock.node.web.clock import wall_us
+from penstock.node.web.hubs import Hub, discovered, signed
 from penstock.node.web.post import Poster
-from penstock.node.web.websub import Hub, WebSub, discovered, signed
+from penstock.node.web.websub import WebSub
 from tests.node.telling.desk import MemoryDesk
 from tests.node.telling.receiver import Receiver
 from tests.node.telling.running import LOOPBACK

@@ -54,10 +54,6 @@ class AppriseDoor:
         self._stuck: dict[str, asyncio.Future[bool]] = {}
         self.sent = self.refused = 0
 
-    def names(self) -> list[str]:
-        """The targets there are."""
-        return list(self._targets)
-
     async def start(self) -> None:
         """Nothing is needed before the first notification."""
 

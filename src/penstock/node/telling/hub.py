@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.core.channels.delta import Delta
-from penstock.errors import BadAddress, ChannelError
+from penstock.errors import ChannelError
 from penstock.model.instant import SECOND_US
 from penstock.node.http.problems import Refused
 from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached
 from penstock.node.telling.feeds import CONTENT_TYPE
-from penstock.node.telling.sending import wall_us
+from penstock.node.telling.hub_intent import intent_of
 from penstock.node.telling.webhook import GONE
+from penstock.node.web.clock import wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.database import Row
     from penstock.node.telling.feeds import Feeds
+    from penstock.node.telling.hub_intent import Intent
     from penstock.node.telling.settings import Hub as Settings
     from penstock.node.web.desk import Desk
     from penstock.node.web.post import Poster
@@ -45,9 +47,6 @@ LOAD: Final = "SELECT callback, url, secret, until_us FROM lease"
 _PUT: Final = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
 _END: Final = "DELETE FROM lease WHERE callback = ? AND url = ?"
 
-SECRET_BYTES: Final = 200
-"""A secret must be shorter (section 5.1)."""
-
 SWEEP_S: Final = 60.0
 """Between looks for leases that have run out."""
 
@@ -58,17 +57,6 @@ class Lease:
 
     secret: str
     until_us: Instant
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """What somebody asked for and has not confirmed yet."""
-
-    mode: str
-    callback: str
-    url: str
-    lease_s: int
-    secret: str
 
 
 class HubDoor:
@@ -113,7 +101,7 @@ class HubDoor:
 
     def take(self, form: Mapping[str, str]) -> None:
         """Accept a request, to be verified; Refused says what is wrong with it."""
-        intent = self._intent(form)
+        intent = intent_of(form, self._feeds, self._poster, lease_s=self._settings.lease_s)
         if len(self._asking) >= limits.HUB_WAITING:
             raise Refused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -128,26 +116,6 @@ class HubDoor:
         self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a bug: a subscription at the hub is not verified", exc_info=error)
-
-    def _intent(self, form: Mapping[str, str]) -> Intent:
-        mode = form.get("hub.mode", "")
-        if mode not in ("subscribe", "unsubscribe"):
-            raise _wrong("hub.mode", f"subscribe or unsubscribe, not '{mode[:80]}'")
-        url = self._feeds.channel_of(form.get("hub.topic", ""))
-        if url is None:
-            raise _wrong("hub.topic", "is not the address of a feed of this node")
-        try:
-            callback = self._poster.check(form.get("hub.callback", ""))
-        except BadAddress as error:
-            raise _wrong("hub.callback", str(error)) from None
-        secret = form.get("hub.secret", "")
-        if len(secret.encode()) >= SECRET_BYTES:
-            raise _wrong("hub.secret", f"must be shorter than {SECRET_BYTES} bytes")
-        asked = form.get("hub.lease_seconds", "") or str(self._settings.lease_s)
-        if not (asked.isascii() and asked.isdecimal() and len(asked) < 16 and int(asked)):
-            raise _wrong("hub.lease_seconds", f"a whole number above 0, not '{asked[:80]}'")
-        lease_s = min(max(int(asked), 60), self._settings.lease_s)
-        return Intent(mode, callback, url, lease_s, secret)
 
     async def _verify(self, intent: Intent) -> None:
         """Ask the callback whether it meant it."""
@@ -266,7 +234,3 @@ class HubDoor:
             "sent": self.sent,
             "refused": self.refused,
         }
-
-
-def _wrong(where: str, problem: str) -> Refused:
-    return Refused(HTTPStatus.BAD_REQUEST, problem, where=where)

@@ -11,15 +11,16 @@ waiting (`OutboxStatistics.conserved`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from penstock import limits
-from penstock.core.channels.address import topic_of
 from penstock.core.channels.difference import from_json, to_json
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.model.event import Event
+from penstock.node.telling import outbox_rows as sql
+from penstock.node.telling.outbox_statistics import OutboxStatistics
 from penstock.node.telling.words import PAUSED
 
 if TYPE_CHECKING:
@@ -31,50 +32,6 @@ if TYPE_CHECKING:
     from penstock.node.database import Row
     from penstock.node.web.desk import Subscribed
     from penstock.policy.fast import Plan
-
-TABLES: Final = (
-    """CREATE TABLE waiting (place INTEGER PRIMARY KEY, who TEXT NOT NULL, policy TEXT NOT NULL,
-    url TEXT NOT NULL, ts_us INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL)""",
-    "CREATE INDEX waiting_of ON waiting (who, policy)",
-    """CREATE TABLE held (who TEXT, url TEXT, policy TEXT NOT NULL, body BLOB NOT NULL,
-    PRIMARY KEY (who, url))""",
-)
-LOAD: Final = "SELECT place, who, policy, url, ts_us, seq, body FROM waiting ORDER BY place"
-LOAD_HELD: Final = "SELECT who, url, policy, body FROM held ORDER BY who, url"
-_PUT: Final = "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?)"
-_END: Final = "DELETE FROM waiting WHERE place = ?"
-_END_LANE: Final = "DELETE FROM waiting WHERE who = ? AND policy = ?"
-_END_ALL: Final = "DELETE FROM waiting"
-_HOLD: Final = "INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?)"
-_RELEASE: Final = "DELETE FROM held WHERE who = ? AND url = ?"
-_RELEASE_ALL: Final = "DELETE FROM held"
-
-
-_Waiting: TypeAlias = tuple[int, str, str, str, int, int, bytes]
-_Paused: TypeAlias = tuple[str, str, str, bytes]
-"""Rows of the two tables."""
-
-
-class OutboxStatistics(NamedTuple):
-    """All queues together; the numbers are changes."""
-
-    taken: int
-    """Accepted, those of an earlier run that still waited included."""
-    told: int
-    """Sent one by one."""
-    digested: int
-    """Counted in digests that were sent."""
-    waiting: int
-    """Not sent yet, one by one or in digests."""
-    forgotten: int
-    """Their subscription ended first."""
-    subscribers: int
-    """For whom something waits."""
-
-    @property
-    def conserved(self) -> bool:
-        """Whether every change is accounted for."""
-        return self.taken == self.told + self.digested + self.waiting + self.forgotten
 
 
 @dataclass(slots=True)
@@ -128,14 +85,14 @@ class Outbox:
         self.release(who, url, now_us=now_us)
         lane = self._lane(who, policy)
         lane.seq += 1
-        event = _event(url, to_json(delta), ts_us=delta.at_us, seq=lane.seq)
+        event = sql.event(url, to_json(delta), ts_us=delta.at_us, seq=lane.seq)
         self._offer(who, policy, event, now_us=now_us)
 
     def _hold(self, who: str, url: str, policy: str, at_us: Instant) -> None:
         one = Digest(1, at_us, at_us, 0, 0, ((PAUSED, 1),))
         before = self._held.setdefault(who, {}).get(url)
         held = self._held[who][url] = _Held(policy, one if before is None else before.digest.merge(one))
-        self._note(_HOLD, who, url, policy, to_bytes(held.digest))
+        self._note(sql.HOLD, who, url, policy, to_bytes(held.digest))
 
     def release(self, who: str, url: str, *, now_us: Instant) -> None:
         """A subscription is paused no more: what came meanwhile is one digest."""
@@ -143,7 +100,7 @@ class Outbox:
         if found is not None:
             if not self._held[who]:
                 del self._held[who]
-            self._note(_RELEASE, who, url)
+            self._note(sql.RELEASE, who, url)
             self._offer(who, found.policy, found.digest, now_us=now_us)
 
     def _offer(self, who: str, policy: str, item: Event | Digest, *, now_us: Instant) -> None:
@@ -185,7 +142,7 @@ class Outbox:
         for policy, lane in lanes.items():
             if lane.sending is item:
                 lane.sending = None
-                self._note(_END, lane.places.pop(id(item)))
+                self._note(sql.END, lane.places.pop(id(item)))
                 if isinstance(item, Event):
                     self._told += 1
                 else:
@@ -199,7 +156,7 @@ class Outbox:
         if held is not None:
             if not self._held[who]:
                 del self._held[who]
-            self._note(_RELEASE, who, url)
+            self._note(sql.RELEASE, who, url)
             self._forgotten += held.digest.count
         for policy, lane in list(self._lanes.get(who, {}).items()):
             kept = [item for item in lane.items() if not (isinstance(item, Event) and item.sender == url)]
@@ -219,11 +176,11 @@ class Outbox:
         """A subscriber ended all subscriptions."""
         for url in list(self._held.get(who, {})):
             self._forgotten += self._held[who].pop(url).digest.count
-            self._note(_RELEASE, who, url)
+            self._note(sql.RELEASE, who, url)
         self._held.pop(who, None)
         for policy, lane in self._lanes.pop(who, {}).items():
             self._forgotten += sum(map(_count, lane.items()))
-            self._note(_END_LANE, who, policy)
+            self._note(sql.END_LANE, who, policy)
 
     def _sweep(self, who: str, policy: str) -> None:
         """Keep no empty queues: most subscribers are told everything at once."""
@@ -241,14 +198,11 @@ class Outbox:
     def _row(self, who: str, policy: str, lane: _Lane, item: Item) -> Row:
         place = self._place = self._place + 1
         lane.places[id(item)] = place
-        if isinstance(item, Event):
-            return _PUT, (place, who, policy, item.sender, item.ts_us, item.seq, item.payload)
-        assert isinstance(item, Digest)
-        return _PUT, (place, who, policy, "", item.from_us, item.seq_last, to_bytes(item))
+        return sql.row(place, who, policy, item)
 
     def _rewrite(self, who: str, policy: str, lane: _Lane) -> None:
         """The queue made digests of some: all of it gets new rows."""
-        self._note(_END_LANE, who, policy)
+        self._note(sql.END_LANE, who, policy)
         lane.places.clear()
         for item in lane.items():
             self._write(who, policy, lane, item)
@@ -270,21 +224,23 @@ class Outbox:
         rows, self._rows = self._rows, []
         if self._all:
             self._all = False
-            rows = [(_END_ALL, ()), (_RELEASE_ALL, ())]
+            rows = [(sql.END_ALL, ()), (sql.RELEASE_ALL, ())]
             for who, lanes in self._lanes.items():
                 for policy, lane in lanes.items():
                     lane.places.clear()
                     rows += [self._row(who, policy, lane, item) for item in lane.items()]
             for who, held in self._held.items():
-                rows += [(_HOLD, (who, url, one.policy, to_bytes(one.digest))) for url, one in held.items()]
+                rows += [
+                    (sql.HOLD, (who, url, one.policy, to_bytes(one.digest))) for url, one in held.items()
+                ]
         return rows
 
-    def restore(self, waiting: Iterable[_Waiting], held: Iterable[_Paused]) -> None:
+    def restore(self, waiting: Iterable[sql.Waiting], held: Iterable[sql.Paused]) -> None:
         """Make the queues of an earlier run again; DigestError if a row is damaged."""
         found: dict[tuple[str, str], list[Item]] = {}
         for place, who, policy, url, ts_us, seq, body in waiting:
             lane = self._lane(who, policy)
-            item = _event(url, body, ts_us=ts_us, seq=seq) if url else from_bytes(body)
+            item = sql.event(url, body, ts_us=ts_us, seq=seq) if url else from_bytes(body)
             lane.seq = max(lane.seq, seq)
             lane.places[id(item)] = place
             found.setdefault((who, policy), []).append(item)
@@ -306,6 +262,10 @@ class Outbox:
         """Subscribers for whom something waits, but for what is paused."""
         yield from self._lanes
 
+    def waits(self, who: str) -> bool:
+        """Whether something waits for a subscriber, but for what is paused."""
+        return who in self._lanes
+
     def count(self, who: str) -> int:
         """Changes that wait for one subscriber."""
         lanes = sum(_count(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
@@ -322,10 +282,6 @@ class Outbox:
             forgotten=self._forgotten,
             subscribers=len(everybody),
         )
-
-
-def _event(url: str, body: bytes, *, ts_us: Instant, seq: int) -> Event:
-    return Event(topic_of(url), body, ts_us, sender=url, seq=seq, content_type="application/json")
 
 
 def delta_of(item: Event | Digest) -> Delta | Digest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from penstock.errors import PenstockError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.telling.door import Later, Over, Parcel, Reached
 from penstock.node.telling.outbox import delta_of
+from penstock.node.web.clock import steady_us, wall_us
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -29,14 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def wall_us() -> Instant:
-    """Now."""
-    return time.time_ns() // 1_000
-
-
 @dataclass(slots=True)
 class _Failing:
-    """A subscriber that could not be reached."""
+    """A subscriber that could not be reached; by a clock that is never set."""
 
     since_us: Instant
     pauses_s: Iterator[float]
@@ -89,7 +84,9 @@ class Sending:
         door = self._doors.get(who.partition(":")[0])
         if door is None or door.away(who):
             return  # the door calls when that changes
-        now_us = wall_us()
+        if not self._outbox.waits(who):
+            return
+        now_us = steady_us()
         failing = self._failing.get(who)
         wait_us = max(
             self._pace.wait_us(who, now_us=now_us), failing.again_us - now_us if failing is not None else 0
@@ -98,10 +95,9 @@ class Sending:
             self._later(who, wait_us)
             return
         item = self._outbox.next(who)
-        if item is None:
-            return
+        assert item is not None
         self._pace.spend(who, now_us=now_us)
-        task = self._active[who] = asyncio.create_task(self._send(who, door, item, now_us=now_us))
+        task = self._active[who] = asyncio.create_task(self._send(who, door, item))
         task.add_done_callback(lambda done: self._done(who, done))
 
     def _later(self, who: str, wait_us: int) -> None:
@@ -121,10 +117,10 @@ class Sending:
             self._failed(who, Later("a bug in Penstock; the node's log says where"))
         self.wake(who)
 
-    async def _send(self, who: str, door: Door, item: Event | Digest, *, now_us: Instant) -> None:
+    async def _send(self, who: str, door: Door, item: Event | Digest) -> None:
         self.attempts += 1
         try:
-            outcome: Outcome = await door.send(Parcel(who, delta_of(item), now_us))
+            outcome: Outcome = await door.send(Parcel(who, delta_of(item), wall_us()))
         except PenstockError as error:
             outcome = Later(str(error))
         match outcome:
@@ -146,7 +142,7 @@ class Sending:
     def _failed(self, who: str, later: Later) -> bool:
         """Plan the next attempt; whether there should be none."""
         self.failures += 1
-        now_us = wall_us()
+        now_us = steady_us()
         pauses = pauses_s(self._dice, least_s=limits.TELL_RETRY_LEAST_S, most_s=limits.TELL_RETRY_MOST_S)
         failing = self._failing.setdefault(who, _Failing(now_us, pauses))
         pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.TELL_RETRY_MOST_S))
@@ -155,11 +151,6 @@ class Sending:
             log.info("%s cannot be told: %s; again in %.0f s", who, later.reason, pause_s)
         failing.reason = later.reason
         return now_us - failing.since_us > self._give_up_us
-
-    def reason(self, who: str) -> str:
-        """Why somebody could not be told last; empty if they could."""
-        failing = self._failing.get(who)
-        return failing.reason if failing is not None else ""
 
     @property
     def failing(self) -> int:

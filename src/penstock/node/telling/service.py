@@ -8,23 +8,25 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues import QueueOptions
-from penstock.errors import ChannelError, ChannelRefused, PolicyError
+from penstock.errors import ChannelError, PolicyError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.database import Database
 from penstock.node.policies import Policies
 from penstock.node.telling import hub as hub_tables
-from penstock.node.telling import outbox as outbox_tables
+from penstock.node.telling import outbox_rows as outbox_tables
 from penstock.node.telling import webhook
 from penstock.node.telling.answers import TellingStatus
 from penstock.node.telling.commands import Clerk
 from penstock.node.telling.feeds import Feeds
 from penstock.node.telling.figures import TellingFigures
-from penstock.node.telling.outbox import Outbox, OutboxStatistics
+from penstock.node.telling.outbox import Outbox
 from penstock.node.telling.pace import Pace
 from penstock.node.telling.routes import Handlers
 from penstock.node.telling.secret import own_secret
-from penstock.node.telling.sending import Sending, wall_us
+from penstock.node.telling.sending import Sending
+from penstock.node.telling.subscribers import READ, Subscribers
 from penstock.node.telling.writing import Writing
+from penstock.node.web.clock import wall_us
 from penstock.node.web.post import Poster
 from penstock.policy.fast import Plan
 from penstock.policy.read import parse
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.node.database import Row
     from penstock.node.telling.door import Door
     from penstock.node.telling.hub import HubDoor
+    from penstock.node.telling.outbox_statistics import OutboxStatistics
     from penstock.node.web.desk import Desk, Subscribed
 
 log = logging.getLogger(__name__)
@@ -50,16 +53,13 @@ STORE: Final = "telling.sqlite"
 SCHEMA: Final = 1
 """Of the file; another one is refused."""
 
-READ: Final = ("feed",)
-"""Kinds of subscribers that come and read, so nothing waits for them."""
-
 
 class Telling:
     """Implements Told for the channels; `start`, and at the end `close`."""
 
     def __init__(self, desk: Desk, config: Config, data: Path | None) -> None:
         """Open the store and make the doors; what cannot work is a NodeError or a MissingTool."""
-        settings = self._settings = config.telling
+        settings = config.telling
         self.desk = desk
         self._secret = own_secret(data)
         self._policies = Policies(config)
@@ -89,6 +89,8 @@ class Telling:
             give_up_us=to_us(settings.give_up_s),
             over=self._over,
         )
+        kinds = (*self._doors, *(READ if self.feeds is not None else ()))
+        self._subscribers = Subscribers(settings, kinds, self._poster)
         self._writing: Writing | None = None
         self.handlers = Handlers(self)
 
@@ -219,38 +221,7 @@ class Telling:
 
     def check(self, who: str) -> str:
         """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
-        kind, _, address = who.partition(":")
-        if kind == "webhook" and kind in self._doors:
-            return f"webhook:{self._poster.check(address)}"
-        if kind == "feed" and self.feeds is not None and address and address.isprintable():
-            return who
-        if kind == "apprise" and kind in self._doors:
-            from penstock.node.telling.apprise import AppriseDoor  # noqa: PLC0415
-
-            door = self._doors[kind]
-            assert isinstance(door, AppriseDoor)
-            if address in door.names():
-                return who
-            known = ", ".join(door.names())
-            raise ChannelRefused(
-                f"there is no target '{address}' in telling.apprise.targets; there are: {known}"
-            )
-        if kind == "hub" and kind in self._doors:
-            return who  # verified by the hub
-        if kind == "xmpp" and kind in self._doors and "@" in address:
-            return self._check_xmpp(address)
-        kinds = ", ".join(
-            f"{name}:…" for name in (*self._doors, *(READ if self.feeds else ())) if name != "hub"
-        )
-        raise ChannelRefused(f"'{who}' cannot be told; this node tells {kinds or 'nobody'}")
-
-    def _check_xmpp(self, address: str) -> str:
-        from penstock.node.telling.xmpp import may_talk  # noqa: PLC0415  # a library of its own
-
-        bare = address.partition("/")[0].lower()
-        if not may_talk(self._settings.xmpp, bare):
-            raise ChannelRefused(f"the bot does not talk to '{bare}': see telling.xmpp.accept")
-        return f"xmpp:{bare}"
+        return self._subscribers.check(who)
 
     def feed_of(self, who: str) -> str:
         """The address of a subscriber's feed; empty if there are no feeds."""

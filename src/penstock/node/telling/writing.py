@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.errors import DigestError, StoreError
-from penstock.node.telling import outbox as sql
+from penstock.node.telling import outbox_rows as sql
 
 if TYPE_CHECKING:
     from penstock.node.database import Database, Row

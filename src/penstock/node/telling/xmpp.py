@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import ssl
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.client.backoff import pauses_s
-from penstock.errors import MissingTool, NodeError
 from penstock.model.instant import SECOND_US
 from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached
 from penstock.node.telling.pace import Pace
-from penstock.node.telling.sending import wall_us
 from penstock.node.telling.words import message_of
 from penstock.node.telling.xml import clean
+from penstock.node.telling.xmpp_account import library, made, may_talk, password_of, quiet
+from penstock.node.web.clock import steady_us
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VARIABLE: Final = "PENSTOCK_XMPP_PASSWORD"
-"""Of the environment: the password, if the configuration has none."""
-
 SESSION_S: Final = 30.0
 """A server that has not begun a session by then is tried again later."""
 
@@ -43,28 +37,6 @@ ACK_S: Final = 10.0
 
 ANSWERS: Final = 64
 """Commands answered at the same time."""
-
-
-def password_of(settings: Settings) -> str:
-    """The bot's password, from wherever it is; NodeError says where it was looked for."""
-    found = settings.password
-    if not found and settings.password_file:
-        try:
-            found = Path(settings.password_file).read_text().splitlines()[0].strip()
-        except (OSError, UnicodeDecodeError, IndexError) as error:
-            raise NodeError(f"telling.xmpp.password_file: {settings.password_file}: {error}") from None
-    found = found or os.environ.get(VARIABLE, "")
-    if not found:
-        raise NodeError(f"telling.xmpp: no password: set password, password_file or the variable {VARIABLE}")
-    return found
-
-
-def may_talk(settings: Settings, bare: str) -> bool:
-    """Whether somebody may use the bot."""
-    domain = bare.rpartition("@")[2].lower()
-    own = settings.jid.partition("/")[0].rpartition("@")[2].lower()
-    accepted = [one.lower() for one in settings.accept] or [own]
-    return bare.lower() in accepted or domain in accepted
 
 
 class XmppDoor:
@@ -85,7 +57,7 @@ class XmppDoor:
         self._wake = wake
         self._waiting = waiting
         self._dice = dice
-        self._slixmpp = _library()
+        self._slixmpp = library()
         self._bot: Any = None
         """The connection, while there is a session."""
         self._acks: dict[str, asyncio.Future[None]] = {}
@@ -167,21 +139,10 @@ class XmppDoor:
             bot.cancel_connection_attempt()
             with suppress(Exception):  # it is over, however that ends
                 await asyncio.wait_for(bot.disconnect(wait=1.0), 3.0)
-            _quiet(bot)
+            quiet(bot)
 
     def _made(self) -> Any:
-        settings = self._settings
-        bot = self._slixmpp.ClientXMPP(settings.jid, self._password, ssl_context=_context(settings))
-        bot.enable_direct_tls = settings.tls == "direct"
-        bot.enable_starttls = settings.tls == "starttls"
-        bot.enable_plaintext = settings.tls == "off"
-        if settings.tls == "off":
-            for setting in ("unencrypted_plain", "unencrypted_scram"):
-                bot.plugin["feature_mechanisms"].config[setting] = True
-        bot.roster.auto_authorize = None
-        bot.roster.auto_subscribe = False
-        bot.register_plugin("xep_0198", {"allow_resume": False})
-        bot.register_plugin("xep_0199", {"keepalive": True, "interval": 60, "timeout": 20})
+        bot = made(self._slixmpp, self._settings, self._password)
         bot.add_event_handler("message", self._heard)
         bot.add_event_handler("presence_subscribe", self._asked)
         bot.add_event_handler("got_online", lambda presence: self._wake(f"xmpp:{presence['from'].bare}"))
@@ -203,7 +164,7 @@ class XmppDoor:
         if message["type"] not in ("chat", "normal") or not message["body"].strip():
             return
         who = message["from"].bare
-        now_us = wall_us()
+        now_us = steady_us()
         if len(self._answering) >= ANSWERS or self._pace.wait_us(who, now_us=now_us):
             return  # a flood is not answered: two bots would never end
         self._pace.spend(who, now_us=now_us)
@@ -287,28 +248,3 @@ class XmppDoor:
             "commands": self.commands,
             "sent": self.sent,
         }
-
-
-def _library() -> Any:
-    try:
-        import slixmpp  # noqa: PLC0415  # a part of the extra `web`
-    except ImportError:
-        raise MissingTool(
-            "telling.xmpp needs the package slixmpp; install it with: pip install 'penstock[web]'"
-        ) from None
-    logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is logged here
-    return slixmpp
-
-
-def _context(settings: Settings) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=settings.ca or None)
-    except (OSError, ssl.SSLError) as error:
-        raise NodeError(f"telling.xmpp.ca: {settings.ca}: {error}") from None
-
-
-def _quiet(bot: Any) -> None:
-    """End what the library leaves running."""
-    filters = bot._run_out_filters  # noqa: SLF001  # it has no other way
-    if filters is not None:
-        filters.cancel()

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.node.telling.secret import own_secret
+from penstock.node.web.hubs import Hub, discovered
 from penstock.node.web.post import Poster
-from penstock.node.web.websub import Hub, WebSub, discovered
+from penstock.node.web.websub import WebSub
 
 if TYPE_CHECKING:
     from collections.abc import Callable

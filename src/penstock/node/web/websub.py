@@ -9,9 +9,7 @@ subscriptions instead of making others.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,16 +20,17 @@ from aiohttp import web
 from yarl import URL
 
 from penstock import limits
-from penstock.core.channels.address import canonical
 from penstock.core.channels.polling.headers import seconds
-from penstock.errors import BadAddress, printable
+from penstock.errors import printable
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.http.problems import Refused
 from penstock.node.telling.secret import derived, token
 from penstock.node.web.clock import wall_us
+from penstock.node.web.hubs import signed
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
+    from penstock.node.web.hubs import Hub
     from penstock.node.web.post import Poster
 
 log = logging.getLogger(__name__)
@@ -45,44 +44,8 @@ LEASE_S: Final = 10 * 86_400
 FAILED_S: Final = (300.0, 86_400.0)
 """First and longest pause after a hub could not be asked, or said no."""
 
-_PARAMETER: Final = r';\s*([\w!#$&+.^`|~*-]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]+)))?\s*'
-_LINK: Final = re.compile(rf"<([^<>]*)>\s*((?:{_PARAMETER})*)")
-_PARAMETERS: Final = re.compile(_PARAMETER)
-_METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
-"""Of signatures (section 7.1)."""
-
 OnPush: TypeAlias = Callable[[str, bytes, str], None]
 """Takes a channel's URL, its new content, and the content type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hub:
-    """Where a page can be subscribed to, and by which name."""
-
-    url: str
-    topic: str
-
-
-def discovered(*, url: str, link: str = "", hub: str = "", self_url: str = "") -> Hub | None:
-    """The hub that a page names, in its Link header or else in itself; None if it names none.
-
-    A Link header counts more than the content (section 4).
-    """
-    named: dict[str, str] = {}
-    for target, rest, *_ in _LINK.findall(link[: limits.LINK_CHARS]):
-        said = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETERS.findall(rest)[::-1]}
-        for word in said.get("rel", "").lower().split():
-            named.setdefault(word, target)
-    if "hub" in named:
-        hub, self_url = named["hub"], named.get("self", self_url)
-    if not hub:
-        return None
-    try:
-        base = URL(url)
-        topic = str(base.join(URL(self_url))) if self_url else url
-        return Hub(canonical(str(base.join(URL(hub)))), topic)
-    except (ValueError, BadAddress):
-        return None
 
 
 @dataclass(slots=True)
@@ -287,12 +250,3 @@ class WebSub:
         self.pushed += 1
         self._on_push(url, bytes(body), request.headers.get("Content-Type", ""))
         return web.Response()
-
-
-def signed(body: bytes, signature: str, key: str) -> bool:
-    """Whether a signature belongs to a body."""
-    method, _, found = signature.partition("=")
-    if method not in _METHODS:
-        return False
-    wanted = hmac.digest(key.encode(), body, method).hex()
-    return hmac.compare_digest(wanted.encode(), found.strip().lower().encode())
