@@ -376,6 +376,9 @@ CHANNEL_WRITE_S: Final = 2.0
 ALLOCATE_SOON_S: Final = 1.0
 """Least time between two allocations: many subscriptions that come together cause one."""
 
+ALLOCATE_SHARE: Final = 0.02
+"""Of the event loop's time that allocating may take: with many channels it is done less often."""
+
 CONTRAST_PAUSE_S: Final = 5.0
 """Between looks for a page to be fetched twice at once: 12 a minute at most."""
 

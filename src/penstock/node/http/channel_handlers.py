@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.node.web.service import Channels
-    from penstock.node.web.status import ChannelStatus
 
 _STATES = ("polled", "failing", "paused", "idle")
 
@@ -42,21 +41,14 @@ class ChannelHandlers:
 
     async def channels(self, request: web.Request) -> web.Response:
         """Watched pages."""
-        search, state = request.query.get("search", "").casefold(), request.query.get("state", "")
+        search, state = request.query.get("search", ""), request.query.get("state", "")
         if state and state not in _STATES:
             raise Refused(HTTPStatus.BAD_REQUEST, f"{', '.join(_STATES)}, not '{state}'", where="state")
         offset, limit = page_of(request)
         if self._channels is None:
             return json_answer(answers.ChannelsFound(False, 0, offset, None, ()))
-        found = [
-            each
-            for each in self._channels.channels()
-            if (not state or each.state == state)
-            and (not search or search in each.url.casefold() or search in each.title.casefold())
-        ]
-        found.sort(key=_trouble)
-        rows = tuple(found[offset : offset + limit])
-        return json_answer(answers.ChannelsFound(True, len(found), offset, self._channels.status(), rows))
+        total, rows = self._channels.find(search=search, state=state, offset=offset, limit=limit)
+        return json_answer(answers.ChannelsFound(True, total, offset, self._channels.status(), tuple(rows)))
 
     async def channel(self, request: web.Request) -> web.Response:
         """One page."""
@@ -183,10 +175,6 @@ def _url(request: web.Request) -> str:
     if not url:
         raise Refused(HTTPStatus.BAD_REQUEST, "which page? name it with ?url=…", where="url")
     return url
-
-
-def _trouble(channel: ChannelStatus) -> tuple[bool, int, str]:
-    return (channel.state != "failing", -channel.changed_us, channel.url)
 
 
 def _refused(error: ChannelError, *, where: str) -> Refused:

@@ -11,6 +11,7 @@ from penstock.core.channels.address import topic_of
 from penstock.core.channels.change_rate import Estimator
 from penstock.core.channels.difference import Rules
 from penstock.core.channels.polling import PollState
+from penstock.core.channels.polling.domain import registrable
 from penstock.node.web.status import ChannelStatus, Counts
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Known(msgspec.Struct):
     """Of a poll, the last ones counting most."""
     dated_us: int = 0
     """Mean time between changes by the dates of a feed's items; 0: they do not tell."""
+    found_us: int = 0
+    """The same by what polls found; 0: not known yet."""
     counts: Counts = msgspec.field(default_factory=Counts)
     rate: Estimator = msgspec.field(default_factory=Estimator)
     poll: PollState = PollState()
@@ -73,6 +76,11 @@ class Channel:
     """MQTT clients, with the number of filters by which they ask for it."""
     people: dict[str, Subscribed] = field(default_factory=dict)
     """Other subscribers."""
+    host: str = field(init=False)
+    """Who is behind it: the registrable domain."""
+
+    def __post_init__(self) -> None:
+        self.host = registrable(self.url)
 
     @property
     def subscribers(self) -> int:
@@ -82,7 +90,7 @@ class Channel:
     @property
     def update_us(self) -> int | None:
         """Mean time between two changes, by dates if there are some, else by what polls found."""
-        return self.known.dated_us or self.known.rate.update_interval_us
+        return self.known.dated_us or self.known.found_us or None
 
     @property
     def wanted(self) -> bool:
@@ -101,7 +109,7 @@ def status_of(channel: Channel) -> ChannelStatus:
     return ChannelStatus(
         url=channel.url,
         topic=topic_of(channel.url),
-        state=_state(channel),
+        state=state_of(channel),
         title=known.title,
         kind=known.kind,
         clients=len(channel.clients),
@@ -119,7 +127,8 @@ def status_of(channel: Channel) -> ChannelStatus:
     )
 
 
-def _state(channel: Channel) -> str:
+def state_of(channel: Channel) -> str:
+    """In one word."""
     if channel.known.paused:
         return "paused"
     if not channel.polled:

@@ -135,6 +135,7 @@ class Polls:
         known, now_us = channel.known, self._clock()
         if known.checked_us:
             known.rate.observe(now_us - known.checked_us, changed=changed)
+            known.found_us = known.rate.update_interval_us or 0
         known.checked_us = now_us
         known.problem = ""
         self._keeping.changed(channel.url)
@@ -170,27 +171,26 @@ class Polls:
         """Find what changed, write it down, tell it; a problem with the content is noted."""
         known = channel.known
         self._count(known.counts, looking=1)
-        try:
-            async with self._comparing.one:
-                try:
-                    looked = await self._comparing.look(
-                        channel.url, known.rules, body, beside=beside, now_us=self._clock()
-                    )
-                except ChannelError as error:
-                    self._unreadable(channel, str(error))
-                    return None
-                if self._channel(channel.url) is not channel:  # removed meanwhile
-                    self._count(known.counts, errors=1)
-                    return None
-                self._take(channel, body, looked)
-                found = looked.delta is not None
-                self.untold += found
-                try:
-                    await self._comparing.write(lambda: self._rows(channel, looked))
-                finally:
-                    self.untold -= found
-        finally:
-            self._count(known.counts, looking=-1)
+        async with self._comparing.one:
+            try:
+                looked = await self._comparing.look(
+                    channel.url, known.rules, body, beside=beside, now_us=self._clock()
+                )
+            except ChannelError as error:
+                self._unreadable(channel, str(error))
+                return None
+            finally:
+                self._count(known.counts, looking=-1)
+            if self._channel(channel.url) is not channel:  # removed meanwhile
+                self._count(known.counts, errors=1)
+                return None
+            self._take(channel, body, looked)
+            found = looked.delta is not None
+            self.untold += found
+            try:
+                await self._comparing.write(lambda: self._rows(channel, looked))
+            finally:
+                self.untold -= found
         if looked.delta is not None:
             await self.tell(channel, looked.delta)
         return looked.delta

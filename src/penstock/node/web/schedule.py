@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from penstock.core.channels.allocation import Allocation, Factors, Scheme, allocate
-from penstock.core.channels.polling.domain import registrable
+from penstock.core.channels.allocation import Factors, Scheme, allocate
 from penstock.core.channels.polling.words import duration
 from penstock.errors import InputError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.control_table import Follower, Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock.node.config import Web
     from penstock.node.web.channel import Channel
@@ -33,6 +32,12 @@ COLUMNS: Final = {"url": "string", "interval_us": "int64"}
 
 USUAL_BYTES: Final = 20_000.0
 """Size of a page that was not fetched yet: about the median of feeds."""
+
+AT_ONCE: Final = 500
+"""Intervals given without letting others do something: some milliseconds."""
+
+SAME: Final = 0.02
+"""An interval that differs by no more than this share stays as it is."""
 
 LEAST_BYTES: Final = 500.0
 """What a poll costs at least: its headers, and the answer's."""
@@ -48,6 +53,7 @@ class Schedule:
         *,
         given: Callable[[Channel], None],
         pushed: Callable[[str], bool],
+        changed: Callable[[], None],
     ) -> None:
         self._web = web
         self._registry = registry
@@ -55,12 +61,13 @@ class Schedule:
         """Told of each channel whose interval has changed."""
         self._pushed = pushed
         """Whether a hub tells of changes, so that polls are only a back-up."""
+        self._changed = changed
+        """Called when intervals are to be allocated anew."""
         self._table: dict[str, int] = {}
         self.follower = Follower(Path(web.table), TABLE, COLUMNS, taken=self._take) if web.table else None
-        self.last: Allocation | None = None
 
-    def allocate(self) -> None:
-        """Give every channel its interval."""
+    def allocate(self) -> Iterator[None]:
+        """Give every channel its interval, some at a time: between them others may do something."""
         own: list[Channel] = []
         for channel in self._registry:
             if not channel.polled:
@@ -72,11 +79,13 @@ class Schedule:
                 self._give(channel, told)
             else:
                 own.append(channel)
+        yield
         if not own:
-            self.last = None
             return
-        self.last = found = allocate(_factors(own), **self._terms(own))
-        for channel, interval_us in zip(own, found.interval_us.tolist(), strict=True):
+        found = allocate(_factors(own), **self._terms(own))
+        for place, (channel, interval_us) in enumerate(zip(own, found.interval_us.tolist(), strict=True)):
+            if not place % AT_ONCE:
+                yield
             self._give(channel, interval_us)
 
     def first(self, channel: Channel) -> None:
@@ -90,7 +99,8 @@ class Schedule:
 
     def _give(self, channel: Channel, interval_us: int) -> None:
         bounded_us = max(interval_us, to_us(self._web.polling.least_s))
-        if bounded_us != channel.known.interval_us:
+        before_us = channel.known.interval_us
+        if abs(bounded_us - before_us) > before_us * SAME:
             channel.known.interval_us = bounded_us
             self._given(channel)
 
@@ -131,7 +141,7 @@ class Schedule:
                 raise InputError(f"row {row}: {url} stands twice", path=loaded.folder)
             found[url] = interval_us
         self._table = found
-        self.allocate()
+        self._changed()
 
     # -- in words --------------------------------------------------------------------------------------------
 
@@ -161,7 +171,7 @@ def _factors(own: list[Channel]) -> Factors:
         subscribers=[max(1, each.subscribers) for each in own],
         cost=[_cost(each) for each in own],
         update_interval_us=[each.update_us or usual_us for each in own],
-        host=[registrable(each.url) for each in own],
+        host=[each.host for each in own],
     )
 
 

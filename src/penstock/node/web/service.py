@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from penstock.core.channels.polling.words import duration, moment
 from penstock.errors import ChannelError, ChannelRefused, PolicyError
 from penstock.model.instant import to_us
 from penstock.node.web import store as sql
-from penstock.node.web.channel import status_of
+from penstock.node.web.channel import state_of, status_of
 from penstock.node.web.desk import Subscribed
 from penstock.node.web.registry import MQTT
 from penstock.node.web.watching import Watching
@@ -190,6 +191,21 @@ class Channels(Watching):
         """All of them, in the order in which they came."""
         return map(self._status_of, self._registry)
 
+    def find(
+        self, *, search: str = "", state: str = "", offset: int = 0, limit: int
+    ) -> tuple[int, list[ChannelStatus]]:
+        """How many there are with a text in URL or title and in a state, and some of them: those that fail
+        first, then those that changed last."""
+        wanted = search.casefold()
+        found = [
+            each
+            for each in self._registry
+            if (not state or state_of(each) == state)
+            and (not wanted or wanted in each.url.casefold() or wanted in each.known.title.casefold())
+        ]
+        first = nsmallest(offset + limit, found, key=_trouble)
+        return len(found), [self._status_of(each) for each in first[offset:]]
+
     def rules(self, url: str) -> dict[str, Any]:
         """How a page is read and compared; what is not in it has its default."""
         usual: dict[str, Any] = msgspec.to_builtins(Rules())
@@ -202,3 +218,7 @@ class Channels(Watching):
 
     def _known(self, url: str) -> Channel:
         return self._registry.known(canonical(url))
+
+
+def _trouble(channel: Channel) -> tuple[bool, int, str]:
+    return (state_of(channel) != "failing", -channel.known.changed_us, channel.url)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,11 +82,17 @@ class Watching:
             subscribers=lambda url: self._registry.known(url).subscribers,
         )
         self._polls.attach(self._poller)
-        self._schedule = Schedule(web, self._registry, given=self._interval_given, pushed=self._pushes.active)
+        self._restless = asyncio.Event()
+        """Intervals are to be allocated anew: subscriptions or the control table have changed."""
+        self._schedule = Schedule(
+            web,
+            self._registry,
+            given=self._interval_given,
+            pushed=self._pushes.active,
+            changed=self._restless.set,
+        )
         self._contrasting = Contrasting(self._registry, self._poller, self._polls, clock=self._clock)
         self._topics = Topics(self)
-        self._restless = asyncio.Event()
-        """Subscriptions have changed since the last allocation."""
         self._tasks: list[asyncio.Task[None]] = []
         self._begun: set[asyncio.Task[None]] = set()
         for url, known in self._store.channels():
@@ -169,8 +176,11 @@ class Watching:
         while True:
             await asyncio.sleep(limits.ALLOCATE_SOON_S)
             self._restless.clear()
-            self._schedule.allocate()
+            began_s = time.thread_time()
+            for _ in self._schedule.allocate():
+                await asyncio.sleep(0)
             self._forget()
+            await asyncio.sleep((time.thread_time() - began_s) / limits.ALLOCATE_SHARE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._web.allocate_s):
                     await self._restless.wait()
