@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from penstock.pipeline.sources import is_plain_text
-from penstock.pipeline.verdicts import column
+from penstock.pipeline.verdicts import literal, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,8 @@ _EXACT: Final = (
 class Carried:
     """How columns are carried, and how they are had again."""
 
-    kept: Column
-    """Whether a row is a kept event."""
+    kept: str
+    """The column that says whether a row is a kept event."""
     keys: list[Column] = field(default_factory=list)
     """To group by, beside what makes a kept event a group of its own."""
     aggregates: list[Column] = field(default_factory=list)
@@ -49,21 +49,26 @@ class Carried:
     def add(self, names: Sequence[str], schema: st.StructType) -> None:
         """Carry these columns of a frame."""
         for name in names:
-            self.columns.append(self._carry(column(name), schema[name].dataType).alias(name))
+            made = self._carry(quoted(name), schema[name].dataType)
+            self.columns.append(sf.expr(made).alias(name))
 
-    def _carry(self, found: Column, kind: st.DataType) -> Column:
+    def _carry(self, found: str, kind: st.DataType) -> str:
+        """Carry something, in SQL; how it is had again, in SQL."""
         if is_exact(kind):
-            return self._named(sf.when(self.kept, found), self.keys)
+            return self._named(sf.expr(f"if({self.kept}, {found}, null)"), self.keys)
         if isinstance(kind, st.StructType):
-            there = self._named(sf.when(self.kept, found.isNotNull()), self.keys)
-            parts = [self._carry(found.getField(part.name), part.dataType).alias(part.name) for part in kind]
-            return sf.when(there, sf.struct(*parts))
-        return self._named(sf.first(sf.when(self.kept, found)), self.aggregates)
+            there = self._named(sf.expr(f"if({self.kept}, {found} is not null, null)"), self.keys)
+            parts = [
+                f"{literal(part.name)}, {self._carry(f'{found}.{quoted(part.name)}', part.dataType)}"
+                for part in kind
+            ]
+            return f"if({there}, named_struct({', '.join(parts)}), null)"
+        return self._named(sf.expr(f"first(if({self.kept}, {found}, null))"), self.aggregates)
 
-    def _named(self, made: Column, to: list[Column]) -> Column:
+    def _named(self, made: Column, to: list[Column]) -> str:
         name = f"__c{len(self.keys) + len(self.aggregates)}"
         to.append(made.alias(name))
-        return sf.col(name)
+        return name
 
 
 def is_exact(kind: st.DataType) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType
 
 from penstock import limits
 from penstock.model.digest import OTHER
 from penstock.model.sketches import KLL_K, LG_REGISTERS
 from penstock.pipeline.schemas import CAUSE, DIGEST, MARK, SUMMARY
-from penstock.pipeline.verdicts import FATE, SEQ, TS
+from penstock.pipeline.verdicts import FATE, literal
 from penstock.policy.digesters import SUMMING
 
 if TYPE_CHECKING:
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from penstock.pipeline.readings import Reading
+    from penstock.pipeline.verdicts import Origin
     from penstock.policy.nodes import Placed
 
-_CAUSES = ArrayType(CAUSE)
-_SUMMARIES = ArrayType(SUMMARY)
 _PLACE = ("level", "position", "filter")
 
 
@@ -34,6 +32,7 @@ def aggregates(
     steps: Sequence[Placed],
     asked: dict[str, tuple[str, ...]],
     readings: dict[str, Reading],
+    origin: Origin,
     *,
     event: Column | None,
 ) -> list[Column]:
@@ -44,22 +43,26 @@ def aggregates(
 
     found = [
         sf.count(sf.lit(1) if event is None else of(sf.lit(1))).alias("__count"),
-        sf.min(of(sf.col(TS))).alias("__from_us"),
-        sf.max(of(sf.col(TS))).alias("__to_us"),
-        sf.min(of(sf.col(SEQ))).alias("__seq_first"),
-        sf.max(of(sf.col(SEQ))).alias("__seq_last"),
+        sf.min(of(origin.ts)).alias("__from_us"),
+        sf.max(of(origin.ts)).alias("__to_us"),
+        sf.min(of(origin.seq)).alias("__seq_first"),
+        sf.max(of(origin.seq)).alias("__seq_last"),
     ]
     if len(steps) > 1:
         found += [
             sf.count_if(sf.col(FATE) == number).alias(f"__cause{number}") for number in range(len(steps))
         ]
     for place, attribute in enumerate(sorted(asked)):
-        found += _parts(f"__s{place}", asked[attribute], readings[attribute], of)
+        found += _parts(f"__s{place}", asked[attribute], readings[attribute], origin, of)
     return found
 
 
 def _parts(
-    prefix: str, asked: Collection[str], reading: Reading, of: Callable[[Column], Column]
+    prefix: str,
+    asked: Collection[str],
+    reading: Reading,
+    origin: Origin,
+    of: Callable[[Column], Column],
 ) -> Iterator[Column]:
     """The aggregates of one attribute; `policy.digesters` says what each digester keeps."""
     number = of(reading.number())
@@ -73,9 +76,9 @@ def _parts(
     if "max" in asked:
         made["most"] = sf.max(number)
     if "first" in asked:
-        made["first"] = sf.min(of(_mark(reading)))
+        made["first"] = sf.min(of(_mark(reading, origin)))
     if "last" in asked:
-        made["last"] = sf.max(of(_mark(reading)))
+        made["last"] = sf.max(of(_mark(reading, origin)))
     if "distinct" in asked:
         made["distinct"] = sf.hll_sketch_agg(of(reading.hash64()), LG_REGISTERS)
     if "quantiles" in asked:
@@ -83,66 +86,58 @@ def _parts(
     return (found.alias(f"{prefix}_{name}") for name, found in made.items())
 
 
-def _summary(prefix: str, name: str, asked: Collection[str]) -> Column:
-    """The summary of one attribute, of its aggregates."""
-    fields: dict[str, Column] = {"name": sf.lit(name), "n": sf.lit(0), "total": sf.lit(0.0)}
+def _summary(prefix: str, name: str, asked: Collection[str]) -> str:
+    """The summary of one attribute, of its aggregates: SQL."""
+    fields = {"name": literal(name), "n": "0", "total": "0"}
     if not SUMMING.isdisjoint(asked):
-        fields["n"] = sf.col(f"{prefix}_n")
-        fields["total"] = sf.coalesce(sf.col(f"{prefix}_total"), sf.lit(0.0))
+        fields |= {"n": f"{prefix}_n", "total": f"coalesce({prefix}_total, 0)"}
     if "stddev" in asked:
-        fields["squares"] = sf.col(f"{prefix}_spread") * fields["n"]
+        fields["squares"] = f"{prefix}_spread * {fields['n']}"
     plain = {"min": "least", "max": "most"} | {
         kind: kind for kind in ("first", "last", "distinct", "quantiles")
     }
-    fields |= {field: sf.col(f"{prefix}_{field}") for kind, field in plain.items() if kind in asked}
-    return sf.struct(
-        *(fields.get(field.name, sf.lit(None)).cast(field.dataType).alias(field.name) for field in SUMMARY)
+    fields |= {field: f"{prefix}_{field}" for kind, field in plain.items() if kind in asked}
+    return _struct(
+        {f.name: f"cast({fields.get(f.name, 'null')} as {f.dataType.simpleString()})" for f in SUMMARY}
     )
 
 
-def _mark(reading: Reading) -> Column:
+def _struct(fields: dict[str, str]) -> str:
+    return f"named_struct({', '.join(f'{literal(name)}, {made}' for name, made in fields.items())})"
+
+
+def _mark(reading: Reading, origin: Origin) -> Column:
     """A value with its place in time, of a text its beginning."""
     value = reading.scalar()
     text = sf.substring(value.getField("text"), 1, limits.MARK_CHARACTERS)
     short = value if reading.text is None else value.withField("text", text)
     mark = sf.struct(
-        sf.col(TS).alias("ts_us"), sf.col(SEQ).alias("seq"), reading.tie().alias("tie"), short.alias("value")
+        origin.ts.alias("ts_us"), origin.seq.alias("seq"), reading.tie().alias("tie"), short.alias("value")
     )
     return sf.when(value.isNotNull(), mark).cast(MARK)
 
 
 def run_digest(steps: Sequence[Placed], asked: dict[str, tuple[str, ...]]) -> Column:
     """The digest of a run's dropped events; for runs in which one was dropped."""
-    counts = (
-        [sf.col(f"__cause{number}") for number in range(len(steps))]
-        if len(steps) > 1
-        else [sf.col("__count")]
-    )
-    causes = sf.array(
-        *(
-            sf.struct(
-                sf.lit(placed.cause.level).alias("level"),
-                sf.lit(placed.cause.position).alias("position"),
-                sf.lit(placed.cause.filter).alias("filter"),
-                count.alias("count"),
-            )
-            for placed, count in zip(steps, counts, strict=True)
+    several = len(steps) > 1
+    causes = ", ".join(
+        _struct(
+            {
+                "level": str(placed.cause.level),
+                "position": str(placed.cause.position),
+                "filter": literal(placed.cause.filter),
+                "count": f"__cause{number}" if several else "__count",
+            }
         )
+        for number, placed in enumerate(steps)
     )
-    if len(steps) > 1:
-        causes = sf.filter(causes, lambda cause: cause.getField("count") > 0)
-    summaries = [
+    summaries = ", ".join(
         _summary(f"__s{place}", attribute, asked[attribute]) for place, attribute in enumerate(sorted(asked))
-    ]
-    return sf.struct(
-        sf.col("__count").alias("count"),
-        sf.col("__from_us").alias("from_us"),
-        sf.col("__to_us").alias("to_us"),
-        sf.col("__seq_first").alias("seq_first"),
-        sf.col("__seq_last").alias("seq_last"),
-        causes.cast(_CAUSES).alias("causes"),
-        sf.array(*summaries).cast(_SUMMARIES).alias("attributes"),
-    ).cast(DIGEST)
+    )
+    fields = {name: f"__{name}" for name in ("count", "from_us", "to_us", "seq_first", "seq_last")}
+    fields["causes"] = f"filter(array({causes}), cause -> cause.count > 0)" if several else f"array({causes})"
+    fields["attributes"] = f"array({summaries})"
+    return sf.expr(f"cast({_struct(fields)} as {DIGEST.simpleString()})")
 
 
 # -- merging ------------------------------------------------------------------------------------------------

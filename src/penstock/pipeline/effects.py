@@ -41,7 +41,7 @@ def effect(
 
 
 def _effects(frame: DataFrame, question: Question, by: tuple[str, ...]) -> DataFrame:
-    fated = decided(frame, question)
+    fated = decided(frame, question, together=False)
     counts: list[Column] = []
     for number, placed in enumerate(fated.steps):
         reached = sf.col(FATE).isNull() | (sf.col(FATE) >= number)

@@ -24,13 +24,12 @@ from penstock.pipeline.verdicts import (
     HASH,
     LEVEL,
     PLACE,
-    SENDER,
-    SEQ,
-    TS,
     VERDICT,
     Ground,
+    Origin,
     Standing,
     column,
+    quoted,
 )
 from penstock.policy import filters
 from penstock.policy.filters import Verb
@@ -141,14 +140,18 @@ def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[s
     yield from policy.asked()
 
 
-def decided(frame: DataFrame, question: Question) -> Fated:
-    """The frame with fate and readings."""
+def decided(frame: DataFrame, question: Question, *, together: bool) -> Fated:
+    """The frame with fate and readings.
+
+    `together`: bring the rows of a queue together and into order at once. Windows would do so too, but not
+    before our own columns are made, and then these would be shuffled and sorted with the rest.
+    """
     policy = question.policy
     sources = Sources(frame.schema, question.attributes, policy.payload)
     _check(question, sources)
-    frame, queue, kept = _in_queues(frame, question, sources)
+    frame, queue, kept = _in_queues(frame, question, sources, together=together)
     wanted = list(dict.fromkeys(question.read()))
-    frame, readings, columns = attach(frame, sources, kept, wanted)
+    frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
     now_us, comparable = question.now_us(), sortable(sources.schema)
     for number, placed in enumerate(question.steps()):
         if _sorts(placed.step.filter, queue):
@@ -218,9 +221,9 @@ def _check_level(question: Question, sources: Sources) -> None:
 
 
 def _in_queues(
-    frame: DataFrame, question: Question, sources: Sources
+    frame: DataFrame, question: Question, sources: Sources, *, together: bool
 ) -> tuple[DataFrame, Standing, list[str]]:
-    """Each row with its fate, level, time, number and sender; how rows stand; and the columns to keep.
+    """Each row with its fate and level; how rows stand; and the columns to keep.
 
     Rows that `order` does not tell apart are ordered by their other columns, ascending, in the order of the
     frame: the same rows have the same places, however they were distributed.
@@ -242,18 +245,19 @@ def _in_queues(
     said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
     ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
     made = {
-        **hashed,
-        **ties,
         FATE: sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources)),
         LEVEL: question.level_column(),
-        TS: ts,
-        SEQ: sources.seq(),
-        SENDER: sources.sender(),
     }
     by_time = question.order[0] == sources.needed("$ts").name
-    queue = Standing((*hashed, *question.key), tuple(order), by_time)
+    origin = Origin(ts, sources.seq(), sources.sender())
+    queue = Standing((*hashed, *question.key), tuple(order), by_time, origin)
+    named = {**hashed, **ties}
+    frame = frame.select("*", *(found.alias(name) for name, found in named.items()))
+    if together:
+        sort = (*queue.key, *queue.order)
+        frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
-    return frame, queue, [*names, *made]
+    return frame, queue, [*names, *named, *made]
 
 
 def _sound(digest: Column, question: Question, sources: Sources) -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from penstock.pipeline import digests
 from penstock.pipeline.carrying import Carried
 from penstock.pipeline.fates import Question, decided
-from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, alive, column
+from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, alive, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,30 +45,28 @@ def pack(
 
 def _packed(frame: DataFrame, question: Question) -> DataFrame:
     """Each kept event is a group of its own, and each run of what was dropped is another."""
-    fated = decided(frame, question)
+    fated = decided(frame, question, together=True)
     name = question.attributes.get("$digest", "digest")
     events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
     asked = question.policy.asked()
     given = fated.sources.digest()
-    carried = Carried(sf.col("__alone"))
+    carried = Carried("__alone")
     carried.add(events, fated.sources.schema)
     event = None if given is None else ~sf.col(FATE).eqNullSafe(DIGEST_ROW)
     parts = [
         sf.min(_checked_place(question)).alias("place"),
         *carried.aggregates,
-        *digests.aggregates(fated.steps, asked, fated.readings, event=event),
+        *digests.aggregates(fated.steps, asked, fated.readings, fated.queue.origin, event=event),
     ]
     if given is not None:
         parts.append(sf.collect_list(given).alias("__given"))
-    key = [column(found) for found in fated.queue.key]
-    grouped = (
-        _in_runs(fated, question).groupBy(*key, sf.col("__run"), sf.col("__alone"), *carried.keys).agg(*parts)
-    )
+    key = map(quoted, fated.queue.key)
+    grouped = _in_runs(fated, question).groupBy(*key, "__run", "__alone", *carried.keys).agg(*parts)
     summed = grouped.select("*", _digest(fated, asked, merges=given is not None).alias("__digest"))
     kind = sf.when(sf.col("__digest").isNull(), sf.lit("event")).otherwise(sf.lit("digest"))
     return summed.select(
-        *(column(found) for found in question.key),
-        sf.col("place"),
+        *map(quoted, question.key),
+        "place",
         kind.alias("kind"),
         *carried.columns,
         sf.col("__digest").alias("digest"),

@@ -11,7 +11,7 @@ from penstock.model.instant import to_us
 from penstock.model.values import order
 from penstock.pipeline.readings import either
 from penstock.pipeline.regex import to_java
-from penstock.pipeline.verdicts import SENDER, SEQ, TS, Ground, by_columns
+from penstock.pipeline.verdicts import Ground, Origin, by_columns
 from penstock.policy import filters
 
 if TYPE_CHECKING:
@@ -110,16 +110,16 @@ def supset_verdict(node: filters.Supset, ground: Ground) -> Column:
 
 
 @by_columns(filters.Random)
-def random_verdict(node: filters.Random, ground: Ground) -> Column:  # noqa: ARG001
-    return lot(node.seed or 0) < sf.lit(float(node.fraction))
+def random_verdict(node: filters.Random, ground: Ground) -> Column:
+    return lot(node.seed or 0, ground.queue.origin) < sf.lit(float(node.fraction))
 
 
-def lot(seed: int) -> Column:
+def lot(seed: int, origin: Origin) -> Column:
     """The event's lot in [0, 1), the same as on every node: decision 0003."""
-    text = sf.concat_ws("|", sf.lit(str(seed)), sf.col(SENDER), sf.col(SEQ).cast("string"))
+    text = sf.concat_ws("|", sf.lit(str(seed)), origin.sender, origin.seq.cast("string"))
     return sf.shiftrightunsigned(sf.xxhash64(text), 11) / sf.lit(float(1 << 53))
 
 
 @by_columns(filters.Older)
 def older_verdict(node: filters.Older, ground: Ground) -> Column:
-    return (ground.now_us - sf.col(TS)) > sf.lit(to_us(node.seconds))
+    return (ground.now_us - ground.queue.origin.ts) > sf.lit(to_us(node.seconds))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from penstock.model.instant import to_us
 from penstock.pipeline.readings import nothing
-from penstock.pipeline.verdicts import COMPILERS, PLACE, TS, VERDICT, alive, column
+from penstock.pipeline.verdicts import COMPILERS, PLACE, VERDICT, alive, quoted
 from penstock.pipeline.windows import delta_since_event
 from penstock.policy import filters
 
@@ -30,18 +30,26 @@ CHUNK: Final = 256
 
 _PLACES: Final = "array<int>"
 _VALUE: Final = "__value"
+_TS: Final = "__ts"
 
 
-def _folded(frame: DataFrame, ground: Ground, fold: Callable[[Column], Column]) -> tuple[DataFrame, Column]:
+def _folded(
+    frame: DataFrame, ground: Ground, fold: Callable[[Column], Column], *, timed: bool
+) -> tuple[DataFrame, Column]:
     """The frame with a column of verdicts about the events the step can read, null about the others.
 
     `fold` makes an array of rows, whose `__value` is null where the step cannot read it, into the places of
-    those that stay.
+    those that stay; if `timed`, it finds their time as `__ts`.
     """
     rest = [name for name in ground.columns if name not in ground.queue.key]
     value = sf.when(alive(), ground.reading().number())
-    row = sf.struct(PLACE, *map(column, rest), value.alias(_VALUE))
-    key = [column(name) for name in ground.queue.key]
+    row = sf.struct(
+        PLACE,
+        *map(quoted, rest),
+        value.alias(_VALUE),
+        *([ground.queue.origin.ts.alias(_TS)] if timed else []),
+    )
+    key = [quoted(name) for name in ground.queue.key]
     queues = frame.groupBy(*key).agg(_in_order(row, ground).alias("__rows"))
     verdicts = _let(fold(sf.col("__rows")), lambda places: _absent(places, sf.size("__rows")))
     pairs = sf.arrays_zip(sf.col("__rows"), verdicts.alias(VERDICT))
@@ -104,7 +112,7 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
 def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
     if node.since == "event":
         return frame, delta_since_event(node, ground)
-    return _folded(frame, ground, lambda rows: dead_band(rows, node))
+    return _folded(frame, ground, lambda rows: dead_band(rows, node), timed=node.max_silence is not None)
 
 
 def dead_band(rows: Column, node: filters.Delta) -> Column:
@@ -115,7 +123,7 @@ def dead_band(rows: Column, node: filters.Delta) -> Column:
     )
 
     def walk(state: Column, row: Column) -> Column:
-        value, ts = row.getField(_VALUE), row.getField(TS)
+        value, ts = row.getField(_VALUE), row.getField(_TS)
         quiet = sf.abs(value - state.getField("value")) < float(node.change)
         if node.max_silence is not None:
             quiet &= ts - state.getField("ts") < to_us(node.max_silence)
@@ -128,7 +136,7 @@ def dead_band(rows: Column, node: filters.Delta) -> Column:
 
 
 def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
-    return _folded(frame, ground, lambda rows: swinging_door(rows, node))
+    return _folded(frame, ground, lambda rows: swinging_door(rows, node), timed=True)
 
 
 def swinging_door(rows: Column, node: filters.Swing) -> Column:
@@ -149,7 +157,7 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
     deviation = float(node.deviation)
 
     def walk(state: Column, row: Column) -> Column:
-        here = sf.struct(row.getField(TS).alias("ts"), row.getField(_VALUE).alias("value"))
+        here = sf.struct(row.getField(_TS).alias("ts"), row.getField(_VALUE).alias("value"))
         pivot, held = state.getField("pivot"), state.getField("held")
         below, above = _slope(pivot, held, -deviation), _slope(pivot, held, deviation)
         low, high = state.getField("low"), state.getField("high")

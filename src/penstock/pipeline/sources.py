@@ -253,11 +253,12 @@ def _shape(kind: st.DataType) -> str:
 
 
 def attach(
-    frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str]
+    frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str], *, in_place: bool = False
 ) -> tuple[DataFrame, dict[str, Reading], tuple[str, ...]]:
     """The frame with the columns of these attributes, the readings that stand on them, and all its columns.
 
     Each stage is a projection of its own, so that a payload is parsed once however many attributes are read.
+    `in_place`: what stands in a column already is read there, which must be among those kept.
     """
     parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
     frame = with_payload(frame, sources) if parsed else frame
@@ -272,7 +273,11 @@ def attach(
     columns: dict[str, Column] = {}
     readings: dict[str, Reading] = {}
     for place, text in enumerate(wanted):
-        found = _reading(sources, paths.parse(text), f"__leaf{place}")
+        path = paths.parse(text)
+        found = _reading(sources, path, f"__leaf{place}")
+        if in_place and not _in_payload(sources, path) and f"__leaf{place}" not in leaves:
+            readings[text] = found
+            continue
         names = {kind: f"__r{place}_{kind}" for kind in found.parts()}
         columns |= {names[kind]: column for kind, column in found.parts().items()}
         readings[text] = found.at(names)

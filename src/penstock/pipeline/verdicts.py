@@ -26,14 +26,25 @@ PLACE: Final = "__place"
 FATE: Final = "__fate"
 """Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
 LEVEL: Final = "__level"
-TS: Final = "__ts"
-SEQ: Final = "__seq"
-SENDER: Final = "__sender"
 HASH: Final = "__hash"
 """A hash of the key, by which queues are told apart faster than by long keys that begin alike."""
 DIGEST_ROW: Final = -1
 VERDICT: Final = "__verdict"
 """Where a fold leaves its verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an event comes from: columns made of those of the frame where they are needed, not beside them.
+
+    A column more is copied by every shuffle, sort and window on its way; a cast costs less.
+    """
+
+    ts: Column
+    """Event time in microseconds, never null."""
+    seq: Column
+    """Sequence number, never null."""
+    sender: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class Standing:
     """Columns that order it."""
     by_time: bool
     """Whether queue order is that of event time."""
+    origin: Origin
 
     @property
     def placed(self) -> bool:
@@ -59,11 +71,11 @@ class Standing:
 
     def partition(self, *more: Column) -> WindowSpec:
         """The whole queue in no order, or the part of it that agrees in some columns."""
-        return Window.partitionBy(*map(column, self.key), *more)
+        return Window.partitionBy(*map(quoted, self.key), *more)
 
     def in_order(self) -> WindowSpec:
         """The queue in its order."""
-        return self.partition().orderBy(*map(column, self.order))
+        return self.partition().orderBy(*map(quoted, self.order))
 
     def whole(self) -> WindowSpec:
         """The whole queue, by the same sort as the windows below."""
@@ -79,7 +91,7 @@ class Standing:
 
     def from_newest(self, *more: Column) -> WindowSpec:
         """From the newest event, by event time and then by place, back to this one."""
-        newest = self.partition(*more).orderBy(sf.desc(TS), sf.desc(PLACE))
+        newest = self.partition(*more).orderBy(self.origin.ts.desc(), sf.desc(PLACE))
         return newest.rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
     def place(self) -> Column:
@@ -111,9 +123,20 @@ class Ground:
         return sf.lit(self.step.verb is Verb.KEEP)
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL wants it, dots and all; cheaper to hand to Spark than a `Column`."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def column(name: str) -> Column:
-    """The column of exactly this name, dots and all."""
-    return sf.col(f"`{name.replace('`', '``')}`")
+    """The column of exactly this name."""
+    return sf.col(quoted(name))
+
+
+def literal(text: str) -> str:
+    """A text as SQL wants it, free of anything that would end or escape it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def alive() -> Column:

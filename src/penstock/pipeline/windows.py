@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from penstock.model.instant import to_us
-from penstock.pipeline.verdicts import PLACE, TS, Ground, alive, by_columns
+from penstock.pipeline.verdicts import PLACE, Ground, alive, by_columns
 from penstock.policy import filters
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ def every_verdict(node: filters.Every, ground: Ground) -> Column:
 @by_columns(filters.Throttle)
 def throttle_verdict(node: filters.Throttle, ground: Ground) -> Column:
     """Intervals begin at multiples of their length, also before 1970."""
-    begin = sf.col(TS) - sf.pmod(sf.col(TS), sf.lit(max(to_us(node.seconds), 1)))
-    age = sf.struct(TS, PLACE)
+    ts = ground.queue.origin.ts
+    begin = ts - sf.pmod(ts, sf.lit(max(to_us(node.seconds), 1)))
+    age = sf.struct(ts.alias("ts"), PLACE)
     if node.by is None:
         return age < sf.max(sf.when(alive(), age)).over(ground.queue.partition(begin))
     key = ground.reading(node.by).identity()
@@ -111,5 +112,6 @@ def delta_since_event(node: filters.Delta, ground: Ground) -> Column:
     readable = value.isNotNull()
     quiet = sf.abs(value - previous(ground, value, readable)) < float(node.change)
     if node.max_silence is not None:
-        quiet &= sf.col(TS) - previous(ground, sf.col(TS), readable) < to_us(node.max_silence)
+        ts = ground.queue.origin.ts
+        quiet &= ts - previous(ground, ts, readable) < to_us(node.max_silence)
     return sf.when(readable, sf.coalesce(quiet, sf.lit(False)))
