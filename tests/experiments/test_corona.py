@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from penstock.experiments import corona_deployment, corona_figures, corona_table2
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.slow
 
 MISSES = "… with the paper's levels, base 16"
 """With 60 nodes they are three times slower than the paper reports; the row says why."""
@@ -22,6 +21,15 @@ def silent(done: int, total: int, what: str) -> None:
     assert what
 
 
+def test_equal_values_share_a_rank() -> None:
+    rising = np.arange(6.0)
+    assert corona_figures.rank_correlation(rising, rising**3) == pytest.approx(1)
+    assert corona_figures.rank_correlation(rising, -rising) == pytest.approx(-1)
+    halves = np.array([0.0, 0.0, 1.0, 1.0])
+    assert corona_figures.rank_correlation(halves, np.array([1.0, 2.0, 1.0, 2.0])) == pytest.approx(0)
+
+
+@pytest.mark.slow
 def test_table_2_holds_with_fewer_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corona_table2, "QUICK_CHANNELS", 10_000)
     monkeypatch.setattr(corona_table2, "QUICK_RINGS", 1)
@@ -30,6 +38,7 @@ def test_table_2_holds_with_fewer_channels(monkeypatch: pytest.MonkeyPatch) -> N
     assert [row.what for row in outcome.rows if row.ok is False] == []
 
 
+@pytest.mark.slow
 def test_the_figures_hold_and_are_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(corona_figures, "QUICK_CHANNELS", 10_000)
     outcome = corona_figures.reproduce(seed=1, quick=True, out=tmp_path, progress=silent)
@@ -43,6 +52,7 @@ def test_the_figures_hold_and_are_drawn(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in outcome.plots)
 
 
+@pytest.mark.slow
 def test_the_deployment_misses_only_what_its_note_explains() -> None:
     outcome = corona_deployment.reproduce(seed=1, quick=True, out=None, progress=silent)
     missed = [row for row in outcome.rows if row.ok is False]

@@ -163,9 +163,13 @@ def _over_channels(found: Found) -> tuple[Row, ...]:
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
-    """Spearman's: 1 if one rises with the other."""
-    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (a, b)]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    """Spearman's: 1 if one rises with the other; equal values share a rank, as half of the intervals do."""
+    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - counts / 2)[place], np.float64)
 
 
 def _fair(found: Found) -> tuple[Row, ...]:
@@ -190,7 +194,7 @@ def _fair(found: Found) -> tuple[Row, ...]:
             "Fig. 8: Sqrt and Log do not punish slow channels",
             "lower than Fair",
             f"weekly channels: Fair {slow[fair]:.0f} s, Sqrt {slow[root]:.0f} s, Log {slow[log]:.0f} s",
-            ok=max(slow[root], slow[log]) < slow[fair] / 2,
+            ok=max(slow[root], slow[log]) < slow[fair],
         ),
         Row(
             "Fig. 8: Sqrt serves fast channels better than Log",
