@@ -189,9 +189,9 @@ def _interleaved(ways: Mapping[str, Callable[[], DataFrame]], rounds: int, *, wa
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1 if warm else 0, rounds + 1):
-        for name, made in reversed(ways.items()) if turn % 2 else ways.items():
+        for name in list(ways)[:: -1 if turn % 2 else 1]:
             start = perf_counter()
-            made().write.format("noop").mode("overwrite").save()
+            ways[name]().write.format("noop").mode("overwrite").save()
             if turn:
                 taken[name].append(perf_counter() - start)
     return {name: median(found) for name, found in taken.items()}
