@@ -218,6 +218,7 @@ class OutboxMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         stats = self.box.statistics()
         assert stats.conserved
+        assert stats.waiting == sum(map(self.box.count, ["xmpp:ann", "webhook:http://b/"]))
         assert self.puts == sum(self.before) + stats.told + stats.digested + stats.forgotten + stats.waiting
 
     def teardown(self) -> None:

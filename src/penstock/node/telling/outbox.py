@@ -65,13 +65,15 @@ class Outbox:
         self._options = options
         self._lanes: dict[str, dict[str, _Lane]] = {}
         self._held: dict[str, dict[str, _Held]] = {}
+        self._encoded: tuple[Delta, bytes] | None = None
+        """The change told last and its bytes, which all its subscribers share."""
         self._place = 0
         self._rows: list[Row] = []
         self._all = False
         """Whether the store is to be written anew, because too many rows waited for it."""
         self.noted: Callable[[], None] = lambda: None
         """Called when there are rows to be written."""
-        self._taken = self._told = self._digested = self._forgotten = 0
+        self._taken = self._told = self._digested = self._forgotten = self._waiting = 0
 
     # -- in ----------------------------------------------------------------------------------------------
 
@@ -79,13 +81,16 @@ class Outbox:
         """Take a change for a subscriber; while the subscription is paused it is only counted."""
         who, url, policy = subscribed.who, delta.url, subscribed.policy
         self._taken += 1
+        self._waiting += 1
         if subscribed.paused:
             self._hold(who, url, policy, delta.at_us)
             return
         self.release(who, url, now_us=now_us)
         lane = self._lane(who, policy)
         lane.seq += 1
-        event = sql.event(url, to_json(delta), ts_us=delta.at_us, seq=lane.seq)
+        if self._encoded is None or self._encoded[0] is not delta:
+            self._encoded = (delta, to_json(delta))
+        event = sql.event(url, self._encoded[1], ts_us=delta.at_us, seq=lane.seq)
         self._offer(who, policy, event, now_us=now_us)
 
     def _hold(self, who: str, url: str, policy: str, at_us: Instant) -> None:
@@ -143,6 +148,7 @@ class Outbox:
             if lane.sending is item:
                 lane.sending = None
                 self._note(sql.END, lane.places.pop(id(item)))
+                self._waiting -= _count(item)
                 if isinstance(item, Event):
                     self._told += 1
                 else:
@@ -157,13 +163,13 @@ class Outbox:
             if not self._held[who]:
                 del self._held[who]
             self._note(sql.RELEASE, who, url)
-            self._forgotten += held.digest.count
+            self._lose(held.digest.count)
         for policy, lane in list(self._lanes.get(who, {}).items()):
             kept = [item for item in lane.items() if not (isinstance(item, Event) and item.sender == url)]
             gone = len(lane.items()) - len(kept)
             if not gone:
                 continue
-            self._forgotten += gone
+            self._lose(gone)
             if isinstance(lane.sending, Event) and lane.sending.sender == url:
                 lane.sending = None
             queue = PackingQueue(self._plan_of(policy), self._options)
@@ -175,12 +181,16 @@ class Outbox:
     def drop(self, who: str) -> None:
         """A subscriber ended all subscriptions."""
         for url in list(self._held.get(who, {})):
-            self._forgotten += self._held[who].pop(url).digest.count
+            self._lose(self._held[who].pop(url).digest.count)
             self._note(sql.RELEASE, who, url)
         self._held.pop(who, None)
         for policy, lane in self._lanes.pop(who, {}).items():
-            self._forgotten += sum(map(_count, lane.items()))
+            self._lose(sum(map(_count, lane.items())))
             self._note(sql.END_LANE, who, policy)
+
+    def _lose(self, count: int) -> None:
+        self._waiting -= count
+        self._forgotten += count
 
     def _sweep(self, who: str, policy: str) -> None:
         """Keep no empty queues: most subscribers are told everything at once."""
@@ -245,6 +255,7 @@ class Outbox:
             lane.places[id(item)] = place
             found.setdefault((who, policy), []).append(item)
             self._taken += _count(item)
+            self._waiting += _count(item)
             self._place = max(self._place, place)
         for (who, policy), items in found.items():
             lane = self._lane(who, policy)
@@ -255,6 +266,7 @@ class Outbox:
             digest = from_bytes(body)
             self._held.setdefault(who, {})[url] = _Held(policy, digest)
             self._taken += digest.count
+            self._waiting += digest.count
 
     # -- what can be known -------------------------------------------------------------------------------
 
@@ -273,14 +285,13 @@ class Outbox:
 
     def statistics(self) -> OutboxStatistics:
         """All queues at this moment."""
-        everybody = self._lanes.keys() | self._held.keys()
         return OutboxStatistics(
             taken=self._taken,
             told=self._told,
             digested=self._digested,
-            waiting=sum(map(self.count, everybody)),
+            waiting=self._waiting,
             forgotten=self._forgotten,
-            subscribers=len(everybody),
+            subscribers=len(self._lanes) + sum(who not in self._lanes for who in self._held),
         )
 
 
