@@ -142,6 +142,8 @@ def test_a_liar_is_late_and_then_not_served() -> None:
     assert flows.refused == {"sends more than it declared": 1}
     assert flows.served == 0
     assert flows.reservations.fullest() == 0
+    assert flows.tell("a", "t", 100_000, now_us=NOW + 900_000) == "sends more than it declared"
+    assert flows.tell("a", "t", 100_000, now_us=NOW + 9_000_000) == "", "it gets another chance"
 
 
 def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> None:

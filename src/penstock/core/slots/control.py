@@ -41,6 +41,8 @@ AGAIN_US: Final = SECOND_US
 AGAIN_MOST: Final = 6
 """… doubled so many times at most: about a minute."""
 
+CHEATS: Final = "sends more than it declared"
+
 CHEATING: Final = 0.1
 """Share of packets beyond the declared rate above which a flow is served no more."""
 
@@ -158,7 +160,7 @@ class FlowControl:
         if not conforms:
             flow.excess += 1
             if flow.excess_rate > CHEATING:
-                self._leave(flow, "sends more than it declared", now_us)
+                self._leave(flow, CHEATS, now_us)
             return Lane.LATE
         on_time = self.reservations.holds(flow.key)
         steps = grid.add(now_us)
@@ -218,6 +220,8 @@ class FlowControl:
         flow = self.table.get(key)
         if flow is not None and flow.declared_us == period_us and flow.told is by:
             return flow.reason
+        if flow is not None and flow.disbelieved_us == period_us and now_us < flow.again_us:
+            return flow.reason
         if reason:
             return self._count(reason)
         if flow is None:
@@ -229,7 +233,8 @@ class FlowControl:
         flow.learnt()
         flow.told, flow.declared_us, flow.grid, flow.police = by, period_us, None, None
         flow.tolerance_us = jitter_us * self.options.sigmas
-        flow.again_us = flow.failures = 0
+        if flow.disbelieved_us != period_us:
+            flow.again_us = flow.failures = 0
         flow.last_us = now_us
         self._become(flow, State.LEARNING, "", now_us)
         return ""
@@ -325,7 +330,8 @@ class FlowControl:
 
     def _leave(self, flow: Flow, reason: str, now_us: Instant) -> None:
         self._stop(flow)
-        if reason.startswith("sends more") and flow.told is not Told.TABLE:
+        if reason == CHEATS:
+            flow.disbelieved_us = flow.declared_us
             flow.unlearn()
         self._refuse(flow, Happening.LEFT, reason, now_us)
 

@@ -97,6 +97,7 @@ class Flow:
         "arrivals",
         "client",
         "declared_us",
+        "disbelieved_us",
         "excess",
         "excess_rate",
         "failures",
@@ -129,6 +130,8 @@ class Flow:
         self.told: Told | None = None
         self.declared_us = 0.0
         """The period that was told; 0: none was."""
+        self.disbelieved_us = 0.0
+        """A period that was told and not kept to; it is not believed again before `again_us`."""
         self.tolerance_us = 0.0
         self.grid: Grid | None = None
         self.police: Police | None = None
