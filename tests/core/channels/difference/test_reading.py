@@ -75,6 +75,12 @@ def test_a_page_without_a_main_element_is_all_but_its_furniture() -> None:
     assert page("<nav>only this</nav>").lines == ("only this",)
 
 
+def test_a_row_is_one_line_whatever_is_in_its_cells() -> None:
+    rows = "<tr>\n<td>\n<p>a</p>\n</td>\n<td><div>b <i>c</i></div></td>\n<td></td><td>d</td></tr>"
+    assert page(f"<table>{rows}</table>").lines == ("a | b c | | d",)
+    assert page("<table><tr><td><p>a</p><p>b</p><td>c</table>").lines == ("a", "b", "c")
+
+
 def test_a_frame_is_not_left_out_for_its_name() -> None:
     framed = (
         "<div class='layout with-sidebar no-ads'><p>The story of the day is long.</p>"

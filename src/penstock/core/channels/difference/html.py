@@ -131,10 +131,10 @@ class _Walk:
             tag = element.tag
             if enters and not (is_hidden(element) or (element is not top and self._is_left_out(element))):
                 outer = place
-                if tag in BLOCKS:
+                if tag in BLOCKS and not _fills_cell(element):
                     place = f"{place}/{label(element)}"
                     _flush(line, self._found, outer)
-                elif tag in CELLS and line:
+                elif tag in CELLS and any(map(str.strip, line)):
                     line.append(" | ")
                 elif tag == "br":
                     _flush(line, self._found, place)
@@ -143,7 +143,7 @@ class _Walk:
                     line.append(element.text)
                 stack.extend((child, place, True) for child in element.iterchildren(reversed=True))
                 continue
-            if not enters and tag in BLOCKS:
+            if not enters and tag in BLOCKS and not _fills_cell(element):
                 _flush(line, self._found, place, preformatted=tag in PREFORMATTED)
             if element is not top and element.tail:
                 line.append(element.tail)
@@ -166,6 +166,14 @@ class _Walk:
                 self._doubts -= 1
                 return False
         return True
+
+
+def _fills_cell(element: Any) -> bool:
+    """A paragraph that is all there is in a cell of a table: the row stays one line."""
+    if element.tag not in ("p", "div"):
+        return False
+    parent = element.getparent()
+    return parent is not None and parent.tag in CELLS and len(parent) == 1
 
 
 def _flush(line: list[str], found: Lines, place: str, *, preformatted: bool = False) -> None:
