@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.node.control_table import load
-from tests.cli.test_commands import answer, penstock
+from tests.cli.test_commands import answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,17 +69,3 @@ def test_logs_of_a_node_become_its_table(tmp_path: Path) -> None:
     for host in ("example0.org", "example1.org"):
         polled = sum(1_800e6 / row["interval_us"] for row in rows if row["host"] == host)
         assert polled == pytest.approx(20, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("url,readers\nx,1\n", "channels.csv: there is no column 'subscribers'; there are: url, readers"),
-        ("url,subscribers\nx,-1\n", "subscribers of channel x is -1"),
-    ],
-)
-def test_bad_files_are_named(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "channels.csv"
-    path.write_text(text)
-    done = penstock("allocate", "--channels", str(path), "--engine", "spark", ok=3)
-    assert said in " ".join(done.stderr.split())

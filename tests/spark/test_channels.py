@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from penstock.errors import ChannelError, InputError
 from penstock.model.instant import SECOND_US
 from penstock.pipeline.channels import FACTORS, POLLS, SUBSCRIPTIONS, by_domain, channel_factors
 from penstock.pipeline.channels_allocation import ALLOCATION, allocation
+from penstock.pipeline.channels_files import read_factors
 from penstock.pipeline.channels_prices import Terms
 from penstock.pipeline.control_tables import publish, versions
 
@@ -141,6 +143,38 @@ def test_tables_and_terms_that_cannot_be_are_refused(table: DataFrame) -> None:
         allocation(table, Terms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=0))
     with pytest.raises(InputError, match="the table polls has no column 'ts'"):
         table.transform(channel_factors(table.sparkSession.createDataFrame([], SUBSCRIPTIONS)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "url,readers\nx,1\n", r"a\.csv: there is no column 'subscribers'; there are: url, readers"),
+        ("a.csv", "url,subscribers\nx,many\n", r"the column 'subscribers' holds string, not numbers"),
+        ("a.csv", "url,subscribers\nx,1\nx,2\n", r"the channel x stands there 2 times"),
+        ("a.jsonl", "what\n", r"no line of it is a JSON object"),
+        ("none.csv", "", r"there is no such file or folder"),
+    ],
+)
+def test_files_that_cannot_be_are_named(
+    spark: SparkSession, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    if text:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_factors(spark, str(tmp_path / name), Terms(tau_us=TAU_US, least_us=1, most_us=DAY_US))
+
+
+def test_a_file_needs_only_what_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "channels.jsonl"
+    path.write_text('{"url": "https://a.Example.org/x", "subscribers": 4}\n')
+    plain = Terms(tau_us=TAU_US, least_us=1, most_us=DAY_US)
+    assert [row["host"] for row in read_factors(spark, str(path), plain).collect()] == ["a.example.org"]
+    limited = Terms(tau_us=TAU_US, least_us=1, most_us=DAY_US, host_limit=9)
+    factors = read_factors(spark, str(path), limited)
+    assert [row["host"] for row in factors.collect()] == ["example.org"]
+    assert allocation(factors, limited).load == pytest.approx(4)
+    with pytest.raises(InputError, match="there is no column 'update_interval_us'"):
+        read_factors(spark, str(path), replace(plain, scheme=Scheme.FAIR))
 
 
 # -- factors -------------------------------------------------------------------------------------------------
