@@ -15,17 +15,21 @@ from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode
 from penstock.mqtt.publish import Publish
 from penstock.node.broker import Broker
-from penstock.node.config import Config, Listener, Queues
+from penstock.node.config import Config, Listener, Queues, Rule
 from penstock.node.gate import Gate
 from penstock.node.read_config import read_config
 from penstock.node.slots.declared import Declared, of_connect, of_publish
 from penstock.node.slots.settings import Slots
+from penstock.pipeline.control_tables import write_version
 from tests.node.peer import Peer, Running, node, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from penstock.node.slots.status import FlowRow
+
+pa = pytest.importorskip("pyarrow")
 
 SLOTS = Slots(slot_s=0.02, capacity=20, silent_least_s=0.0, lane_events=50)
 FILLER = encode(Publish("filler", b"x" * 1_000), V5) * 100
@@ -332,6 +336,61 @@ def test_a_listener_without_slots_knows_no_flows() -> None:
             session = running.broker.sessions.get("sensor")
             assert session is not None
             assert session.lanes is None
+
+    run(test())
+
+
+def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tmp_path: Path) -> None:
+    def table(*periods: tuple[str, int]) -> None:
+        write_version(
+            pa.table(
+                {
+                    "client": ["sensor"] * len(periods),
+                    "topic": [topic for topic, _ in periods],
+                    "period_us": pa.array([period for _, period in periods], pa.int64()),
+                    "jitter_us": pa.array([1_000] * len(periods), pa.int64()),
+                }
+            ),
+            tmp_path,
+            name="reservations",
+        )
+
+    async def test() -> None:
+        async with node(config(detect=False, reservations=str(tmp_path))) as running:
+            steps = Steps(running)
+            flows = running.broker.flows
+            assert flows is not None
+            assert flows._follower is not None
+            table(("beat", 100_000), ("other", 200_000))
+            await flows._follower.look()
+            sensor = await running.connect("sensor")
+            await steps.publish(sensor, "beat", 5, every_us=100_000)
+            assert steps.served("beat")
+            assert row(running, "beat").told == "table"
+            table(("beat", 0))
+            await flows._follower.look()
+            status = flows.status()
+            assert status.table_version == 1
+            assert "row 0" in status.table_fault
+            assert steps.served("beat")
+            table(("beat", 100_100))
+            await flows._follower.look()
+            assert flows.status().table_version == 3
+            assert steps.served("beat"), "nearly the same period interrupts nothing"
+            assert row(running, "other").told == ""
+
+    run(test())
+
+
+def test_what_may_not_be_published_is_no_flow() -> None:
+    async def test() -> None:
+        closed = msgspec.structs.replace(config(), acl=(Rule(topic="open/#"),))
+        async with node(closed) as running:
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            sensor.raw(encode(Publish("shut/a", b""), V5) * 30)
+            await sensor.publish1("shut/b", b"", user=(("penstock-period", "100ms"),))
+            await sensor.publish1("open/c", b"", user=(("penstock-period", "100ms"),))
+            assert [one.topic for one in running.broker.flow_rows() or ()] == ["open/c"]
 
     run(test())
 

@@ -119,7 +119,7 @@ def test_filters_of_parts_merge_to_the_filter_of_all(spark: SparkSession) -> Non
     found = history_filter(frame(spark, many), shape, slot_us=100_000)
     times = [(key_of(client, "t"), at_us // 100_000) for client, _, each in many for at_us in each]
     whole = RefreshingFilter(shape, start=max(slot for _, slot in times))
-    keys = np.array([key for key, _ in times], dtype=np.uint64)
+    keys = np.array([key for key, _ in times], dtype=np.int64)
     whole.insert_many(keys, np.array([slot for _, slot in times]))
     assert found.to_bytes() == whole.to_bytes()
     assert found.query(key_of("c0", "t"))

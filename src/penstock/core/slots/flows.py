@@ -247,7 +247,9 @@ class FlowTable:
         idle = [
             key
             for key, flow in self._by_key.items()
-            if flow.state is not State.SERVED and now_us - flow.last_us > self.idle_us
+            if flow.state is not State.SERVED
+            and flow.told is not Told.TABLE  # bounded by its table, and worth waiting for
+            and now_us - flow.last_us > self.idle_us
         ]
         for key in idle:
             del self._by_key[key]

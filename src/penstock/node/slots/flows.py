@@ -45,6 +45,9 @@ RESERVATIONS: Final = "reservations"
 
 COLUMNS: Final = {"client": "string", "topic": "string", "period_us": "int64", "jitter_us": "int64"}
 
+SAME_PERIOD: Final = 0.01
+"""Periods of the same flow from two tables differ by less."""
+
 REFUSALS_PER_TICK: Final = 20
 """Events about refusals that are published: a client that asks for the impossible a thousand times a second
 must not have them all told to everybody; all are counted."""
@@ -189,9 +192,13 @@ class Flows:
                 f"has {len(rows):,} flows, slots.flows is {self.settings.flows:,}", path=str(loaded.folder)
             )
         now_us = self._clock()
+        wanted = {key_of(row.client, row.topic) for row in rows}
+        for known in self.control.table.values():
+            if known.told is Told.TABLE and known.key not in wanted:
+                self.control.untell(known.client, known.topic, now_us=now_us)
         for row in rows:
             flow = self.control.table.get(key_of(row.client, row.topic))
-            if flow is not None and flow.told is Told.CLIENT:
+            if flow is not None and (flow.told is Told.CLIENT or _is_served_at(flow, row.period_us)):
                 continue
             self.control.tell(
                 row.client, row.topic, row.period_us, jitter_us=row.jitter_us, by=Told.TABLE, now_us=now_us
@@ -225,6 +232,16 @@ class Flows:
             table_version=version.version if version is not None else 0,
             table_fault=follower.fault if follower is not None else "",
         )
+
+
+def _is_served_at(flow: Flow, period_us: int) -> bool:
+    """Whether telling a period again would only interrupt a flow."""
+    grid = flow.grid
+    return (
+        flow.state is State.SERVED
+        and grid is not None
+        and abs(grid.period_us - period_us) <= SAME_PERIOD * period_us
+    )
 
 
 def _row(flow: Flow) -> FlowRow:

@@ -53,6 +53,9 @@ class FlowPublisher(Publisher):
 
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
         """Plain messages for the same receivers; one by one if one of them may be ahead of others."""
+        if fan.denied:
+            super().run(fan, data, count, first)
+            return
         if first == QOS1:
             for frame in Framer().feed(data):
                 self.frame(frame)
@@ -90,6 +93,8 @@ class FlowPublisher(Publisher):
         """A message with properties or a QoS: it may tell its flow's period."""
         self._said = ""
         message: Message = event.carried
+        if fan.denied:
+            return super()._accept(event, fan, qos)
         if message.properties.user:
             self._hear(event)
         assigned = self._assigned(message.topic)
