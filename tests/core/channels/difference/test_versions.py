@@ -311,6 +311,25 @@ def test_what_is_remembered_of_a_feed_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert len(versions.state().seen) == 25
 
 
+def test_a_feed_goes_on_after_a_delta_of_another_node() -> None:
+    here, there = followed("b", "a"), followed("b", "a")
+    delta = here.receive(feed("c", "b", "a"), now_us=NOW + 1)
+    assert delta is not None
+    assert there.accept(delta)
+    assert told(there, feed("c", "b", "a")) == []
+    assert told(there, feed("d", "c", "b")) == [("new", "d")]
+
+
+def test_other_rules_begin_anew_without_news() -> None:
+    before = watched("a", "b")
+    after = Versions(URL, Rules(ignore=("^b$",)), state=before.state())
+    assert after.receive(content("a"), now_us=NOW + 1) is None
+    assert after.lines == ("a",)
+    assert after.version == NOW + 1
+    same = Versions(URL, Rules(only_additions=True), state=before.state())
+    assert same.receive(content("a", "b", "c"), now_us=NOW + 1) is not None
+
+
 # -- for people and programs ---------------------------------------------------------------------------------
 
 

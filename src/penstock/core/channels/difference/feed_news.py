@@ -7,7 +7,7 @@ if items on both sides of it are still there, or if it was the newest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from penstock.core.channels.difference.compare import Judge
     from penstock.core.channels.difference.content import FeedItem
+
+_SAME_TITLES: Final = 32
+"""Places at which an item with a common title is looked for."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -55,6 +58,21 @@ def marks_of(items: Sequence[FeedItem]) -> list[Mark]:
         found.append(Mark(item.id, item.title, item.link, len(item.lines), item.published_us, start))
         start += len(item.lines)
     return found
+
+
+def marks_among(items: Sequence[FeedItem], lines: Sequence[str]) -> list[Mark]:
+    """Items whose lines stand together among others: after a delta of another node, which has lines alone."""
+    starts: dict[str, list[int]] = {}
+    for place, line in enumerate(lines):
+        starts.setdefault(line, []).append(place)
+    found: list[Mark] = []
+    for item in items:
+        size = len(item.lines)
+        for start in starts.get(item.lines[0], [])[:_SAME_TITLES] if size else []:
+            if tuple(lines[start : start + size]) == item.lines:
+                found.append(Mark(item.id, item.title, item.link, size, item.published_us, start))
+                break
+    return sorted(found, key=lambda mark: mark.start)
 
 
 class FeedNews:

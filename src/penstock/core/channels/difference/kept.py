@@ -36,6 +36,8 @@ class VersionsState(msgspec.Struct, frozen=True):
     history: tuple[int, ...] = ()
     """Hashes of the last versions, this one at the end."""
     learned: Learned = Learned()
+    reading: int = 0
+    """Hash of the rules by which it was read."""
     last: int = 0
     """Hash of the changes that made this version: another node may have found the same ones."""
 

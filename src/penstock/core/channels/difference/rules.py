@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from penstock import limits
 from penstock.core.channels.difference.selectors import compiled_css, compiled_jsonpath, compiled_xpath
@@ -42,6 +43,12 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A content that is one of the last so many versions again is no change: pages that flap."""
     whole_page: bool = False
     """HTML: navigation, asides and footers too, not only the main content."""
+
+    def reading(self) -> int:
+        """Hash of the rules that decide which lines there are: contents read by others cannot be compared."""
+        selecting = (self.css, self.xpath, self.jsonpath, self.exclude_css, self.exclude_xpath)
+        rest = (self.exclude_jsonpath, self.ignore, self.whole_page, "ads" in self.noise)
+        return xxh3_64_intdigest(msgspec.msgpack.encode((selecting, rest)))
 
     def check(self) -> Rules:
         """These rules; ChannelError names the one that cannot be, and where."""

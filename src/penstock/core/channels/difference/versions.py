@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.core.channels.delta import Change, Delta, Item, apply, crc_of
 from penstock.core.channels.difference.compare import Judge
-from penstock.core.channels.difference.feed_news import FeedNews, Mark, marks_of
+from penstock.core.channels.difference.feed_news import FeedNews, Mark, marks_among, marks_of
 from penstock.core.channels.difference.hunks import Hunk, hunks
 from penstock.core.channels.difference.kept import VersionsState, places_after, print_of
 from penstock.errors import ChannelError
@@ -60,6 +60,9 @@ class Versions:
         state = self._state
         if state.version == 0 or state.kind != content.kind:
             return self._anew(content, now_us=now_us)
+        if state.reading != self.rules.reading():
+            self._anew(content, now_us=now_us)  # other lines are looked at now: that is no news
+            return None
         judge = Judge(self.rules.noise, state.learned, now_us)
         if content.kind == "feed":
             return self._feed(content, judge, now_us=now_us)
@@ -85,6 +88,7 @@ class Versions:
             lines=lines,
             places=places_after(state, delta, len(lines)),
             marks=(),
+            reading=self.rules.reading(),
             last=print_of(delta.old_version, delta.changes),
         )
         return True
@@ -148,7 +152,8 @@ class Versions:
 
     def _feed(self, content: Content, judge: Judge, *, now_us: int) -> Delta | None:
         state = self._state
-        news = FeedNews(state.marks, state.lines, state.seen)
+        marks = state.marks or marks_among(content.items, state.lines)
+        news = FeedNews(marks, state.lines, state.seen)
         found = news.compare(content.items, judge, only_additions=self.rules.only_additions)
         if not found:
             return None
@@ -220,6 +225,7 @@ class Versions:
             seen=seen or {},
             history=() if history is None else (*state.history, history)[-self.rules.compare_last :],
             learned=state.learned,
+            reading=self.rules.reading(),
             last=print_of(state.version, changes),
         )
         return Delta(
