@@ -260,6 +260,28 @@ def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], f
     asyncio.run(run())
 
 
+def test_what_comes_back_is_not_counted_as_told(server: Prosody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.2)
+
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with telling(desk, xmpp=settings(server), give_up_s=0.5) as at:
+            await connected(at)
+            await desk.subscribe("xmpp:nobody@localhost", PAGE)
+            desk.change(PAGE)
+            async with asyncio.timeout(10):
+                while not at.status().sending["failing"]:
+                    await asyncio.sleep(0.02)
+            assert "came back" in at.status().sending["failing"]["xmpp:nobody@localhost"]
+            assert at.statistics() == (1, 0, 0, 1, 0, 1)
+            async with asyncio.timeout(10):
+                while desk.subscriptions():  # nobody ever comes
+                    await asyncio.sleep(0.02)
+            assert at.statistics() == (1, 0, 0, 0, 1, 0)
+
+    asyncio.run(run())
+
+
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
     async def connects(given: Xmpp) -> None:
         async with telling(MemoryDesk(), xmpp=given) as at:

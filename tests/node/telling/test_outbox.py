@@ -162,6 +162,7 @@ class OutboxMachine(RuleBasedStateMachine):
         self.box = outbox()
         self.store = Database(None, sql.TABLES, schema=1)
         self.version = 0
+        self.sent: list[tuple[str, Any]] = []
         self.before = (0, 0, 0)
         """Told, digested and forgotten in earlier runs."""
         self.puts = 0
@@ -180,6 +181,13 @@ class OutboxMachine(RuleBasedStateMachine):
         assert (item is None) == (who not in set(self.box.waiting()))
         if item is not None and reached:
             self.box.settled(who, item)
+            self.sent.append((who, delta_of(item)))
+
+    @rule()
+    def come_back(self) -> None:
+        if self.sent:
+            who, what = self.sent.pop()
+            self.box.returned(who, what, now_us=START_US)
 
     @rule(who=PEOPLE, url=URLS)
     def release(self, who: str, url: str) -> None:
@@ -203,6 +211,7 @@ class OutboxMachine(RuleBasedStateMachine):
         stats = self.box.statistics()
         self.store.write(self.box.take_rows())
         self.box = outbox()
+        self.sent.clear()
         self.box.restore(self.store.rows(sql.LOAD), self.store.rows(sql.LOAD_HELD))
         now = self.box.statistics()
         assert now.waiting == stats.waiting == now.taken

@@ -21,7 +21,7 @@ from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.model.event import Event
 from penstock.node.telling import outbox_rows as sql
 from penstock.node.telling.outbox_statistics import OutboxStatistics
-from penstock.node.telling.words import PAUSED
+from penstock.node.telling.words import PAUSED, RETURNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -155,6 +155,18 @@ class Outbox:
                     self._digested += item.count
                 self._sweep(who, policy)
                 return
+
+    def returned(self, who: str, what: Delta | Digest, *, now_us: Instant) -> None:
+        """What counted as told came back: its number follows in a digest."""
+        if isinstance(what, Digest):
+            self._digested -= what.count
+            self._waiting += what.count
+            self._offer(who, "", what, now_us=now_us)
+        else:
+            self._told -= 1
+            self._waiting += 1
+            digest = Digest(1, what.at_us, what.at_us, 0, 0, ((RETURNED, 1),))
+            self._offer(who, "", digest, now_us=now_us)
 
     def forget(self, who: str, url: str) -> None:
         """A subscription ended. What is in digests together with changes of others stays."""

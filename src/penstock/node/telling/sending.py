@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
     from random import Random
 
+    from penstock.core.channels.delta import Delta
     from penstock.model.digest import Digest
     from penstock.model.event import Event
     from penstock.model.instant import Instant
@@ -63,6 +64,8 @@ class Sending:
         self._active: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._failing: dict[str, _Failing] = {}
+        self._recovered: dict[str, _Failing] = {}
+        """Who could be reached again; what was sent may still come back."""
         self._closed = False
         self.attempts = self.failures = self.ended = 0
 
@@ -125,7 +128,8 @@ class Sending:
             outcome = Later(str(error))
         match outcome:
             case Reached():
-                self._failing.pop(who, None)
+                if who in self._failing:
+                    self._recovered[who] = self._failing.pop(who)
                 self._outbox.settled(who, item)
             case Over(reason, url):
                 self.ended += 1
@@ -134,10 +138,25 @@ class Sending:
                 await self._over(who, url)
             case Later():
                 if self._failed(who, outcome):
-                    self.ended += 1
-                    log.warning("%s is given up: %s", who, outcome.reason)
-                    del self._failing[who]
-                    await self._over(who, "")
+                    await self._give_up(who, outcome.reason)
+
+    async def _give_up(self, who: str, reason: str) -> None:
+        self.ended += 1
+        log.warning("%s is given up: %s", who, reason)
+        self._failing.pop(who, None)
+        await self._over(who, "")
+
+    def returned(self, who: str, what: Delta | Digest, reason: str) -> None:
+        """What counted as told came back from somebody who cannot be reached after all."""
+        before = self._recovered.pop(who, None)
+        if before is not None and steady_us() - before.again_us < to_us(2 * limits.TELL_RETRY_MOST_S):
+            self._failing.setdefault(who, before)  # one failure, not the first of another
+        self._outbox.returned(who, what, now_us=wall_us())
+        if self._failed(who, Later(reason)) and who not in self._active:
+            task = self._active[who] = asyncio.create_task(self._give_up(who, reason))
+            task.add_done_callback(lambda done: self._done(who, done))
+        else:
+            self.wake(who)
 
     def _failed(self, who: str, later: Later) -> bool:
         """Plan the next attempt; whether there should be none."""
@@ -160,6 +179,7 @@ class Sending:
     def forget(self, who: str) -> None:
         """A subscriber ended all subscriptions."""
         self._failing.pop(who, None)
+        self._recovered.pop(who, None)
         self._ready.pop(who, None)
         if who in self._timers:
             self._timers.pop(who).cancel()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from penstock.core.channels.delta import Delta
+    from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.node.config import Config
     from penstock.node.database import Row
@@ -132,6 +133,7 @@ class Telling:
                 settings.xmpp,
                 answer=clerk.answer,
                 wake=self._wake,
+                returned=self._returned,
                 waiting=lambda: [who for who in self._outbox.waiting() if who.startswith("xmpp:")],
                 dice=Random(),  # noqa: S311  # of pauses
             )
@@ -195,6 +197,10 @@ class Telling:
 
     def _wake(self, who: str) -> None:
         self._sending.wake(who)
+
+    def _returned(self, who: str, what: Delta | Digest, reason: str) -> None:
+        if any(True for _ in self.desk.subscriptions(who)):
+            self._sending.returned(who, what, reason)
 
     async def _over(self, who: str, url: str) -> None:
         for one in list(self.desk.subscriptions(who)):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PAUSED: Final = Cause(level=0, position=0, filter="paused")
 """Why changes are in a digest that came while a subscription was held."""
 
+RETURNED: Final = Cause(level=0, position=0, filter="returned")
+"""Why changes are in a digest that were sent and came back."""
+
 
 def title_of(what: Delta | Digest) -> str:
     """One line."""
@@ -47,7 +50,9 @@ def _sentence(digest: Digest) -> str:
     held = dict(digest.causes).get(PAUSED, 0)
     if held == digest.count:
         return f"{changes} {when} came while you had paused, and {verb} not sent one by one."
+    if dict(digest.causes).get(RETURNED, 0) == digest.count:
+        return f"{changes} {when} could not be delivered when they were sent, and {verb} not sent again."
     why = "because too many waited"
-    by = [f"{cause} {count}" for cause, count in digest.causes if cause not in (WORST_CASE, PAUSED)]
+    by = [f"{cause} {count}" for cause, count in digest.causes if cause not in (WORST_CASE, PAUSED, RETURNED)]
     rules = f" (by your policy: {', '.join(by[:5])})" if by else ""
     return f"{changes} {when} {verb} not sent one by one, {why}{rules}."

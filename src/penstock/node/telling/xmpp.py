@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from random import Random
 
+    from penstock.core.channels.delta import Delta
+    from penstock.model.digest import Digest
     from penstock.node.telling.settings import Xmpp as Settings
 
 log = logging.getLogger(__name__)
@@ -34,6 +37,9 @@ SESSION_S: Final = 30.0
 
 ACK_S: Final = 10.0
 """A message that the server has not acknowledged by then is sent again."""
+
+SENT: Final = 1_000
+"""Messages that are remembered in case they come back: some minutes of a busy bot."""
 
 ANSWERS: Final = 64
 """Commands answered at the same time."""
@@ -49,6 +55,7 @@ class XmppDoor:
         answer: Callable[[str, str], Awaitable[str]],
         wake: Callable[[str], None],
         waiting: Callable[[], list[str]],
+        returned: Callable[[str, Delta | Digest, str], None],
         dice: Random,
     ) -> None:
         self._settings = settings
@@ -56,11 +63,15 @@ class XmppDoor:
         self._answer = answer
         self._wake = wake
         self._waiting = waiting
+        self._returned = returned
+        """Called when a message that counted as told comes back."""
         self._dice = dice
         self._slixmpp = library()
         self._bot: Any = None
         """The connection, while there is a session."""
-        self._acks: dict[str, asyncio.Future[None]] = {}
+        self._acks: dict[str, asyncio.Future[str]] = {}
+        self._sent: OrderedDict[str, Parcel] = OrderedDict()
+        """The last messages, by id: one may come back."""
         self._answering: set[asyncio.Task[None]] = set()
         self._pace = Pace(interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10)
         self._task: asyncio.Task[None] | None = None
@@ -144,6 +155,7 @@ class XmppDoor:
     def _made(self) -> Any:
         bot = made(self._slixmpp, self._settings, self._password)
         bot.add_event_handler("message", self._heard)
+        bot.add_event_handler("message_error", self._came_back)
         bot.add_event_handler("presence_subscribe", self._asked)
         bot.add_event_handler("got_online", lambda presence: self._wake(f"xmpp:{presence['from'].bare}"))
         bot.add_event_handler("stanza_acked", self._acked)
@@ -171,6 +183,19 @@ class XmppDoor:
         task = asyncio.create_task(self._reply(message, who))
         self._answering.add(task)
         task.add_done_callback(self._answered)
+
+    def _came_back(self, message: Any) -> None:
+        error = message["error"]
+        reason = f"the message came back: {clean(error['text'] or error['condition'])[:200]}"
+        parcel = self._sent.get(message["id"])
+        if parcel is None or message["from"].bare != parcel.address:
+            return
+        ack = self._acks.get(parcel.id)
+        if ack is None:
+            del self._sent[parcel.id]
+            self._returned(parcel.who, parcel.what, reason)
+        elif not ack.done():
+            ack.set_result(reason)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._answering.discard(task)
@@ -206,38 +231,49 @@ class XmppDoor:
 
     async def send(self, parcel: Parcel) -> Outcome:
         """One message."""
-        bot, bare = self._bot, parcel.address
-        if not may_talk(self._settings, bare):
+        bot = self._bot
+        if not may_talk(self._settings, parcel.address):
             return Over("the bot does not talk to them any more (telling.xmpp.accept)")
         if bot is None:
             return Later(self.fault or "not connected")
-        message = bot.make_message(mto=bare, mbody=message_of(parcel.what), mtype="chat")
+        self._sent[parcel.id] = parcel
+        if len(self._sent) > SENT:
+            self._sent.popitem(last=False)
+        problem = await self._send(bot, parcel)
+        if problem:
+            self._sent.pop(parcel.id, None)  # if it still comes back, that is known already
+            return Later(problem)
+        self.sent += 1
+        return Reached()
+
+    async def _send(self, bot: Any, parcel: Parcel) -> str:
+        """Why the server does not have it; empty if it has."""
+        message = bot.make_message(mto=parcel.address, mbody=message_of(parcel.what), mtype="chat")
         message["id"] = parcel.id
-        ack: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ack: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._acks[parcel.id] = ack
         try:
             message.send()
             acks = bot.plugin["xep_0198"]
-            if acks.enabled_out:
-                acks.stanza.RequestAck(bot).send()  # in the queue behind it; request_ack() would overtake it
-                await asyncio.wait_for(ack, ACK_S)
+            if not acks.enabled_out:
+                return ""
+            acks.stanza.RequestAck(bot).send()  # in the queue behind it; request_ack() would overtake it
+            return await asyncio.wait_for(ack, ACK_S)
         except TimeoutError:
-            return Later(f"the chat server did not acknowledge it within {ACK_S:g} s")
+            return f"the chat server did not acknowledge it within {ACK_S:g} s"
         except asyncio.CancelledError:
             if self._bot is bot:
                 raise  # the node ends, not the connection
-            return Later("the connection to the chat server was lost")
+            return "the connection to the chat server was lost"
         except self._slixmpp.xmlstream.xmlstream.NotConnectedError:
-            return Later("the connection to the chat server was lost")
+            return "the connection to the chat server was lost"
         finally:
             del self._acks[parcel.id]
-        self.sent += 1
-        return Reached()
 
     def _acked(self, stanza: Any) -> None:
         ack = self._acks.get(stanza["id"])
         if ack is not None and not ack.done():
-            ack.set_result(None)
+            ack.set_result("")
 
     def statistics(self) -> dict[str, object]:
         """How it stands."""
