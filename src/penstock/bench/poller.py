@@ -46,7 +46,7 @@ def measure(*, quick: bool, progress: Progress, channels: str = "") -> Outcome:
     start = perf_counter()
     count = _count(channels)
     interval_s = count / POLLS_PER_S
-    warm_s, seconds = (5.0, 15.0) if quick else (10.0, 60.0)
+    warm_s, seconds = (10.0, 15.0) if quick else (15.0, 60.0)
     allow_files(4 * HOSTS)
     with Worker("server", PollerServer) as server:
         server.ask("port")

@@ -33,8 +33,8 @@ ACCEPT: Final = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, "
     "text/html;q=0.9, application/json;q=0.8, */*;q=0.5"
 )
-KEEP_S: Final = 5.0
-"""Idle connections are kept so long: channels of one host share one, and 300 polls a second hold 1,500."""
+KEEP_S: Final = 10.0
+"""Idle connections are kept so long: channels of one host share one, and 300 polls a second hold 3,000."""
 NAMES_S: Final = 300
 """An address that was looked up and checked is used so long."""
 
