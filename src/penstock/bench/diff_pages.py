@@ -40,7 +40,7 @@ class Page:
     """Name, text, minutes before START."""
     event: datetime
     opens: str = "09:00"
-    votes: int = 312
+    followers: int = 312
     version: str = "4.7.1"
     checksum: str = "9f86d081884c7d659a2feaa0c55ad015"
     telephone: str = "555 0142"
@@ -97,7 +97,7 @@ def rendered(page: Page, visit: Visit, noise: Callable[[Page, Visit], dict[str, 
 <{main} class="story">{slots["top"]}<h1>{escape(page.headline)}</h1>
 {"".join(f"<p>{escape(text)}</p>" for text in page.paragraphs)}
 {slots["middle"]}
-<p>Concert: {page.event:%d %B %Y}, doors open at {page.opens}. {page.votes} votes for the encore.</p>
+<p>Concert: {page.event:%d %B %Y}, doors open at {page.opens}. {page.followers} followers of the band.</p>
 <p>Version {page.version}, checksum {page.checksum}</p>
 <table>{goods}</table><h2>Comments</h2><ul>{comments}</ul>{slots["end"]}</{main}>
 <{foot} class="foot"><p>Telephone {page.telephone}</p>{slots["footer"]}</{foot}></body></html>""".encode()
@@ -226,7 +226,10 @@ TRAPS: Final[dict[str, tuple[Callable[[Page, Random], Page], dict[str, object]]]
         lambda p, _: replace(p, event=START if p.event.date() != START.date() else START + timedelta(days=1)),
         {"noise": ("ago", "counters", "sessions", "ads")},
     ),
-    "votes that matter": (lambda p, d: replace(p, votes=p.votes + d.randint(1, 99)), {"noise": ()}),
+    "followers that matter": (
+        lambda p, d: replace(p, followers=p.followers + d.randint(1, 99)),
+        {"noise": ()},
+    ),
     "a telephone number in the footer": (
         lambda p, d: replace(p, telephone=f"555 {d.randint(1000, 9999)}"),
         {"whole_page": True},

@@ -165,6 +165,8 @@ NEWS = [
     ("Founded 1920", "Founded 1921"),
     ("Tel. 555 0142", "Tel. 555 0143"),
     ("Score 2:1", "Score 2:2"),
+    ("Smith 1,204 votes", "Smith 1,377 votes"),
+    ("Rovers 45 points", "Rovers 48 points"),
     ("3 comments by Ann", "3 comments by Bob"),
     ("Ann, 5 minutes ago: yes", "Ann, 6 minutes ago: no"),
 ]

@@ -55,9 +55,10 @@ _DATE: Final = "|".join(
     )
 )
 _NUMBER: Final = r"\d[\d,.'\x{202f}\x{a0}]*"
+# Points and votes are counted too, but they are what tables of results are about.
 _COUNTED: Final = (
     "views?|visits?|visitors?|hits?|reads?|comments?|likes?|shares?|followers?|subscribers?|downloads?|stars?"
-    "|points?|votes?|repl(?:y|ies)|online|users? online|people (?:are )?(?:viewing|watching|reading)|watching"
+    "|repl(?:y|ies)|online|users? online|people (?:are )?(?:viewing|watching|reading)|watching"
     "|reactions?|retweets?|impressions?|clicks?|aufrufe|besucher|kommentare?|vues|commentaires?"
 )
 _UNIT: Final = (
