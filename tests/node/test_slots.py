@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from penstock.core.slots.control import Lane
+from penstock.core.slots.control_treatment import Lane
 from penstock.errors import ConfigError
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode

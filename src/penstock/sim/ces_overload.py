@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.core.queues.replay import wire_bytes
-from penstock.core.slots.control import FlowControl, Lane
+from penstock.core.slots.control import FlowControl
 from penstock.core.slots.control_lanes import Lanes
 from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.control_treatment import Lane
 from penstock.core.slots.flows import key_of
 from penstock.errors import SimulationError
 from penstock.model.digest import Digest

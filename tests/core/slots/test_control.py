@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.slots.control import FlowControl, FlowEvent, Happening, Lane, treated
+from penstock.core.slots.control import FlowControl
 from penstock.core.slots.control_lanes import Lanes
 from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.control_treatment import FlowEvent, Happening, Lane, treated
 from penstock.core.slots.flows import Flow, FlowTable, State, key_of
 from penstock.core.slots.pattern_retries import Answer, Retries
 from penstock.core.slots.reservation import Reservations
@@ -146,6 +147,20 @@ def test_a_liar_is_late_and_then_not_served() -> None:
     assert flows.tell("a", "t", 100_000, now_us=NOW + 9_000_000) == "", "it gets another chance"
 
 
+def test_a_flow_that_changes_its_rhythm_leaves_and_is_found_out_anew() -> None:
+    flows = control()
+    steady(flows, "a", 100, period_us=50_000)
+    assert flows.served == 1
+    start = NOW + 100 * 50_000
+    for number in range(400):
+        flows.arrive("a", "t", now_us=start + 83_000 * number)
+    (flow,) = flows.table.values()
+    assert flow.state is State.SERVED
+    assert flow.grid is not None
+    assert flow.grid.period_us == pytest.approx(83_000, rel=0.01)
+    assert flows.refused == {"comes outside its slots": 1}
+
+
 def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> None:
     flows = control(silent_after=3)
     flows.tell("a", "t", 50_000, now_us=NOW)
@@ -161,6 +176,7 @@ def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> Non
     assert happened(flows) == [(Happening.SILENT, "a")]
     assert flows.served == 0
     assert flows.reservations.fullest() == 0
+    assert flows.tell("a", "t", 50_000, now_us=last + 4_000_000) == "", "telling it again is no offence"
     back = last + 5_000_000
     lanes = [flows.arrive("a", "t", now_us=back + 50_000 * number) for number in range(5)]
     assert happened(flows) == [(Happening.BACK, "a"), (Happening.ADMITTED, "a")]

@@ -1,22 +1,15 @@
 """The control of flows: record an arrival, predict and reserve the next, and say how this packet is treated.
 
-    state of the packet's flow                     treatment
-    not served                                     best effort
-    served, in its slot                            reserved: ahead of everything else
-    served, outside its slot                       late: behind everything else
-    served, and the next reservation failed        this packet as above; then the flow is served no more
-
-The rows are checked in this order, the last one last (the paper's Table 2 leaves it open). A packet beyond
-its flow's rate (`police`) is late. The core is told the time; it has `timer`, `on_timer`, `events`.
+`control_treatment` has the table of treatments. The core is told the time; it has `timer`, `on_timer` and
+`events`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.slots.control_treatment import FlowEvent, Happening, Lane, treated
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.flows import RECENT, Flow, FlowTable, State, Told, key_of
 from penstock.core.slots.grid import Grid
@@ -41,47 +34,15 @@ AGAIN_US: Final = SECOND_US
 AGAIN_MOST: Final = 6
 """… doubled so many times at most: about a minute."""
 
+PUNCTUAL: Final = 0.5
+"""Share of its last packets in their slots below which a flow is better off as best effort."""
+
+UNPUNCTUAL: Final = "comes outside its slots"
+
 CHEATS: Final = "sends more than it declared"
 
 CHEATING: Final = 0.1
 """Share of packets beyond the declared rate above which a flow is served no more."""
-
-
-class Lane(IntEnum):
-    """In which order packets leave; control messages go before all of these."""
-
-    RESERVED = 0
-    BEST_EFFORT = 1
-    LATE = 2
-
-
-class Happening(IntEnum):
-    """What the owner of flows should know."""
-
-    ADMITTED = 0
-    REFUSED = 1
-    LEFT = 2
-    SILENT = 3
-    BACK = 4
-
-
-@dataclass(frozen=True, slots=True)
-class FlowEvent:
-    """Something happened to a flow."""
-
-    what: Happening
-    flow: Flow
-    at_us: Instant
-    reason: str = ""
-    retry_us: int = 0
-    """Of REFUSED and LEFT: in how long it is tried again; 0: not by itself."""
-
-
-def treated(*, served: bool, on_time: bool, reserved: bool) -> tuple[Lane, bool]:
-    """The table: the lane, and whether the flow stays served."""
-    if not served:
-        return Lane.BEST_EFFORT, False
-    return (Lane.RESERVED if on_time else Lane.LATE), reserved
 
 
 class FlowControl:
@@ -177,6 +138,8 @@ class FlowControl:
         lane, stays = treated(served=True, on_time=on_time, reserved=reserved)
         if not stays:
             self._leave(flow, "slot full", now_us)
+        elif flow.on_time_rate < PUNCTUAL or grid.jitter_us > grid.period_us / 4:
+            self._leave(flow, UNPUNCTUAL, now_us)
         return lane
 
     def _take_other(self, flow: Flow, now_us: Instant) -> Lane:
@@ -219,7 +182,7 @@ class FlowControl:
         reason = self.options.problem_with(period_us, jitter_us)
         flow = self.table.get(key)
         if flow is not None and flow.declared_us == period_us and flow.told is by:
-            return flow.reason
+            return flow.reason if flow.state is State.REFUSED else ""
         if flow is not None and flow.disbelieved_us == period_us and now_us < flow.again_us:
             return flow.reason
         if reason:
@@ -330,7 +293,7 @@ class FlowControl:
 
     def _leave(self, flow: Flow, reason: str, now_us: Instant) -> None:
         self._stop(flow)
-        if reason == CHEATS:
+        if reason in (CHEATS, UNPUNCTUAL):
             flow.disbelieved_us = flow.declared_us
             flow.unlearn()
         self._refuse(flow, Happening.LEFT, reason, now_us)

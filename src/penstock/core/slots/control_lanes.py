@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.core.slots.control import Lane
+from penstock.core.slots.control_treatment import Lane
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:

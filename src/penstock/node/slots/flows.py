@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from penstock import limits
-from penstock.core.slots.control import FlowControl, Happening, Lane
+from penstock.core.slots.control import FlowControl
+from penstock.core.slots.control_treatment import Happening, Lane
 from penstock.core.slots.flows import State, Told, key_of
 from penstock.errors import InputError
 from penstock.model.instant import SECOND_US
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from penstock.core.slots.control import FlowEvent
+    from penstock.core.slots.control_treatment import FlowEvent
     from penstock.core.slots.flows import Flow
     from penstock.model.instant import Instant
     from penstock.node.control_table import Loaded

@@ -10,7 +10,7 @@ from penstock.node.run_queue import RunQueue
 from penstock.node.subscription import head_us
 
 if TYPE_CHECKING:
-    from penstock.core.slots.control import Lane
+    from penstock.core.slots.control_treatment import Lane
     from penstock.core.slots.flows import Flow
     from penstock.model.event import Event
     from penstock.model.instant import Instant
