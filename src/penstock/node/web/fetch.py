@@ -139,7 +139,7 @@ class _Visit:
             target = URL(url, encoded=True)
             if self._fetcher.check is not None:
                 self._fetcher.check(url)
-            refusal = self._fetcher.guard.refusal(target.host or "")
+            refusal = self._fetcher.guard.refusal(target.raw_host or "")
             if refusal:
                 return refusal
             async with self._fetcher.session().get(

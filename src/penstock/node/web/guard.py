@@ -62,6 +62,8 @@ class AddressGuard:
 
     def refusal(self, host: str) -> str:
         """Why the host of an address is refused, as a sentence; empty: it is a name, or it may be."""
+        if not host[-1:].isdigit() and ":" not in host:
+            return ""
         try:
             ip_address(host.partition("%")[0])
         except ValueError:

@@ -44,8 +44,11 @@ def moved(state: PollState, outcome: Outcome, *, url: str) -> str:
     """
     if outcome.error or not (outcome.status == 304 or 200 <= outcome.status < 300):
         return "" if state.errors + 1 >= limits.MOVED_ERRORS else state.moved
+    led = lasting(outcome.hops)
+    if not led:
+        return state.moved
     try:
-        found = canonical(lasting(outcome.hops) or state.moved or url)
+        found = canonical(led)
     except BadAddress:
         return state.moved
     return "" if found == url else found
