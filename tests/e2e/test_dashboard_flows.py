@@ -1,0 +1,58 @@
+"""Flows on the dashboard of a real node, in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from penstock.client import Client
+from penstock.client.local_node import local_node
+from penstock.experiments.picture import browser as chromium
+
+if TYPE_CHECKING:
+    from penstock.client.local_node import LocalNode
+
+pytestmark = pytest.mark.e2e
+
+
+async def beat(node: LocalNode, stop: threading.Event) -> None:
+    """A told flow and one that is refused, until stopped."""
+    async with Client(node.url, client_id="sensor") as sensor:
+        while not stop.is_set():
+            sensor.publish_nowait("beat", b"", properties={"penstock-period": "100ms"})
+            sensor.publish_nowait("slow", b"", properties={"penstock-period": "1min"})
+            await asyncio.sleep(0.1)
+
+
+def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table() -> None:
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no Chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for slots in (True, False):
+            with local_node({"listeners": [{"slots": slots}]}) as node:
+                stop = threading.Event()
+                thread = threading.Thread(target=asyncio.run, args=(beat(node, stop),))
+                thread.start()
+                try:
+                    page = browser.new_page()
+                    page.goto(node.http)
+                    expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+                    if slots:
+                        row = page.locator("#flow-rows tr", has_text="beat")
+                        expect(row).to_contain_text("served", timeout=20_000)
+                        expect(row).to_contain_text("sensor")
+                        expect(page.locator("#flows-count")).to_contain_text("1 served")
+                    else:
+                        expect(page.locator("#flows")).to_be_hidden()
+                        expect(page.locator("#flows-link")).to_be_hidden()
+                    page.close()
+                finally:
+                    stop.set()
+                    thread.join()
+        browser.close()
