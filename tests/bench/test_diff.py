@@ -14,7 +14,14 @@ CASES = list(diff.cases(2))
 
 def test_every_kind_is_in_the_corpus() -> None:
     groups = Counter(case.group for case in CASES)
-    assert groups.keys() == {"noise", "held out", "edits", "traps", "traps, with a rule"}
+    assert groups.keys() == {
+        "noise",
+        "held out",
+        "edits",
+        "edits amid held-out noise",
+        "traps",
+        "traps, with a rule",
+    }
     assert groups["held out"] == 2 * len(diff_pages.HELD_OUT)
     assert groups["edits"] == 2 * (len(diff_pages.EDITS) + len(diff_feeds.FORMS) * len(diff_feeds.EDITS))
     assert not set(diff_pages.NOISE) & set(diff_pages.HELD_OUT)
