@@ -11,6 +11,7 @@ import pytest
 
 from penstock.core.slots.control_treatment import Lane
 from penstock.errors import ConfigError
+from penstock.mqtt.acks import Puback
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode
 from penstock.mqtt.publish import Publish
@@ -20,6 +21,7 @@ from penstock.node.gate import Gate
 from penstock.node.read_config import read_config
 from penstock.node.slots.declared import Declared, of_connect, of_publish
 from penstock.node.slots.settings import Slots
+from penstock.node.store import STORE, Store
 from penstock.pipeline.control_tables import write_version
 from tests.node.peer import Peer, Running, node, run
 
@@ -213,6 +215,41 @@ def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_counted_
             assert running.broker.sessions.departed.abandoned == 20
 
     run(test())
+
+
+def test_what_waits_in_lanes_survives_a_restart(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(config(), store=Store(tmp_path / STORE)) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            slow = await running.connect("keeps", session_expiry_s=600)
+            await slow.subscribe("filler", "beat", qos=1)
+            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await fill(running, "keeps", sensor)
+            for number in range(20):
+                steps.now_us += 100_000
+                await sensor.publish1("beat", b"%d" % number)
+            session = running.broker.sessions.get("keeps")
+            assert session is not None
+            assert session.lanes is not None
+            assert session.lanes.reserved > 15
+
+    async def after() -> None:
+        async with node(config(), store=Store(tmp_path / STORE)) as running:
+            assert running.account_holds()
+            again = await running.connect("keeps", clean=False, session_expiry_s=600)
+            beats: list[int] = []
+            while len(beats) < 20:
+                packet = await again.next()
+                assert isinstance(packet, Publish)
+                if packet.qos:
+                    again.send(Puback(packet.packet_id))
+                if packet.topic == "beat":
+                    beats.append(int(packet.payload))
+            assert beats == list(range(20))
+
+    run(before())
+    run(after())
 
 
 def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
