@@ -64,6 +64,20 @@ def test_a_price_is_not_learned_as_noise_by_a_slow_replica() -> None:
     assert versions.receive(page("a", price="12"), now_us=NOW + 1) is not None
 
 
+def test_noise_in_two_rows_does_not_hide_the_rest_of_them() -> None:
+    def table(lamp: str, tent: str, *left: str) -> Content:
+        rows = f"<tr><td>Lamp<td>EUR {lamp}<td>{left[0]} left<tr><td>Tent<td>EUR {tent}<td>{left[1]} left"
+        body = f"<table><tr><td>Name<td>Price{rows}</table>"
+        return read(body.encode(), content_type="text/html", url=URL, rules=Rules())
+
+    versions = learned(
+        (table("10", "20", "3", "5"), table("10", "20", "4", "6")),
+        (table("10", "20", "2", "7"), table("10", "20", "1", "9")),
+    )
+    assert versions.receive(table("10", "20", "8", "1"), now_us=NOW + 1) is None
+    assert versions.receive(table("11", "20", "8", "1"), now_us=NOW + 2) is not None
+
+
 def test_what_is_learned_is_bounded() -> None:
     versions = Versions(URL, Rules())
     for number in range(6):

@@ -7,7 +7,6 @@ have applied the same deltas hold the same lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.channels.difference.hunks import Hunk, hunks, joined
@@ -19,13 +18,15 @@ if TYPE_CHECKING:
     from penstock.core.channels.difference.learned import Learned
 
 
-@dataclass(frozen=True, slots=True)
 class Judge:
     """What counts as noise on one channel at one moment."""
 
-    kinds: Collection[str]
-    learned: Learned
-    now_us: int | None
+    def __init__(self, kinds: Collection[str], learned: Learned, now_us: int) -> None:
+        self._kinds = kinds
+        self._shapes = learned.sure_shapes()
+        self._now_us = now_us
+        self.silent = learned.silent()
+        """Places whose lines are not compared: leave them out."""
 
     def news(
         self,
@@ -35,7 +36,7 @@ class Judge:
         old_places: Sequence[str],
         new_places: Sequence[str],
     ) -> list[Hunk]:
-        """The hunks that are news; places of lines in silent places must be left out before."""
+        """The hunks that are news."""
         found: list[Hunk] = []
         for hunk in hunks(old, new):
             a = [self._template(old[i], old_places[i]) for i in range(hunk.old, hunk.old_end)]
@@ -59,7 +60,7 @@ class Judge:
             Hunk(len(a), len(a), len(b), len(b)),
         ]:
             while i < hunk.old:
-                if a[i].masks != b[j].masks and not is_noise(a[i], b[j], lines[j], now_us=self.now_us):
+                if a[i].masks != b[j].masks and not is_noise(a[i], b[j], lines[j], now_us=self._now_us):
                     found.append(Hunk(i, i + 1, j, j + 1))
                 i, j = i + 1, j + 1
             if hunk.old < hunk.old_end or hunk.new < hunk.new_end:
@@ -72,8 +73,13 @@ class Judge:
         return all(mask.kind in ("ago", "counter", "session") for one in (*a, *b) for mask in one.masks)
 
     def _template(self, line: str, place: str) -> Template:
-        known = self.learned.masked(line, place)
-        return template(line, self.kinds) if known is None else Template(known, (), bare=False)
+        shapes = self._shapes.get(place)
+        if shapes:
+            words = line.split(" ")
+            for shape in shapes:
+                if shape.fits(words):
+                    return Template(shape.key, (), bare=False)
+        return template(line, self._kinds)
 
     def key(self, line: str, place: str) -> str:
         """By which the same line is known again."""

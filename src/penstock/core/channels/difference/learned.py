@@ -8,6 +8,7 @@ page may have changed between the two fetches; and it is forgotten when later fe
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -43,6 +44,11 @@ class LearnedShape(msgspec.Struct, frozen=True):
     words: tuple[str | None, ...]
     seen: int = 1
 
+    @property
+    def key(self) -> str:
+        """By which lines of this shape are compared."""
+        return " ".join("\x00" if word is None else word for word in self.words)
+
     def fits(self, words: list[str]) -> bool:
         """Whether a line has this shape."""
         return len(words) == len(self.words) and all(
@@ -60,14 +66,13 @@ class Learned(msgspec.Struct, frozen=True):
         """Places whose lines are not compared."""
         return frozenset(one.place for one in self.places if one.seen >= _SURE)
 
-    def masked(self, line: str, place: str) -> str | None:
-        """How a line of a known shape is compared; None: as it is."""
-        sure = [one for one in self.shapes if one.place == place and one.seen >= _SURE]
-        words = line.split(" ") if sure else []
-        for shape in sure:
-            if shape.fits(words):
-                return " ".join("\x00" if word is None else word for word in shape.words)
-        return None
+    def sure_shapes(self) -> dict[str, list[LearnedShape]]:
+        """Shapes of lines that are known for certain, by place."""
+        found: dict[str, list[LearnedShape]] = {}
+        for one in self.shapes:
+            if one.seen >= _SURE:
+                found.setdefault(one.place, []).append(one)
+        return found
 
     def contrast(self, a: Content, b: Content, kinds: Collection[str]) -> Learned:
         """What is known after two fetches at once."""
@@ -75,10 +80,11 @@ class Learned(msgspec.Struct, frozen=True):
             return self
         agreed, odd, pairs = _differences(a, b, kinds)
         here = set(a.places) | set(b.places)
-        gaps = [place for place in odd if place and agreed[place] == 0] if a.kind != "feed" else []
-        shapes = [shape for one in pairs if one[0] not in gaps and (shape := _shape(*one)) is not None]
+        gaps = {place: None for place in odd if place and agreed[place] == 0 and a.kind != "feed"}
+        shapes = (_shape(*pair) for pair in pairs if pair[0] not in gaps)
+        found = list(islice((shape for shape in shapes if shape is not None), limits.LEARNED_NOISE))
         return Learned(
-            tuple(_counted(self.places, gaps, here, agreed)), tuple(_merged(self.shapes, shapes, here))
+            tuple(_counted(self.places, gaps, here, agreed)), tuple(_merged(self.shapes, found, here))
         )
 
 
@@ -116,7 +122,7 @@ def _shape(place: str, one: str, other: str) -> LearnedShape | None:
 
 
 def _counted(
-    known: tuple[LearnedPlace, ...], gaps: list[str], here: set[str], agreed: Counter[str]
+    known: tuple[LearnedPlace, ...], gaps: Collection[str], here: set[str], agreed: Counter[str]
 ) -> Iterable[LearnedPlace]:
     seen = {one.place: one.seen for one in known}
     for place in gaps:
@@ -131,19 +137,16 @@ def _counted(
 def _merged(
     known: tuple[LearnedShape, ...], found: list[LearnedShape], here: set[str]
 ) -> Iterable[LearnedShape]:
-    """A word that varied once may vary again: shapes of one line are joined."""
+    """A word that varied once may vary again: shapes of one line are joined, those of two lines are not."""
     left = list(known)
     met: set[int] = set()
     for shape in found:
         for number, one in enumerate(left):
-            if one.place == shape.place and len(one.words) == len(shape.words):
-                words = tuple(
-                    own if own == word else None for own, word in zip(one.words, shape.words, strict=True)
-                )
-                if words.count(None) * 2 <= len(words):
-                    left[number] = LearnedShape(one.place, words, min(one.seen + (number not in met), _FIRM))
-                    met.add(number)
-                    break
+            words = _joined(one, shape)
+            if words is not None:
+                left[number] = LearnedShape(one.place, words, min(one.seen + (number not in met), _FIRM))
+                met.add(number)
+                break
         else:
             met.add(len(left))
             left.append(shape)
@@ -152,3 +155,14 @@ def _merged(
         for number, one in enumerate(left)
     ]
     return [one for one in aged if one.seen > 0][-limits.LEARNED_NOISE :]
+
+
+def _joined(one: LearnedShape, other: LearnedShape) -> tuple[str | None, ...] | None:
+    """The words of two shapes of one line; None: they belong to different lines."""
+    if one.place != other.place or len(one.words) != len(other.words):
+        return None
+    pairs = list(zip(one.words, other.words, strict=True))
+    if any(a is not None and b is not None and a != b for a, b in pairs):
+        return None
+    words = tuple(a if a == b else None for a, b in pairs)
+    return words if words.count(None) * 2 <= len(words) else None

@@ -161,10 +161,10 @@ def _pattern(kinds: tuple[str, ...]) -> Any:
     return params.regex("(?i)" + "|".join(f"(?P<{name}>{_KINDS[name]})" for name in _KINDS if name in names))
 
 
-def is_noise(old: Template, new: Template, line: str, *, now_us: int | None) -> bool:
-    """Whether two lines of one template differ in noise only; `now_us` None: both were fetched at once."""
+def is_noise(old: Template, new: Template, line: str, *, now_us: int) -> bool:
+    """Whether two lines of one template differ in noise only."""
     changed = [after for before, after in zip(old.masks, new.masks, strict=True) if before.text != after.text]
-    if now_us is None or not any(mask.kind in _DATED for mask in changed):
+    if not any(mask.kind in _DATED for mask in changed):
         return True
     if _STAMPED.search(line) is not None:
         return True

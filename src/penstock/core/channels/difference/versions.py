@@ -96,7 +96,7 @@ class Versions:
     # -- pages, JSON, text -----------------------------------------------------------------------------------
 
     def _page(self, content: Content, judge: Judge, *, now_us: int) -> Delta | None:
-        state, silent = self._state, judge.learned.silent()
+        state, silent = self._state, judge.silent
         names = state.place_names
         old = [i for i in range(len(state.lines)) if names[state.places[i]] not in silent]
         new = [j for j in range(len(content.lines)) if content.places[j] not in silent]
