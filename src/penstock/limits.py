@@ -437,6 +437,15 @@ CLOCK_JUMP_US: Final = 1_000_000
 CRAWL_DELAY_US: Final = 600 * 1_000_000
 """Longest Crawl-delay that is kept to: more is meant for crawlers that fetch every page of a site."""
 
+# -- flows ---------------------------------------------------------------------------------------------------
+
+FLOWS_DECLARED: Final = 100
+"""Periods told by one CONNECT: a gateway with so many kinds of sensors."""
+
+FLOW_REFUSALS: Final = 20
+"""Events about refused flows that are published in a twentieth of a second: a client that asks for the
+impossible a thousand times a second must not have them all told to everybody; all are counted."""
+
 # -- control tables ------------------------------------------------------------------------------------------
 
 CONTROL_ROWS: Final = 10_000_000

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock import limits
 from penstock.errors import MqttError, SlotError
 from penstock.model.instant import to_us
 from penstock.mqtt.topics import check_filter, matches
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 PERIOD: Final = "penstock-period"
 JITTER: Final = "penstock-jitter"
 NO_PERIOD: Final = "none"
-
-DECLARED: Final = 100
-"""Of one CONNECT: a gateway with so many kinds of sensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,8 @@ def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[st
         try:
             if name == JITTER:
                 jitter_us = _amount(JITTER, value)
-            elif name == PERIOD and len(found) >= DECLARED:
-                problems.append(f"{PERIOD}: stands more than {DECLARED} times")
+            elif name == PERIOD and len(found) >= limits.FLOWS_DECLARED:
+                problems.append(f"{PERIOD}: stands more than {limits.FLOWS_DECLARED} times")
                 break
             elif name == PERIOD:
                 period, _, filter_ = value.partition(" ")

@@ -49,10 +49,6 @@ COLUMNS: Final = {"client": "string", "topic": "string", "period_us": "int64", "
 SAME_PERIOD: Final = 0.01
 """Periods of the same flow from two tables differ by less."""
 
-REFUSALS_PER_TICK: Final = 20
-"""Events about refusals that are published: a client that asks for the impossible a thousand times a second
-must not have them all told to everybody; all are counted."""
-
 _NAMES: Final = {
     Happening.SILENT: "silent",
     Happening.BACK: "back",
@@ -86,7 +82,7 @@ class Flows:
         self._timer: asyncio.TimerHandle | None = None
         self._following: asyncio.Task[None] | None = None
         self._alarms = 0
-        self._may_tell = REFUSALS_PER_TICK
+        self._may_tell = limits.FLOW_REFUSALS
         self._topics: dict[tuple[str, bytes], tuple[int, str]] = {}
         """Key and text of a topic as it came."""
         self._follower: Follower | None = None
@@ -113,7 +109,7 @@ class Flows:
     def _look(self) -> None:
         assert self._loop is not None
         self._timer = self._loop.call_later(TICK_S, self._look)
-        self._may_tell = REFUSALS_PER_TICK
+        self._may_tell = limits.FLOW_REFUSALS
         now_us = self._clock()
         due_us = self.control.timer()
         if due_us is not None and due_us <= now_us:
