@@ -1,0 +1,121 @@
+"""Feeds that come in parts, and pages whose hub tells of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import socket
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from penstock.node.config import Config, Http, Listener, Web
+from penstock.node.read_config import Loaded
+from penstock.node.service import Node
+from penstock.node.telling.settings import Telling
+from tests.node.web.watched import Watched, first_version, polling, until, watching
+from tests.node.web.web_server import WebServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:a="http://www.w3.org/2005/Atom"><channel>
+<title>News</title>{head}{items}</channel></rss>"""
+
+
+def rss(items: Iterable[str], head: str = "") -> bytes:
+    found = "".join(f"<item><guid>{name}</guid><title>{name}</title></item>" for name in items)
+    return RSS.format(head=head, items=found).encode()
+
+
+def test_a_feed_sent_in_parts_loses_no_items() -> None:
+    async def story() -> None:
+        async with WebServer() as server, watching() as node:
+            parts = False
+
+            def page(_: web.BaseRequest) -> web.Response:
+                kind = {"Content-Type": "application/rss+xml", "ETag": f'"{parts}"'}
+                if parts:
+                    return web.Response(status=226, body=rss(["third"]), headers={**kind, "IM": "feed"})
+                return web.Response(body=rss(["second", "first"]), headers=kind)
+
+            url = server.page("/feed", page)
+            await node.channels.subscribe("feed:ann", url)
+            await first_version(node, url)
+            parts = True
+            await until(lambda: node.told.heard)
+            items = node.told.heard[0][1].items
+            assert [(item.kind, item.title) for item in items] == [("new", "third")]
+            parts = False
+            await asyncio.sleep(0.3)
+            assert all(item.kind != "new" for _, one in node.told.heard[1:] for item in one.items)
+
+    asyncio.run(story())
+
+
+class Hub:
+    """A WebSub hub of one subscriber."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    async def take(self, request: web.BaseRequest) -> web.Response:
+        form = {name: values[0] for name, values in parse_qs((await request.read()).decode()).items()}
+        self.asked = form
+        query = {name: form[name] for name in ("hub.mode", "hub.topic", "hub.lease_seconds")}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(form["hub.callback"], params=query | {"hub.challenge": "echo"}) as answer,
+        ):
+            assert await answer.text() == "echo"
+        return web.Response(status=202)
+
+    async def push(self, body: bytes, *, key: str = "") -> int:
+        signature = hmac.new((key or self.asked["hub.secret"]).encode(), body, hashlib.sha256).hexdigest()
+        headers = {"X-Hub-Signature": f"sha256={signature}", "Content-Type": "application/rss+xml"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(self.asked["hub.callback"], data=body, headers=headers) as answer,
+        ):
+            return answer.status
+
+
+def test_a_hub_tells_of_changes_and_polls_become_a_back_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = Config(
+        listeners=(Listener(port=0),),
+        http=Http(port=port),
+        data="",
+        sys_interval_s=0,
+        web=Web(enabled=True, interval_s=0.1, polling=polling(), allocate_s=0.2),
+        telling=Telling(base_url=f"http://127.0.0.1:{port}", networks=("127.0.0.0/8",)),
+    )
+
+    async def story() -> None:
+        hub = Hub()
+        async with WebServer() as server, Node(Loaded(config)) as made:
+            node = Watched(made)
+            server.page("/hub", hub.take)
+            head = f'<a:link rel="hub" href="{server.url("/hub")}"/>'
+            url = server.put("/feed", rss(["first"], head), content_type="application/rss+xml")
+            await node.channels.subscribe("feed:ann", url)
+            most_us = round(config.web.polling.most_s * 1_000_000)
+            await until(lambda: node.channels.channel(url).interval_us == most_us)
+            assert "sends changes, so polls are only a back-up" in node.channels.why(url)
+            assert await hub.push(rss(["forged"]), key="wrong") == 202
+            assert await hub.push(rss(["second"])) == 200
+            await until(lambda: node.told.heard)
+            (delta,) = (one for _, one in node.told.heard)
+            assert [(item.kind, item.title) for item in delta.items] == [("new", "second")]
+            assert node.channels.status().balanced
+            await node.channels.unsubscribe("feed:ann", url)
+            await until(lambda: hub.asked["hub.mode"] == "unsubscribe")
+
+    asyncio.run(story())
+    off = msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, websub=False))
+    assert not off.web.websub
