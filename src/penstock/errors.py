@@ -29,6 +29,7 @@
     │       └── ChannelsFull      the bound on channels or subscriptions is reached
     ├── OverlayError              a ring of nodes cannot be what is asked for
     ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
+    ├── StreamError               a reliable stream was given what cannot be, or a peer sent what is none
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
     ├── SparkFailed               a Spark session or job failed
@@ -288,6 +289,13 @@ class SlotError(PenstockError):
 
 class OverlayError(PenstockError):
     """A ring of nodes was given ids or levels that cannot be."""
+
+
+class StreamError(PenstockError):
+    """A reliable stream was given options or a message that cannot be, or a peer's bytes are no message."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(printable(problem))
 
 
 class SimulationError(PenstockError):

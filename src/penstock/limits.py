@@ -602,3 +602,20 @@ out."""
 
 DELTA_TEXT_CHARS: Final = 4_000
 """A delta as text for a person: one chat message."""
+
+# -- reliable streams: frames between nodes ------------------------------------------------------------------
+
+STREAM_FRAME_BYTES: Final = 1 << 25
+"""A message between nodes: the largest payload a node takes from an MQTT client, with its topic."""
+
+STREAM_SPANS: Final = 1_024
+"""Spans of one NACK, 20 KB: whoever misses more asks for the rest with the next."""
+
+STREAM_NAME_CHARS: Final = 1_024
+"""Name of a pubend or of a node."""
+
+STREAM_TICKS: Final = 1 << 62
+"""Ticks lie below this: two million years of milliseconds with a thousand ticks each, and 64 bits hold it."""
+
+STREAM_READ: Final = 256
+"""Messages read from a log at once to answer a NACK: the loop turns between two reads."""

@@ -1,0 +1,95 @@
+"""The log of a pubend: what the stream needs of it, and one in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Protocol
+
+
+class Log(Protocol):
+    """Where messages are durable. Whoever owns log and pubend calls `Pubend.committed` after each commit."""
+
+    @property
+    def end(self) -> int:
+        """Behind the last durable message, and at least what was claimed: the first tick a restart gives out."""
+        ...
+
+    @property
+    def trimmed(self) -> int:
+        """Messages before this tick are gone."""
+        ...
+
+    def append(self, tick: int, body: bytes) -> None:
+        """Write a message; ticks grow. It is durable with the next commit."""
+        ...
+
+    def claim(self, tick: int) -> None:
+        """Write that no tick before this one will be given out after a restart; durable with the next commit."""
+        ...
+
+    def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
+        """The first `most` durable messages of a span; None: not at hand, the owner calls `Pubend.resume`."""
+        ...
+
+    def trim(self, until: int) -> None:
+        """Messages before a tick may go."""
+        ...
+
+
+class MemoryLog:
+    """Keeps everything in lists; `commit` is what a disk would do, `crash` what it would not."""
+
+    def __init__(self) -> None:
+        self._ticks: list[int] = []
+        self._bodies: list[bytes] = []
+        self._durable = 0
+        self._claimed = 0
+        self._claiming = 0
+        self._trimmed = 0
+
+    @property
+    def end(self) -> int:
+        """See Log."""
+        last = self._ticks[self._durable - 1] + 1 if self._durable else 0
+        return max(last, self._claimed, self._trimmed)
+
+    @property
+    def trimmed(self) -> int:
+        """See Log."""
+        return self._trimmed
+
+    def __len__(self) -> int:
+        return len(self._ticks)
+
+    def append(self, tick: int, body: bytes) -> None:
+        """See Log."""
+        self._ticks.append(tick)
+        self._bodies.append(body)
+
+    def claim(self, tick: int) -> None:
+        """See Log."""
+        self._claiming = max(self._claiming, tick)
+
+    def commit(self) -> int:
+        """Everything written is durable; behind the last of it."""
+        self._durable = len(self._ticks)
+        self._claimed = self._claiming
+        return self.end
+
+    def crash(self) -> None:
+        """What is not durable is gone."""
+        del self._ticks[self._durable :], self._bodies[self._durable :]
+        self._claiming = self._claimed
+
+    def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
+        """See Log."""
+        first = bisect_left(self._ticks, since)
+        behind = min(bisect_left(self._ticks, until), self._durable, first + most)
+        return list(zip(self._ticks[first:behind], self._bodies[first:behind], strict=True))
+
+    def trim(self, until: int) -> None:
+        """See Log."""
+        gone = min(bisect_left(self._ticks, until), self._durable)
+        del self._ticks[:gone], self._bodies[:gone]
+        self._durable -= gone
+        self._trimmed = max(self._trimmed, until)

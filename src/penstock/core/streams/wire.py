@@ -1,0 +1,111 @@
+"""Messages as frames for a byte stream: four bytes of length, then MessagePack; what breaks a bound is refused."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Final as Constant
+
+import msgspec
+
+from penstock import limits
+from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
+from penstock.errors import StreamError
+
+HEAD_BYTES: Constant = 4
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Data | Silence | Final | Query | Nack | Ack | Alert)
+
+
+def encode(message: Message) -> bytes:
+    """A frame."""
+    body = _encoder.encode(message)
+    if len(body) > limits.STREAM_FRAME_BYTES:
+        raise StreamError(
+            f"a message of {len(body):,} bytes in stream {message.pubend!r}: "
+            f"up to {limits.STREAM_FRAME_BYTES:,} can be sent"
+        )
+    return len(body).to_bytes(HEAD_BYTES) + body
+
+
+def wire_bytes(message: Message) -> int:
+    """The length of its frame; exact for data, an upper bound for the small ones."""
+    if isinstance(message, Data):
+        return 38 + len(message.pubend) + len(message.body) + len(message.interest)
+    spans = 19 * len(message.spans) if isinstance(message, Nack) else 0
+    return 40 + len(message.pubend) + spans
+
+
+def decode(body: bytes) -> Message:
+    """The message of a frame without its head; StreamError if it is none."""
+    try:
+        message = _decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise StreamError(f"this is no message of a stream: {error}") from None
+    if problem := _problem(message):
+        raise StreamError(f"this is no message of a stream: {problem}")
+    return message
+
+
+class FrameReader:
+    """Bytes as they come, messages as they are complete."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Take bytes; the messages that are whole now. After a StreamError the connection is of no use."""
+        self._rest += data
+        found: list[Message] = []
+        at = 0
+        while len(self._rest) - at >= HEAD_BYTES:
+            size = int.from_bytes(self._rest[at : at + HEAD_BYTES])
+            if size > limits.STREAM_FRAME_BYTES:
+                raise StreamError(
+                    f"a frame of {size:,} bytes: up to {limits.STREAM_FRAME_BYTES:,} are allowed"
+                )
+            if len(self._rest) - at - HEAD_BYTES < size:
+                break
+            at += HEAD_BYTES
+            found.append(decode(bytes(self._rest[at : at + size])))
+            at += size
+        del self._rest[:at]
+        return found
+
+
+def _problem(message: Message) -> str:
+    if not 0 < len(message.pubend) <= limits.STREAM_NAME_CHARS:
+        return f"a name of {len(message.pubend)} characters"
+    if isinstance(message, Nack):
+        return _spans_problem(message)
+    if isinstance(message, Alert):
+        broken = any(isnan(rate) or rate < 0 for rate in (message.keeping, message.recovering))
+        return "a rate that is none" if broken else _range_problem(0, message.number)
+    if isinstance(message, Query):
+        return _range_problem(0, message.number) or _range_problem(0, message.position)
+    if isinstance(message, Data):
+        return _interest_problem(message.interest) or _range_problem(message.since, message.tick)
+    if isinstance(message, Silence):
+        return _interest_problem(message.interest) or _range_problem(message.since, message.until)
+    return _range_problem(0, message.until)
+
+
+def _spans_problem(message: Nack) -> str:
+    if not 0 < len(message.spans) <= limits.STREAM_SPANS:
+        return f"{len(message.spans)} spans; 1 to {limits.STREAM_SPANS} can be asked for"
+    at = 0
+    for since, until in message.spans:
+        if since < at or until <= since or until > limits.STREAM_TICKS:
+            return "spans that are not in order"
+        at = until
+    return _interest_problem(message.interest)
+
+
+def _interest_problem(interest: str) -> str:
+    return "an interest with too long a name" if len(interest) > limits.STREAM_NAME_CHARS else ""
+
+
+def _range_problem(since: int, until: int) -> str:
+    return "" if 0 <= since <= until <= limits.STREAM_TICKS else f"ticks from {since} to {until}"
