@@ -373,6 +373,9 @@ PARTIAL_ITEMS: Final = 500
 CHANNEL_WRITE_S: Final = 2.0
 """Between writes of what is known about channels; changes themselves are written at once."""
 
+CHANNEL_SETTLE_S: Final = 2.0
+"""Who subscribes is answered when that is on disk, or after so long."""
+
 ALLOCATE_SOON_S: Final = 1.0
 """Least time between two allocations: many subscriptions that come together cause one."""
 

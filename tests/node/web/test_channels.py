@@ -194,6 +194,16 @@ def test_the_desk_answers_in_sentences() -> None:
     asyncio.run(story())
 
 
+def test_nobody_is_promised_what_nobody_tells() -> None:
+    async def story() -> None:
+        async with watching() as node:
+            node.channels._announcing.told = None
+            with pytest.raises(ChannelRefused, match="tells MQTT clients only"):
+                await node.channels.subscribe("feed:ann", "https://example.org/")
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("who", "url", "policy", "words"),
     [
@@ -260,8 +270,7 @@ def test_a_change_that_was_found_and_not_told_is_told_after_a_restart(tmp_path: 
 
                 node.channels._polls.tell = dies  # type: ignore[assignment, method-assign]
                 server.put("/news", html("one", "two"))
-                await until(lambda: node.channels.status().counts.changes)
-                assert not node.channels.status().balanced  # and everybody can see it
+                await until(lambda: not node.channels.status().balanced)  # everybody can see it
             async with watching(str(tmp_path)) as node, node.client("a") as client:
                 found = await next_change(await client.subscribe(topic_of(url), qos=1))
                 assert found["changes"][0]["new"] == ["two"]

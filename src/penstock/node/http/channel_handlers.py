@@ -95,6 +95,7 @@ class ChannelHandlers:
             self._desk.add(asked.url, rules=asked.rules, every_s=asked.every_s)
         except ChannelError as error:
             raise _refused(error, where="rules" if str(error).startswith("rules") else "url") from None
+        await self._desk.settle()
         self._changed()
         return json_answer(self._details(asked.url))
 
@@ -105,6 +106,7 @@ class ChannelHandlers:
             said = self._desk.remove(asked.url)
         except ChannelError as error:
             raise _refused(error, where="url") from None
+        await self._desk.settle()
         self._changed()
         return json_answer(Done(said))
 
@@ -115,6 +117,7 @@ class ChannelHandlers:
             self._desk.hold(asked.url, paused=asked.paused)
         except ChannelError as error:
             raise _refused(error, where="url") from None
+        await self._desk.settle()
         self._changed()
         return json_answer(self._details(asked.url))
 
@@ -166,6 +169,7 @@ class ChannelHandlers:
                     self._desk.add(url)
             except ChannelError as error:
                 refused.append(answers.NotImported(url, str(error)))
+        await self._desk.settle()
         self._changed()
         return json_answer(answers.Imported(len(urls) - len(refused), tuple(refused)))
 

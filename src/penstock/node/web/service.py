@@ -40,8 +40,9 @@ class Channels(Watching):
             raise ChannelError(
                 f"'{who}' is no subscriber: write it as xmpp:ann@example.org or webhook:https://…"
             )
-        if self._announcing.told is not None:
-            who = self._announcing.told.check(who)
+        if self._announcing.told is None:
+            raise ChannelRefused("this node tells MQTT clients only: there is no `telling` in its settings")
+        who = self._announcing.told.check(who)
         self._registry.check_subscriber(who, url)
         if policy:
             try:
@@ -50,15 +51,18 @@ class Channels(Watching):
                 raise ChannelError(f"the policy cannot be used: {error}") from None
         channel = self._registry.get(url)
         before = channel.people.get(who) if channel is not None else None
-        since_us = before.since_us if before is not None else self._clock()
-        subscribed = Subscribed(who, url, policy=policy, since_us=since_us)
+        subscribed = Subscribed(who, url, policy=policy, since_us=self._clock())
+        if before is not None:
+            subscribed = replace(before, policy=policy)
         channel = self._registry.subscribe(subscribed, now_us=self._clock())
         self._keeping.put([sql.put_subscription(subscribed)])
         if before is not None:
             self._changed(channel)
+            await self.settle()
             news = "; it has another policy now" if policy != before.policy else ""
             return f"You were subscribed to {url} already{news}."
         self._wanted(channel, kind, +1)
+        await self.settle()
         return f"You are subscribed to {url}{f' ({channel.known.title})' * bool(channel.known.title)}."
 
     async def unsubscribe(self, who: str, url: str) -> str:
@@ -71,6 +75,7 @@ class Channels(Watching):
         if self._announcing.told is not None:
             self._announcing.told.forget(who, url)
         self._wanted(channel, who.partition(":")[0], -1)
+        await self.settle()
         return f"You are not subscribed to {url} any more."
 
     async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
@@ -91,6 +96,7 @@ class Channels(Watching):
             self._changed(channel)
             if self._announcing.told is not None and not paused:
                 self._announcing.told.released(who, channel.url)
+        await self.settle()
         what = url or f"{len(channels)} channel{'s' * (len(channels) != 1)}"
         return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
 

@@ -11,12 +11,13 @@ import logging
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from penstock import limits
 from penstock.core.channels.address import TOPIC_ROOT
+from penstock.core.channels.difference.libraries import library
 from penstock.errors import ChannelRefused
 from penstock.node.web import store as sql
 from penstock.node.web.announcing import Announcing
@@ -47,12 +48,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LIBRARIES: Final = (
+    "cssselect",
+    "fastfeedparser",
+    "feedparser",
+    "jsonpath",
+    "lxml.etree",
+    "protego",
+    "publicsuffixlist",
+    "rapidfuzz.distance",
+)
+"""Of the extra `web`: without them a node that should watch pages does not start."""
+
 
 class Watching:
     """The machinery behind the desk; `start` it, and `close` it before the broker."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
         """StoreError, MissingTool or NodeError says what stands in the way."""
+        for name in LIBRARIES:
+            library(name)
         self._broker = broker
         self._clock = broker.clock
         web = self._web = config.web
@@ -108,6 +123,8 @@ class Watching:
 
     async def start(self) -> None:
         """Take up what was kept, and poll from now on."""
+        if self._announcing.told is None and any(each.people for each in self._registry):
+            log.warning("there are subscribers whom nobody tells: see `telling` in the configuration")
         now_us = self._clock()
         router = self._broker.router
         router.own = (*router.own, TOPIC_ROOT)
@@ -184,6 +201,12 @@ class Watching:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._web.allocate_s):
                     await self._restless.wait()
+
+    async def settle(self) -> None:
+        """Have on disk what was asked for before it is confirmed; for a disk that takes nothing, not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.CHANNEL_SETTLE_S):
+                await self._keeping.write()
 
     # -- MQTT clients ----------------------------------------------------------------------------------------
 
