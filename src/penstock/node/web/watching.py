@@ -203,7 +203,7 @@ class Watching:
                     await self._restless.wait()
 
     async def settle(self) -> None:
-        """Have on disk what was asked for before it is confirmed; a disk that takes nothing is given up soon."""
+        """Have on disk what was asked for before that is confirmed; a disk that is full is not waited for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.CHANNEL_SETTLE_S):
                 await self._keeping.write()
