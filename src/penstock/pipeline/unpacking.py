@@ -9,10 +9,10 @@ for `createDataFrame`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType
+from pyspark.sql.types import BinaryType, IntegralType, StringType, TimestampType
 
 from penstock.errors import DigestError
 from penstock.model import digest_wire
@@ -20,7 +20,7 @@ from penstock.model.digest import AttributeSummary, Cause, Digest, Mark
 from penstock.model.event import Event
 from penstock.model.values import identity
 from penstock.pipeline.schemas import DIGEST, SCALAR
-from penstock.pipeline.verdicts import column
+from penstock.pipeline.verdicts import column, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from penstock.model.values import Scalar
+
+
+_TELLING: Final = (StringType, IntegralType, TimestampType)
+"""Types of columns that tell a row from others."""
+_TOLD: Final = 5
+"""Columns that an error shows, the first of such types."""
 
 
 def digest_of_row(row: Row | Mapping[str, Any]) -> Digest:
@@ -72,15 +78,27 @@ def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
 
 
 def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
-    """The transform that reads a binary column of digests, as nodes write them, into DIGEST structs."""
+    """The transform that reads a binary column of digests, as nodes write them, into DIGEST structs.
 
-    def parsed(data: bytes | None) -> tuple[Any, ...] | None:
+    Bytes that are no digest end the query with an error that tells the row by its other columns.
+    """
+
+    def parsed(data: bytes | None, row: Row | None) -> tuple[Any, ...] | None:
         try:
             return None if data is None else row_of_digest(digest_wire.from_bytes(bytes(data)))
         except DigestError as error:
-            raise DigestError(f"column '{name}': {error}") from None
+            shown = ", ".join(
+                f"{key} {value}" for key, value in ({} if row is None else row.asDict()).items()
+            )
+            where = f" of the row with {shown}" if shown else ""
+            raise DigestError(f"column '{name}'{where}: {error}") from None
 
-    return lambda frame: frame.withColumn(name, sf.udf(parsed, DIGEST, useArrow=False)(column(name)))
+    def read(frame: DataFrame) -> DataFrame:
+        telling = [field.name for field in frame.schema if isinstance(field.dataType, _TELLING)]
+        row = sf.struct(*map(quoted, telling[:_TOLD])) if telling else sf.lit(None).cast("struct<row:int>")
+        return frame.withColumn(name, sf.udf(parsed, DIGEST, useArrow=False)(column(name), row))
+
+    return read
 
 
 def with_wire(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
