@@ -408,3 +408,22 @@ def test_noise_is_learned_from_two_fetches_at_once() -> None:
             assert desk.status().balanced
 
     asyncio.run(story())
+
+
+def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with WebServer() as server:
+            url = server.put("/news", html("one"))
+            async with watching(str(tmp_path), retain=False) as node:
+                async with node.client("phone", session_expiry_s=600) as client:
+                    await client.subscribe(topic_of(url), qos=1)
+                    await first_version(node, url)
+                server.put("/news", html("one", "two"))
+                await until(lambda: node.channels.status().published)
+            async with watching(str(tmp_path), retain=False) as node:
+                assert node.channels.channel(url).clients == 1
+                async with node.client("phone", session_expiry_s=600) as client:
+                    found = await next_change(await client.subscribe(topic_of(url), qos=1))
+                    assert found["changes"][0]["new"] == ["two"]
+
+    asyncio.run(story())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.channels.address import topic_of
@@ -35,7 +36,9 @@ class Announcing:
         """Changes handed on to single subscribers."""
 
     def announce(self, channel: Channel, delta: Delta, *, now_us: Instant) -> None:
-        """A change is told."""
+        """A change is told; `safe` follows at once."""
+        if self._broker.journal is not None:
+            self._broker.journal.begin()
         self._broker.publish(
             topic_of(channel.url), to_json(delta), qos=QOS, retain=self._retain, properties=_JSON
         )
@@ -44,6 +47,12 @@ class Announcing:
             for subscribed in list(channel.people.values()):
                 self.told.tell(subscribed, delta, now_us=now_us)
                 self.handed += 1
+
+    async def safe(self) -> None:
+        """Wait until what was told last is on disk for clients that are away."""
+        told = asyncio.Event()
+        if self._broker.journal is not None and self._broker.journal.hold(told.set):
+            await told.wait()
 
     def forget(self, channel: Channel) -> None:
         """A channel is gone: its last change is retained no more, its subscribers get nothing."""

@@ -242,6 +242,7 @@ class Polls:
         """Everybody is told, and it is written down that they were; `before`: found before a restart."""
         self._announcing.announce(channel, delta, now_us=self._clock())
         self.told += not before
+        await self._announcing.safe()
         await self._comparing.told(delta)
 
 
