@@ -427,3 +427,23 @@ def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(
                     assert found["changes"][0]["new"] == ["two"]
 
     asyncio.run(story())
+
+
+def test_what_cannot_be_read_stays_a_problem_until_it_can() -> None:
+    async def story() -> None:
+        async with WebServer() as server, watching() as node:
+            url = server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
+            node.channels.add(url)
+            await until(lambda: node.channels.channel(url).counts.polls >= 3)
+            assert node.channels.channel(url).state == "failing"
+            server.put("/page", html("one"))
+            await first_version(node, url)
+            await until(lambda: node.channels.channel(url).state == "polled")
+            server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
+            await until(lambda: node.channels.channel(url).state == "failing")
+            polls = node.channels.channel(url).counts.polls
+            await until(lambda: node.channels.channel(url).counts.polls >= polls + 3)
+            assert node.channels.channel(url).state == "failing"
+            assert node.channels.status().balanced
+
+    asyncio.run(story())

@@ -137,7 +137,8 @@ class Polls:
             known.rate.observe(now_us - known.checked_us, changed=changed)
             known.found_us = known.rate.update_interval_us or 0
         known.checked_us = now_us
-        known.problem = ""
+        if known.version:  # else what is not modified could not be read
+            known.problem = ""
         self._keeping.changed(channel.url)
 
     def _note(self, channel: Channel, fetched: Fetched) -> None:
