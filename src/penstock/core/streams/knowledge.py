@@ -62,7 +62,7 @@ class Knowledge:
         return len(self._ticks)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes of the messages held."""
         return self._bytes
 

@@ -11,7 +11,7 @@ class Log(Protocol):
 
     @property
     def end(self) -> int:
-        """Behind the last durable message, and at least what was claimed: the first tick a restart gives out."""
+        """Behind the last durable message and what was claimed: the first tick a restart gives out."""
         ...
 
     @property
@@ -24,7 +24,7 @@ class Log(Protocol):
         ...
 
     def claim(self, tick: int) -> None:
-        """Write that no tick before this one will be given out after a restart; durable with the next commit."""
+        """Write that a restart gives out no tick before this one; durable with the next commit."""
         ...
 
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
@@ -70,11 +70,11 @@ class MemoryLog:
         """See Log."""
         self._claiming = max(self._claiming, tick)
 
-    def commit(self) -> int:
-        """Everything written is durable; behind the last of it."""
+    def commit(self) -> tuple[int, int]:
+        """Everything written is durable; behind the last message, and what is claimed."""
         self._durable = len(self._ticks)
         self._claimed = self._claiming
-        return self.end
+        return (self._ticks[-1] + 1 if self._ticks else 0), self._claimed
 
     def crash(self) -> None:
         """What is not durable is gone."""

@@ -1,8 +1,8 @@
 """What nodes tell each other about streams.
 
 Downstream: `Data` and `Silence` in the order of their sending, `Final` for what the log has let go, `Query`
-(the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` says which of them go by the
-lane that overtakes.
+(the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` says which go by the lane
+that overtakes.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class Alert(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     """Smallest rate of those that do not recover, in tick-seconds per second."""
     recovering: float
     """Smallest rate of those that recover."""
+    behind: int = 0
+    """Not in the paper: ticks by which the last of those that do not recover is behind the query."""
 
 
 Message: TypeAlias = Data | Silence | Final | Query | Nack | Ack | Alert

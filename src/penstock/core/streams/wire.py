@@ -1,4 +1,4 @@
-"""Messages as frames for a byte stream: four bytes of length, then MessagePack; what breaks a bound is refused."""
+"""Messages as frames for a byte stream: four bytes of length, then MessagePack, within bounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def encode(message: Message) -> bytes:
 
 
 def wire_bytes(message: Message) -> int:
-    """The length of its frame; exact for data, an upper bound for the small ones."""
+    """The length of its frame, or a little more: what queues and simulated links reckon with."""
     if isinstance(message, Data):
         return 38 + len(message.pubend) + len(message.body) + len(message.interest)
     spans = 19 * len(message.spans) if isinstance(message, Nack) else 0
@@ -39,7 +39,7 @@ def wire_bytes(message: Message) -> int:
 def decode(body: bytes) -> Message:
     """The message of a frame without its head; StreamError if it is none."""
     try:
-        message = _decoder.decode(body)
+        message: Message = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise StreamError(f"this is no message of a stream: {error}") from None
     if problem := _problem(message):
@@ -82,9 +82,9 @@ def _problem(message: Message) -> str:
         return _spans_problem(message)
     if isinstance(message, Alert):
         broken = any(isnan(rate) or rate < 0 for rate in (message.keeping, message.recovering))
-        return "a rate that is none" if broken else _range_problem(0, message.number)
+        return "a rate that is none" if broken else _ranges_problem(message.number, message.behind)
     if isinstance(message, Query):
-        return _range_problem(0, message.number) or _range_problem(0, message.position)
+        return _ranges_problem(message.number, message.position)
     if isinstance(message, Data):
         return _interest_problem(message.interest) or _range_problem(message.since, message.tick)
     if isinstance(message, Silence):
@@ -109,3 +109,7 @@ def _interest_problem(interest: str) -> str:
 
 def _range_problem(since: int, until: int) -> str:
     return "" if 0 <= since <= until <= limits.STREAM_TICKS else f"ticks from {since} to {until}"
+
+
+def _ranges_problem(*places: int) -> str:
+    return next((problem for place in places if (problem := _range_problem(0, place))), "")

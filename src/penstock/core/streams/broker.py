@@ -1,0 +1,175 @@
+"""All streams of one node: pubends, relays and subscriber-hosting ends put together; the owner moves bytes.
+
+Each stream has a relay here. Above it is a link, or the pubend if this node hosts it; below it are links and
+the subscriber-hosting streams of this node. What one part says to another here is handed over at once; what
+is for other nodes is in `outgoing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.core.streams.pubend import Pubend
+from penstock.core.streams.relay import Relay
+from penstock.core.streams.subend import Subend
+from penstock.errors import StreamError
+
+if TYPE_CHECKING:
+    from penstock.core.streams.answers import Matches
+    from penstock.core.streams.events import Event
+    from penstock.core.streams.log import Log
+    from penstock.core.streams.messages import Message
+    from penstock.core.streams.options import StreamOptions
+
+
+@dataclass(slots=True)
+class _Stream:
+    relay: Relay
+    upstream: str | None
+    pubend: Pubend | None = None
+    subends: dict[str, Subend] = field(default_factory=dict)
+
+
+class Broker:
+    """The contract of all cores; messages carry the name of their stream."""
+
+    def __init__(
+        self,
+        name: str,
+        options: StreamOptions,
+        *,
+        interest: str = "",
+        interests: dict[str, Matches] | None = None,
+    ) -> None:
+        self.name = name
+        self._options = options
+        self._interest = interest
+        self._interests = interests or {}
+        self._streams: dict[str, _Stream] = {}
+        self._outgoing: list[tuple[str, Message]] = []
+        self._events: list[Event] = []
+
+    def host(self, pubend: str, log: Log, *, now_us: int) -> Pubend:
+        """Be the root of a stream."""
+        stream = self._add(pubend, upstream=None)
+        stream.pubend = Pubend(pubend, log, self._options, now_us=now_us, interests=self._interests)
+        return stream.pubend
+
+    def follow(self, pubend: str, upstream: str) -> None:
+        """Get a stream from a neighbour."""
+        self._add(pubend, upstream=upstream)
+
+    def attach(self, pubend: str, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
+        """Pass a stream on to a neighbour, as far as its filter lets through."""
+        self._stream(pubend).relay.attach(child, matches, interest=interest)
+
+    def subscribe(self, pubend: str, name: str, *, start: int | None = None, alerts: bool = True) -> Subend:
+        """Open a subscriber-hosting stream; without alerts it never slows the publishers (catching up)."""
+        stream = self._stream(pubend)
+        if name in stream.subends:
+            raise StreamError(f"stream {pubend!r} has an end {name!r} here already")
+        subend = Subend(pubend, name, self._options, start=start, alerts=alerts)
+        stream.subends[name] = subend
+        stream.relay.attach(name)
+        return subend
+
+    def unsubscribe(self, pubend: str, name: str) -> None:
+        """Close a subscriber-hosting stream for good."""
+        stream = self._stream(pubend)
+        stream.subends.pop(name, None)
+        stream.relay.detach(name)
+
+    def pubend(self, name: str) -> Pubend:
+        """The root of a stream that is hosted here."""
+        found = self._stream(name).pubend
+        if found is None:
+            raise StreamError(f"stream {name!r} is not hosted by {self.name!r}")
+        return found
+
+    def relay(self, pubend: str) -> Relay:
+        """The middle of a stream."""
+        return self._stream(pubend).relay
+
+    def receive(self, message: Message, *, peer: str, now_us: int) -> None:
+        """A neighbour has spoken."""
+        stream = self._stream(message.pubend)
+        child = None if peer == stream.upstream else peer
+        stream.relay.receive(message, child=child, now_us=now_us)
+        self._pump(stream, now_us)
+
+    def changed(self, pubend: str, *, now_us: int) -> None:
+        """The owner has called a pubend or an end itself (a commit, say): pass on what follows."""
+        self._pump(self._stream(pubend), now_us)
+
+    def on_timer(self, *, now_us: int) -> None:
+        """Whatever is due."""
+        for stream in self._streams.values():
+            for part in (stream.pubend, stream.relay, *stream.subends.values()):
+                if part is not None:
+                    due_us = part.timer()
+                    if due_us is not None and due_us <= now_us:
+                        part.on_timer(now_us=now_us)
+            self._pump(stream, now_us)
+
+    def timer(self) -> int | None:
+        """The next moment at which something is due."""
+        due = [
+            due_us
+            for stream in self._streams.values()
+            for part in (stream.pubend, stream.relay, *stream.subends.values())
+            if part is not None and (due_us := part.timer()) is not None
+        ]
+        return min(due, default=None)
+
+    def outgoing(self) -> list[tuple[str, Message]]:
+        """Messages for neighbours."""
+        found, self._outgoing = self._outgoing, []
+        return found
+
+    def events(self) -> list[Event]:
+        """What the owner should know."""
+        found, self._events = self._events, []
+        return found
+
+    def _add(self, pubend: str, *, upstream: str | None) -> _Stream:
+        if pubend in self._streams:
+            raise StreamError(f"{self.name!r} has a stream {pubend!r} already")
+        relay = Relay(pubend, self._options, interest=self._interest, interests=self._interests)
+        self._streams[pubend] = _Stream(relay, upstream)
+        return self._streams[pubend]
+
+    def _stream(self, pubend: str) -> _Stream:
+        found = self._streams.get(pubend)
+        if found is None:
+            raise StreamError(f"{self.name!r} has no stream {pubend!r}: host or follow it first")
+        return found
+
+    def _pump(self, stream: _Stream, now_us: int) -> None:
+        """Hand over between the parts until all are quiet."""
+        relay, pubend = stream.relay, stream.pubend
+        busy = True
+        while busy:
+            busy = False
+            if pubend is not None:
+                for message in pubend.outgoing():
+                    relay.receive(message, child=None, now_us=now_us)
+                self._events += pubend.events()
+            for child, message in relay.downward():
+                subend = stream.subends.get(child)
+                if subend is None:
+                    self._outgoing.append((child, message))
+                else:
+                    subend.receive(message, now_us=now_us)
+                    busy = True
+            for name, subend in stream.subends.items():
+                for message in subend.outgoing():
+                    relay.receive(message, child=name, now_us=now_us)
+                    busy = True
+                self._events += subend.events()
+            for message in relay.upward():
+                if pubend is not None:
+                    pubend.receive(message, now_us=now_us)
+                    busy = True
+                elif stream.upstream is not None:
+                    self._outgoing.append((stream.upstream, message))

@@ -1,0 +1,240 @@
+"""The root of a stream: gives messages their ticks, logs them, tells them once durable, answers from the log.
+
+`publish` → the owner commits the log → `committed`: the messages go downstream and their acknowledgements are
+released at the rate the controller sets. Silence is told only where the log guarantees that a restart will
+give out no tick in it: before a durable message, or below a durable claim.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.core.streams.answers import told
+from penstock.core.streams.control import Unlimited
+from penstock.core.streams.events import Acknowledged, ClockBehind
+from penstock.core.streams.messages import Ack, Alert, Data, Nack, Query, Silence
+from penstock.core.streams.messages import Final as FinalMessage
+from penstock.core.streams.pdcc import Pdcc
+from penstock.core.streams.shaper import AckShaper
+from penstock.core.streams.spans import Spans
+from penstock.core.streams.steady import Steady
+from penstock.core.streams.tick import duration_us, tick_at, ticks_in
+from penstock.errors import StreamError
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.core.streams.answers import Matches
+    from penstock.core.streams.control import RateControl
+    from penstock.core.streams.events import Event
+    from penstock.core.streams.log import Log
+    from penstock.core.streams.messages import Message
+    from penstock.core.streams.options import StreamOptions
+
+CLAIM_INTERVALS: Final = 4
+"""An idle pubend claims silence for so many intervals ahead: one write for every four messages of silence."""
+
+BEHIND_US: Final = SECOND_US
+"""A clock behind the stream by more than this is told: bursts and restarts alone do not get there."""
+
+
+def rate_control(options: StreamOptions) -> RateControl:
+    """The controller that the options name."""
+    if options.publisher_control == "pdcc":
+        return Pdcc(options)
+    return Steady(options) if options.publisher_control == "steady" else Unlimited()
+
+
+class Pubend:
+    """One stream at its publisher-hosting node."""
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        options: StreamOptions,
+        *,
+        now_us: int,
+        interests: dict[str, Matches] | None = None,
+    ) -> None:
+        if not 0 < len(name) <= limits.STREAM_NAME_CHARS:
+            raise StreamError(f"a pubend's name has 1 to {limits.STREAM_NAME_CHARS} characters")
+        self.name = name
+        self.control = rate_control(options)
+        self._options = options
+        self._log = log
+        self._interests = interests or {}
+        self._next = log.end
+        self._told = log.end
+        self._durable_claim = log.end
+        self._claimed = log.end
+        self._unsent: deque[tuple[int, bytes]] = deque()
+        self._shaper = AckShaper()
+        self._wanted: dict[str, Spans] = {}
+        self._published = 0
+        self._number = log.end
+        self._silence_us = now_us
+        self._query_us = now_us
+        self._acked = log.trimmed
+        self._behind = False
+        self._outgoing: list[Message] = []
+        self._events: list[Event] = []
+
+    @property
+    def position(self) -> int:
+        """Everything before this tick has been told."""
+        return self._told
+
+    @property
+    def acked(self) -> int:
+        """Everything before this tick has been processed by all."""
+        return self._acked
+
+    @property
+    def published(self) -> int:
+        """Messages since the start of this object."""
+        return self._published
+
+    @property
+    def held(self) -> int:
+        """Durable messages whose acknowledgement is held back."""
+        return len(self._shaper)
+
+    def publish(self, body: bytes, *, now_us: int) -> int:
+        """Give a message its tick and write it; `Acknowledged` follows once it is durable and in its turn."""
+        if len(self._unsent) + len(self._shaper) >= self._options.held_most:
+            raise StreamError(
+                f"stream {self.name!r} holds back {self._options.held_most:,} acknowledgements: "
+                "publish more slowly, or wait for them"
+            )
+        clock = tick_at(now_us)
+        behind_us = duration_us(self._next - clock)
+        if behind_us > BEHIND_US and not self._behind:
+            self._events.append(ClockBehind(self.name, behind_us))
+        self._behind = behind_us > BEHIND_US
+        tick = max(self._next, clock)
+        self._log.append(tick, body)
+        self._next = tick + 1
+        self._unsent.append((tick, body))
+        return tick
+
+    def committed(self, until: int, *, claimed: int, now_us: int) -> None:
+        """Messages before a tick, and a claim, are durable: tell them, acknowledge what the rate allows."""
+        self._durable_claim = max(self._durable_claim, claimed)
+        while self._unsent and self._unsent[0][0] < until:
+            tick, body = self._unsent.popleft()
+            self._outgoing.append(Data(self.name, self._told, tick, body))
+            self._told = tick + 1
+            self._published += 1
+            self._silence_us = now_us + self._options.silence_us
+            self._shaper.hold(tick)
+        self._release(now_us)
+
+    def receive(self, message: Message, *, now_us: int) -> None:
+        """From below: what is missing, what is done, who falls behind."""
+        match message:
+            case Nack(_, spans, interest):
+                wanted = self._wanted.setdefault(interest if interest in self._interests else "", Spans())
+                for since, until in spans:
+                    wanted.add(since, min(until, self._told))
+                self.resume()
+            case Ack(_, until):
+                self._acked = max(self._acked, min(until, self._told))
+            case Alert():
+                self.control.alerted(message, now_us=now_us)
+                self._release(now_us)
+            case _:
+                raise StreamError(f"a pubend cannot be told {type(message).__name__}")
+
+    def resume(self) -> None:
+        """Go on answering from the log: it was not at hand, and is now."""
+        for interest in list(self._wanted):
+            for span in self._wanted[interest]:
+                if not self._answer(interest, *span):
+                    return
+            del self._wanted[interest]
+
+    def on_timer(self, *, now_us: int) -> None:
+        """Silence, queries, acknowledgements: what is due."""
+        if now_us >= self._silence_us:
+            self._tell_silence(now_us)
+        if now_us >= self._query_us:
+            self._ask(now_us)
+        self._release(now_us)
+
+    def outgoing(self) -> list[Message]:
+        """What goes downstream."""
+        found, self._outgoing = self._outgoing, []
+        return found
+
+    def events(self) -> list[Event]:
+        """Acknowledgements and what else the owner should know."""
+        found, self._events = self._events, []
+        return found
+
+    def timer(self) -> int:
+        """The next moment at which something is due."""
+        due_us = min(self._silence_us, self._query_us)
+        release_us = self._shaper.due_us() if isfinite(self.control.rate) else None
+        return due_us if release_us is None else min(due_us, release_us)
+
+    def _answer(self, interest: str, since: int, until: int) -> bool:
+        """Tell a span from the log; False if the log is not at hand."""
+        wanted = self._wanted[interest]
+        trimmed = self._log.trimmed
+        if since < trimmed:
+            self._outgoing.append(FinalMessage(self.name, trimmed))
+            wanted.remove(since, trimmed)
+            since = trimmed
+        while since < until:
+            found = self._log.read(since, until, limits.STREAM_READ)
+            if found is None:
+                return False
+            behind = found[-1][0] + 1 if len(found) == limits.STREAM_READ else until
+            matches = self._interests.get(interest)
+            self._outgoing += told(self.name, (since, behind), found, matches=matches, interest=interest)
+            wanted.remove(since, behind)
+            since = behind
+        return True
+
+    def _tell_silence(self, now_us: int) -> None:
+        """Up to now, if a durable claim covers it and no message waits to become durable."""
+        self._silence_us = now_us + self._options.silence_us
+        until = tick_at(now_us)
+        ahead = ticks_in(self._options.silence_us)
+        if self._unsent or until <= self._told:
+            return
+        if until + ahead > self._claimed:
+            self._claimed = until + CLAIM_INTERVALS * ahead
+            self._log.claim(self._claimed)
+        until = min(until, self._durable_claim)
+        if until > self._told:
+            self._next = max(self._next, until)
+            self._outgoing.append(Silence(self.name, self._told, until))
+            self._told = until
+
+    def _ask(self, now_us: int) -> None:
+        self._query_us = now_us + self._options.query_us
+        self._number = max(self._number + 1, self._told)
+        self.control.asked(
+            self._number,
+            position=self._told,
+            published=self._published,
+            throttled=self._shaper.throttled(),
+            now_us=now_us,
+        )
+        self._outgoing.append(Query(self.name, self._number, self._told))
+        self._trim(now_us)
+
+    def _trim(self, now_us: int) -> None:
+        until = self._acked
+        if self._options.retain_us:
+            until = min(until, tick_at(now_us - self._options.retain_us))
+        if until > self._log.trimmed:
+            self._log.trim(until)
+
+    def _release(self, now_us: int) -> None:
+        for tick in self._shaper.release(self.control.rate, now_us=now_us):
+            self._events.append(Acknowledged(self.name, tick))

@@ -1,0 +1,203 @@
+"""One stream at a node on the way: fans out, filters, caches, and asks once for all who ask below.
+
+Ticks beyond what a link was told are new to it and go down unasked; older ones go to the links that are
+curious about them. A NACK is answered from the cache as far as it reaches; the rest goes up unless it did so
+a moment ago. A NACK of one node only is passed on under its name (its interest), so that the answer holds what
+its filter needs and not what all filters of the link need; such an answer is nobody else's silence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.streams.alert_fold import AlertFold
+from penstock.core.streams.answers import told
+from penstock.core.streams.knowledge import Knowledge
+from penstock.core.streams.messages import Ack, Alert, Data, Final, Nack, Query, Silence
+from penstock.core.streams.nack_hold import NackHold
+from penstock.core.streams.relay_child import RelayChild
+from penstock.core.streams.spans import Spans
+from penstock.core.streams.tick import ticks_in
+from penstock.errors import StreamError
+
+if TYPE_CHECKING:
+    from penstock.core.streams.answers import Matches
+    from penstock.core.streams.messages import Message
+    from penstock.core.streams.options import StreamOptions
+    from penstock.core.streams.spans import Span
+
+
+class Relay:
+    """Between one link up and any number down; `interest` names its own filter at the node above."""
+
+    def __init__(
+        self,
+        pubend: str,
+        options: StreamOptions,
+        *,
+        interest: str = "",
+        interests: dict[str, Matches] | None = None,
+    ) -> None:
+        self.pubend = pubend
+        self._options = options
+        self._interest = interest
+        self._interests = interests or {}
+        self._children: dict[str, RelayChild] = {}
+        self._cache = Knowledge()
+        self._hold = NackHold(options.hold_us)
+        self._fold = AlertFold()
+        self._up: list[Message] = []
+        self._down: list[tuple[str, Message]] = []
+
+    @property
+    def cached_bytes(self) -> int:
+        """Of messages in the cache."""
+        return self._cache.size
+
+    def attach(self, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
+        """A link below, with the filter of all that is behind it; its acknowledgement is waited for."""
+        self._children[child] = RelayChild(self.pubend, matches, interest)
+
+    def detach(self, child: str) -> None:
+        """A link below is gone for good."""
+        self._children.pop(child, None)
+
+    def acked(self) -> int | None:
+        """What all below have processed; None while one of them, or everybody, has not spoken."""
+        spoken = [child.acked for child in self._children.values() if child.acked is not None]
+        return min(spoken) if spoken and len(spoken) == len(self._children) else None
+
+    def receive(self, message: Message, *, child: str | None, now_us: int) -> None:
+        """From above if `child` is None, else from that link below."""
+        if child is None:
+            self._from_above(message, now_us)
+        elif child not in self._children:
+            raise StreamError(f"stream {self.pubend!r} has no link to {child!r} below")
+        else:
+            self._from_below(message, self._children[child], child, now_us)
+
+    def on_timer(self, *, now_us: int) -> None:
+        """Tell silence that has waited."""
+        for name, child in self._children.items():
+            if child.due_us is not None and child.due_us <= now_us:
+                self._down += [(name, message) for message in child.flush()]
+
+    def timer(self) -> int | None:
+        """When silence must be told."""
+        due = [child.due_us for child in self._children.values() if child.due_us is not None]
+        return min(due) if due else None
+
+    def upward(self) -> list[Message]:
+        """What goes up."""
+        found, self._up = self._up, []
+        return found
+
+    def downward(self) -> list[tuple[str, Message]]:
+        """What goes down, and to whom."""
+        found, self._down = self._down, []
+        return found
+
+    def _from_above(self, message: Message, now_us: int) -> None:
+        match message:
+            case Data(_, since, tick, body, interest):
+                self._spread(since, tick + 1, body, self._own(interest), now_us)
+            case Silence(_, since, until, interest):
+                self._spread(since, until, None, self._own(interest), now_us)
+            case Final(_, until):
+                self._hold.answered(0, until, "")
+                for name, child in self._children.items():
+                    if child.wants((0, until), ""):
+                        child.satisfied((0, until), "")
+                        self._down.append((name, message))
+            case Query():
+                self._down += [(name, message) for name in self._children]
+                acked = self.acked()
+                if acked is not None:
+                    self._up.append(Ack(self.pubend, acked))
+            case _:
+                raise StreamError(f"{type(message).__name__} does not come from above")
+
+    def _own(self, interest: str) -> str:
+        """What is told under this node's own name is told for the whole link."""
+        return "" if interest == self._interest else interest
+
+    def _spread(self, since: int, until: int, body: bytes | None, interest: str, now_us: int) -> None:
+        self._remember(since, until, body, interest)
+        self._hold.answered(since, until, interest)
+        due_us = now_us + self._options.filtered_us
+        for name, child in self._children.items():
+            if interest == "" and until > child.frontier:
+                child.satisfied((since, until), "")
+                self._down += [(name, one) for one in child.tell(since, until, body, due_us=due_us)]
+            elif child.wants((since, until), interest):
+                child.satisfied((since, until), interest)
+                matches = child.matches if interest == "" else None
+                messages = [] if body is None else [(until - 1, body)]
+                tag = "" if interest == child.interest else interest
+                span = (since, until)
+                self._down += [
+                    (name, one) for one in told(self.pubend, span, messages, matches=matches, interest=tag)
+                ]
+
+    def _remember(self, since: int, until: int, body: bytes | None, interest: str) -> None:
+        options = self._options
+        if not options.cache_us:
+            return
+        cache = self._cache
+        if interest == "":
+            cache.learn_silence(since, until if body is None else until - 1)
+        if body is not None:
+            cache.learn_data(until - 1, body)
+        bound = ticks_in(options.cache_us)
+        # In strides of an eighth: each message let go by itself would move the whole list.
+        if cache.top - cache.final > bound + bound // 8:
+            cache.finalise(cache.top - bound)
+        if cache.size > options.cache_bytes:
+            cache.finalise(cache.oldest(options.cache_bytes - options.cache_bytes // 8))
+
+    def _from_below(self, message: Message, child: RelayChild, name: str, now_us: int) -> None:
+        match message:
+            case Nack(_, spans, interest):
+                self._answer(spans, interest, child, name, now_us)
+            case Ack(_, until):
+                child.acked = max(child.acked or 0, until)
+            case Alert():
+                folded = self._fold.fold(message)
+                if folded is not None:
+                    self._up.append(folded)
+            case _:
+                raise StreamError(f"{type(message).__name__} does not come from below")
+
+    def _answer(
+        self, spans: tuple[Span, ...], interest: str, child: RelayChild, name: str, now_us: int
+    ) -> None:
+        interest = interest if interest in self._interests else ""
+        matches = self._interests.get(interest, child.matches)
+        tag = "" if interest == child.interest else interest
+        missing: list[Span] = []
+        for since, until in spans:
+            known = Spans(self._cache.known(since, until))
+            for part in known:
+                messages = self._cache.data(*part)
+                self._down += [
+                    (name, one) for one in told(self.pubend, part, messages, matches=matches, interest=tag)
+                ]
+            missing += known.gaps(since, until)
+        if missing:
+            self._ask_above(missing, interest, child, now_us)
+
+    def _ask_above(self, missing: list[Span], interest: str, child: RelayChild, now_us: int) -> None:
+        shared = interest != "" and any(
+            name != interest and any(spans.within(*span) for span in missing)
+            for other in self._children.values()
+            for name, spans in other.curious.items()
+        )
+        curious = child.curious.setdefault(interest, Spans())
+        for span in missing:
+            curious.add(*span)
+        asked = "" if shared else interest
+        fresh = self._hold.unasked(missing, asked, now_us=now_us)
+        for first in range(0, len(fresh), limits.STREAM_SPANS):
+            part = tuple(fresh[first : first + limits.STREAM_SPANS])
+            self._up.append(Nack(self.pubend, part, asked or self._interest))
