@@ -42,7 +42,7 @@ EVERY_S: Final = 60.0
 LOOK_S: Final = 0.5
 """Between looks at how the page answers."""
 
-UNSEEN_S: Final = 5.0
+UNSEEN_S: Final = 2.0
 """A page that was not fetched after this is said why."""
 
 PRIVATE: Final = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
@@ -205,7 +205,7 @@ async def _report(node: Node | None, wanted: Wanted) -> None:
         elif found.version:
             text = f"watching {found.title or found.url} ({found.kind}), every {wanted.every_s:g} s"
         elif waited_s >= UNSEEN_S:
-            text = node.channels.why(wanted.url)
+            text = (node.channels.why(wanted.url).splitlines()[1:] or [said])[0]  # what decides when
         if text != said:
             said = text
             err.print(f"[dim]{escape(printable(text))}[/]", soft_wrap=True)

@@ -157,7 +157,9 @@ class Schedule:
         count = max(1, channel.subscribers)
         update_us = channel.update_us
         changes = (
-            f"changes every {duration(update_us)} or so" if update_us else "has an unknown rate of change"
+            f"changes every {duration(update_us)} or so"
+            if update_us
+            else "how often it changes is not known yet"
         )
         return (
             f"Allocated by the scheme {self._web.scheme}: {count} subscriber{'s' * (count != 1)}, "
