@@ -125,6 +125,7 @@ def test_a_control_table_decides_and_a_broken_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.limits.CONTROL_LOOK_S", 0.05)
+    monkeypatch.setattr("penstock.limits.ALLOCATE_SOON_S", 0.02)
 
     async def story() -> None:
         async with WebServer() as server:
