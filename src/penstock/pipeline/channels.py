@@ -64,7 +64,7 @@ FACTORS: Final = StructType(
 """What an allocation is made of; `polls` and `changes` say how well the update interval is known."""
 
 USUAL_BYTES: Final = 20_000.0
-"""Cost of a channel that was never fetched: about the median of feeds."""
+"""Cost of a channel that was never fetched: as a node assumes."""
 
 LEAST_BYTES: Final = 500.0
 """What a poll costs at least: its headers and the answer's."""

@@ -1,6 +1,6 @@
 """The prices for millions of channels: summed up in bins on Spark, solved here.
 
-Channels of about one weight and cost are one bin: a row with their number, cost and pace. Some thousand rows
+Channels of about one weight and cost are one bin: a row with their number, cost and pace. Those rows
 hold what the solver has to know, and the sums in them are exact, so that a bin's width matters only where a
 bound cuts through it. Hosts that reach their limit have bins of their own; which ones do is found in rounds,
 since each limited host leaves more to the others.
@@ -29,7 +29,7 @@ BIN: Final = 0.02
 """Width of a bin, in logarithms: 2 %."""
 
 ROUNDS: Final = 50
-"""In which hosts at their limit are found; three or four are usual."""
+"""In which hosts at their limit are found: each adds those that the one before has pushed over theirs."""
 
 
 @dataclass(frozen=True, slots=True)

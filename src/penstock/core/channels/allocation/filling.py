@@ -3,8 +3,8 @@
     Σ clip(pace · level, low, high) = total
 
 The sum is linear between the levels at which some member leaves its lower bound or reaches its upper one. For
-one group Newton's method therefore ends at the exact answer, mostly within ten steps; for many groups at once
-those levels are sorted.
+one group Newton's method therefore ends at the exact answer within a few steps; for many groups at once those
+levels are sorted.
 """
 
 from __future__ import annotations
