@@ -58,6 +58,11 @@ class MemoryLog:
         """See Log."""
         return self._trimmed
 
+    @property
+    def claiming(self) -> bool:
+        """Whether a claim waits to become durable."""
+        return self._claiming > self._claimed
+
     def __len__(self) -> int:
         return len(self._ticks)
 

@@ -1,8 +1,8 @@
 """PDCC, the paper's control of the rate of publishing (§3.1): slow, hybrid increase; decrease on alerts.
 
-No alert for t_nouca and throttled: r ← max(r + r_min, r + f_incr·(r − r_decr)), equation 1. On an alert:
-r ← max(f_decr1·r, r_decr + f_decr2·(r − r_decr)) if r has grown since, equation 2, else f_decr1·r,
-equation 3; r_decr is the rate after the last decrease. Alerts are passed over while the system has not seen the last
+No alert for t_nouca and throttled: r ← max(r + r_min, r + f_incr·(r − r_decr)), equation 1. On an alert: r ←
+max(f_decr1·r, r_decr + f_decr2·(r − r_decr)) if r has grown since, equation 2, else f_decr1·r, equation 3;
+r_decr is the rate after the last decrease. Alerts are passed over while the system has not seen the last
 decrease, and while things get better.
 """
 

@@ -48,7 +48,7 @@ def rate_control(options: StreamOptions) -> RateControl:
 
 
 class Pubend:
-    """One stream at its publisher-hosting node."""
+    """One stream at its publisher-hosting node; the owner commits a new log before it answers anybody."""
 
     def __init__(
         self,
@@ -66,15 +66,16 @@ class Pubend:
         self._options = options
         self._log = log
         self._interests = interests or {}
-        self._next = log.end
-        self._told = log.end
-        self._durable_claim = log.end
-        self._claimed = log.end
+        start = log.end
+        if start == 0:  # a new log: what lies before now is silence
+            start = tick_at(now_us)
+            log.claim(start)
+        self._next = self._told = self._durable_claim = self._claimed = start
         self._unsent: deque[tuple[int, bytes]] = deque()
         self._shaper = AckShaper()
         self._wanted: dict[str, Spans] = {}
         self._published = 0
-        self._number = log.end
+        self._number = start
         self._silence_us = now_us
         self._query_us = now_us
         self._acked = log.trimmed
@@ -192,12 +193,17 @@ class Pubend:
             found = self._log.read(since, until, limits.STREAM_READ)
             if found is None:
                 return False
-            behind = found[-1][0] + 1 if len(found) == limits.STREAM_READ else until
+            behind = found[-1][0] + 1 if len(found) == limits.STREAM_READ else self._silent_until(until)
             matches = self._interests.get(interest)
             self._outgoing += told(self.name, (since, behind), found, matches=matches, interest=interest)
             wanted.remove(since, behind)
             since = behind
         return True
+
+    def _silent_until(self, tick: int) -> int:
+        """The next message from a tick on: an answer tells all the silence there is, not just what was asked."""
+        found = self._log.read(tick, self._told, 1)
+        return tick if found is None else found[0][0] if found else max(tick, self._told)
 
     def _tell_silence(self, now_us: int) -> None:
         """Up to now, if a durable claim covers it and no message waits to become durable."""

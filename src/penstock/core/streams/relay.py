@@ -2,8 +2,8 @@
 
 Ticks beyond what a link was told are new to it and go down unasked; older ones go to the links that are
 curious about them. A NACK is answered from the cache as far as it reaches; the rest goes up unless it did so
-a moment ago. A NACK of one node only is passed on under its name (its interest), so that the answer holds what
-its filter needs and not what all filters of the link need; such an answer is nobody else's silence.
+a moment ago. A NACK of one node only is passed on under its name (its interest), so that the answer holds
+what its filter needs and not what all filters of the link need; such an answer is nobody else's silence.
 """
 
 from __future__ import annotations

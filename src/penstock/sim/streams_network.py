@@ -1,0 +1,162 @@
+"""A tree of simulated nodes with everything between them: links, clocks, publishers, subscribers, history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.streams.broker import Broker
+from penstock.core.streams.log import MemoryLog
+from penstock.core.streams.options import StreamOptions
+from penstock.core.streams.tick import tick_at
+from penstock.sim.faults import FaultOptions
+from penstock.sim.link import Link, LinkOptions
+from penstock.sim.streams_history import History, Subscriber
+from penstock.sim.streams_node import EPOCH_US, StreamNode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.core.streams.messages import Message
+    from penstock.core.streams.pubend import Pubend
+    from penstock.core.streams.subend import Subend
+    from penstock.sim.streams_tree import Tree
+    from penstock.sim.world import World
+
+LAN: Final = LinkOptions(bytes_per_s=12_500_000, delay_us=2_000)
+"""100 Mbit/s within a building."""
+
+BEFORE_US: Final = 5_000_000
+"""Subscribers begin so long before the epoch: before the first tick of a pubend whose clock is behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkOptions:
+    """What nodes and links are like."""
+
+    streams: StreamOptions = field(default_factory=StreamOptions)
+    link: LinkOptions = LAN
+    faults: Mapping[str, FaultOptions] = field(default_factory=dict)
+    """Of links by the name of the node below, both directions; "" for all others."""
+    down_only: bool = False
+    """Bandwidth schedules bind the way down only: what goes up is small, and has its own way."""
+    queue_bytes: int = 5 << 20
+    """Before each link; 5 MB in the paper."""
+    header_bytes: int = 0
+    """Sent with each message of data or silence beside our own frame."""
+    fair: bool = True
+    """Whether links serve pubends in turn."""
+    record: bool = True
+    """Whether links write into the trace; long experiments do without."""
+
+
+class StreamNetwork:
+    """Built whole; `world.run` plays it."""
+
+    def __init__(self, world: World, tree: Tree, pubends: tuple[str, ...], options: NetworkOptions) -> None:
+        self.world = world
+        self.tree = tree
+        self.pubends = pubends
+        self.options = options
+        self.history = History()
+        self.logs = {pubend: MemoryLog() for pubend in pubends}
+        self.nodes = {name: self._node(name) for name in tree.nodes}
+        self.nodes[tree.root].logs = self.logs
+        for leaf in tree.leaves:
+            start = dict.fromkeys(pubends, tick_at(EPOCH_US - BEFORE_US))
+            self.add_subscriber(Subscriber(f"{leaf}/all", leaf, tree.filters.get(leaf), start))
+        for child, parent in tree.parents.items():
+            self._connect(child, parent)
+            self._connect(parent, child)
+
+    def start(self) -> None:
+        """All nodes come up."""
+        for node in self.nodes.values():
+            node.start()
+
+    def add_subscriber(self, subscriber: Subscriber) -> None:
+        """At its leaf, before that starts."""
+        self.nodes[subscriber.node].subscribers.append(subscriber)
+        self.history.subscribers.append(subscriber)
+
+    def subend(self, leaf: str, pubend: str) -> Subend:
+        """The stream of a pubend at a leaf."""
+        return next(one for one in self.nodes[leaf].subends if one.pubend == pubend)
+
+    def pubend(self, name: str) -> Pubend:
+        """At the root."""
+        broker = self.nodes[self.tree.root].broker
+        assert broker is not None
+        return broker.pubend(name)
+
+    def _node(self, name: str) -> StreamNode:
+        faults = self.options.faults.get(name, self.options.faults.get("", FaultOptions()))
+        return StreamNode(
+            self.world,
+            name,
+            clock=self.world.local_clock(name, faults),
+            build=self._build,
+            history=self.history,
+            queue_bytes=self.options.queue_bytes,
+            fair=self.options.fair,
+            header_bytes=self.options.header_bytes,
+        )
+
+    def _build(self, node: StreamNode) -> Broker:
+        """A broker for a node that starts: what it knows is its place in the tree, its log, its subscribers."""
+        name, tree = node.name, self.tree
+        below = {leaf: tree.filters[leaf] for leaf in tree.below(name) if leaf in tree.filters}
+        broker = Broker(name, self.options.streams, interest=tree.interest(name), interests=below)
+        for pubend in self.pubends:
+            if name == tree.root:
+                broker.host(pubend, self.logs[pubend], now_us=node.now_us)
+            else:
+                broker.follow(pubend, tree.parents[name])
+            for child in tree.children(name):
+                broker.attach(pubend, child, tree.link_filter(child), interest=tree.interest(child))
+            if node.subscribers:
+                start = min(subscriber.position[pubend] for subscriber in node.subscribers)
+                node.subends.append(broker.subscribe(pubend, f"{name}/local", start=start))
+        return broker
+
+    def _connect(self, sender: str, receiver: str) -> None:
+        down = self.tree.parents.get(receiver) == sender
+        child = receiver if down else sender
+        faults = self.options.faults.get(child, self.options.faults.get("", FaultOptions()))
+        if self.options.down_only and not down:
+            faults = FaultOptions(partitions=faults.partitions)
+        source, target = self.nodes[sender], self.nodes[receiver]
+        name = f"{sender}-{receiver}"
+
+        def deliver(message: Message, now_us: int) -> None:
+            del now_us
+            target.arrive(sender, message)
+
+        def ready(now_us: int) -> None:
+            del now_us
+            source.pump(receiver)
+
+        link: Link[Message]
+        if self.options.record:
+            link = self.world.link(name, self.options.link, deliver=deliver, on_ready=ready, faults=faults)
+        else:
+            link = Link(
+                name,
+                self.options.link,
+                clock=self.world.clock,
+                dice=self.world.dice(f"link {name}"),
+                deliver=deliver,
+                on_ready=ready,
+                faults=faults,
+            )
+        source.connect(receiver, link)
+
+    def plan_crash(self, node: str, *, at_us: int, down_us: int) -> None:
+        """Let a node crash and start again later."""
+        self.world.clock.at(at_us, self.nodes[node].crash)
+        self.world.clock.at(at_us + down_us, partial(self._restart, node))
+
+    def _restart(self, node: str) -> None:
+        if self.nodes[node].broker is None:
+            self.nodes[node].start()
