@@ -37,6 +37,7 @@ from penstock.cli import (
     pub,
     reproduce,
     shed,
+    sim,
     sub,
     telling,
     top,
@@ -60,6 +61,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(channels.app, name="channels")
 app.add_typer(telling.app, name="telling")
 app.add_typer(flows.app, name="flows")
+app.add_typer(sim.app, name="sim")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
 app.command("conformance")(conformance.conformance)

@@ -1,4 +1,4 @@
-"""A random run of reliable streams with every fault there is: tree, rates, losses, crashes, skew, all by seed."""
+"""A random run of reliable streams with every fault there is: tree, rates, losses, crashes, skew, by seed."""
 
 from __future__ import annotations
 
@@ -149,6 +149,7 @@ def _options(dice: Random, tree: Tree) -> NetworkOptions:
         faults=faults,
         queue_bytes=dice.choice((4_000, 1 << 20)),
         fair=dice.random() < 0.5,
+        before_us=3 * SECOND_US,
     )
 
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 LAN: Final = LinkOptions(bytes_per_s=12_500_000, delay_us=2_000)
 """100 Mbit/s within a building."""
 
-BEFORE_US: Final = 5_000_000
-"""Subscribers begin so long before the epoch: before the first tick of a pubend whose clock is behind."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkOptions:
@@ -47,6 +44,8 @@ class NetworkOptions:
     """Sent with each message of data or silence beside our own frame."""
     fair: bool = True
     """Whether links serve pubends in turn."""
+    before_us: int = 0
+    """Subscribers begin so long before the epoch: at least as much as a clock may be behind."""
     record: bool = True
     """Whether links write into the trace; long experiments do without."""
 
@@ -64,7 +63,7 @@ class StreamNetwork:
         self.nodes = {name: self._node(name) for name in tree.nodes}
         self.nodes[tree.root].logs = self.logs
         for leaf in tree.leaves:
-            start = dict.fromkeys(pubends, tick_at(EPOCH_US - BEFORE_US))
+            start = dict.fromkeys(pubends, tick_at(EPOCH_US - options.before_us))
             self.add_subscriber(Subscriber(f"{leaf}/all", leaf, tree.filters.get(leaf), start))
         for child, parent in tree.parents.items():
             self._connect(child, parent)
@@ -104,7 +103,7 @@ class StreamNetwork:
         )
 
     def _build(self, node: StreamNode) -> Broker:
-        """A broker for a node that starts: what it knows is its place in the tree, its log, its subscribers."""
+        """A broker for a node that starts: it knows its place in the tree, its log, its subscribers."""
         name, tree = node.name, self.tree
         below = {leaf: tree.filters[leaf] for leaf in tree.below(name) if leaf in tree.filters}
         broker = Broker(name, self.options.streams, interest=tree.interest(name), interests=below)

@@ -1,4 +1,4 @@
-"""A simulated node of reliable streams: the broker core, its queues and links, a log that survives a crash."""
+"""A simulated node of reliable streams: the broker core, queues and links, a log that survives crashes."""
 
 from __future__ import annotations
 
@@ -118,14 +118,16 @@ class StreamNode:
         """Carry out what the broker wants."""
         broker = self.broker
         assert broker is not None
-        for peer, message in broker.outgoing():
+        outgoing = broker.outgoing()
+        for peer, message in outgoing:
             self.queues[peer].offer(message)
-        for peer in self.queues:
+        for peer in {peer: None for peer, _ in outgoing}:
             self.pump(peer)
         for event in broker.events():
             self._happened(event)
         for subend in self.subends:
-            self._processed(subend)
+            if subend.horizon > subend.acked:
+                self._processed(subend)
         for pubend, log in self.logs.items():
             if log.claiming:
                 self._commit_soon(pubend)

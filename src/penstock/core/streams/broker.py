@@ -29,6 +29,12 @@ class _Stream:
     upstream: str | None
     pubend: Pubend | None = None
     subends: dict[str, Subend] = field(default_factory=dict)
+    due_us: int | None = 0
+
+    def parts(self) -> list[Pubend | Relay | Subend]:
+        """Those that have timers."""
+        middle: list[Pubend | Relay | Subend] = [self.relay, *self.subends.values()]
+        return middle if self.pubend is None else [self.pubend, *middle]
 
 
 class Broker:
@@ -105,21 +111,17 @@ class Broker:
     def on_timer(self, *, now_us: int) -> None:
         """Whatever is due."""
         for stream in self._streams.values():
-            for part in (stream.pubend, stream.relay, *stream.subends.values()):
-                if part is not None:
-                    due_us = part.timer()
-                    if due_us is not None and due_us <= now_us:
-                        part.on_timer(now_us=now_us)
+            if stream.due_us is None or stream.due_us > now_us:
+                continue
+            for part in stream.parts():
+                due_us = part.timer()
+                if due_us is not None and due_us <= now_us:
+                    part.on_timer(now_us=now_us)
             self._pump(stream, now_us)
 
     def timer(self) -> int | None:
         """The next moment at which something is due."""
-        due = [
-            due_us
-            for stream in self._streams.values()
-            for part in (stream.pubend, stream.relay, *stream.subends.values())
-            if part is not None and (due_us := part.timer()) is not None
-        ]
+        due = [stream.due_us for stream in self._streams.values() if stream.due_us is not None]
         return min(due, default=None)
 
     def outgoing(self) -> list[tuple[str, Message]]:
@@ -173,3 +175,5 @@ class Broker:
                     busy = True
                 elif stream.upstream is not None:
                     self._outgoing.append((stream.upstream, message))
+        due = [due_us for part in stream.parts() if (due_us := part.timer()) is not None]
+        stream.due_us = min(due, default=None)

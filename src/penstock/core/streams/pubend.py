@@ -201,7 +201,7 @@ class Pubend:
         return True
 
     def _silent_until(self, tick: int) -> int:
-        """The next message from a tick on: an answer tells all the silence there is, not just what was asked."""
+        """The next message from a tick on: an answer tells all the silence there is, asked for or not."""
         found = self._log.read(tick, self._told, 1)
         return tick if found is None else found[0][0] if found else max(tick, self._told)
 

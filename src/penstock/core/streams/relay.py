@@ -85,8 +85,11 @@ class Relay:
 
     def timer(self) -> int | None:
         """When silence must be told."""
-        due = [child.due_us for child in self._children.values() if child.due_us is not None]
-        return min(due) if due else None
+        due_us = None
+        for child in self._children.values():
+            if child.due_us is not None and (due_us is None or child.due_us < due_us):
+                due_us = child.due_us
+        return due_us
 
     def upward(self) -> list[Message]:
         """What goes up."""

@@ -71,7 +71,9 @@ class RoundTrips:
 
     def due_us(self) -> int | None:
         """When the next NACK is overdue."""
-        return min((asked.at_us + self._wait_us(asked) for asked in self._asked), default=None)
+        if not self._asked:
+            return None
+        return min(asked.at_us + self._wait_us(asked) for asked in self._asked)
 
     def _wait_us(self, asked: _Asked) -> int:
         if not self._adaptive:

@@ -24,8 +24,16 @@ if TYPE_CHECKING:
 TARGET_S: Final = 0.5
 """How far behind the slowest stream should be: the queue that rides out a second without an answer."""
 
+QUEUE_S: Final = 0.1
+"""Who is farther behind than this stands behind a queue: what it takes is what the bottleneck carries."""
+
 GAIN: Final = 0.2
-"""Per second: half a second too short a queue lets the rate grow by a tenth."""
+"""Per second: a queue that is a second too long is worked off in five seconds."""
+
+GROWTH: Final = 0.05
+"""Each answer in a row that tells of no queue adds so much to the growth, up to GROWTH_MOST."""
+
+GROWTH_MOST: Final = 0.3
 
 HISTORY: Final = 256
 """Queries remembered: who is four minutes behind recovers, and is not counted by messages."""
@@ -41,7 +49,8 @@ class Steady:
         self._rate = NO_RATE
         self._queries: deque[tuple[int, int, int]] = deque(maxlen=HISTORY)
         self._last: tuple[int, float] | None = None
-        self._taken = 0.0
+        self._capacity = NO_RATE
+        self._free = 0
         self._throttled = False
 
     @property
@@ -67,7 +76,7 @@ class Steady:
         published = self._published_per_query()
         if published is not None:
             rate = min(self._rate, max(published, self._options.rate_step))
-            self._rate = max(0.9 * rate, self._options.rate_step)
+            self._rate = self._capacity = max(0.9 * rate, self._options.rate_step)
         self._last = None
 
     def _follow(self, alert: Alert, *, now_us: int) -> None:
@@ -79,12 +88,19 @@ class Steady:
             return
         per_s = max(0.0, taken - last[1]) * 1_000_000 / (now_us - last[0])
         behind_s = alert.behind / TICKS_PER_S
-        if behind_s < TARGET_S and not self._throttled:
+        if behind_s > QUEUE_S:
+            self._free = 0
+            # A fall by a third or more is a new bottleneck and no noise.
+            fresh = per_s < 0.7 * self._capacity
+            self._capacity = per_s if fresh else 0.5 * (self._capacity + per_s)
+        elif not self._throttled or not isfinite(self._capacity):
             return  # publishers want no more than this: there is nothing to limit
-        correction = max(-0.5, min(0.1, GAIN * (TARGET_S - behind_s)))
-        base = per_s if behind_s > TARGET_S or not isfinite(self._rate) else self._rate
-        self._taken = base if not self._taken else 0.5 * (self._taken + base)
-        self._rate = max(self._options.rate_step, self._taken * (1 + correction))
+        else:
+            self._free += 1
+            self._capacity *= 1 + min(GROWTH_MOST, GROWTH * self._free)
+        correction = max(-0.5, GAIN * (TARGET_S - behind_s))
+        self._capacity = max(self._capacity, self._options.rate_step)
+        self._rate = self._capacity * (1 + correction)
 
     def _taken_at(self, alert: Alert) -> float | None:
         """Messages up to the tick that the slowest one has reached; evenly spread between two queries."""

@@ -87,6 +87,11 @@ class Subend:
         return self._knowledge.final if self._knowledge is not None else 0
 
     @property
+    def acked(self) -> int:
+        """What lies before has been processed by all subscribers."""
+        return self._acked
+
+    @property
     def conflicts(self) -> int:
         """See Knowledge."""
         return self._knowledge.conflicts if self._knowledge is not None else 0
