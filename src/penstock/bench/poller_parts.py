@@ -15,7 +15,7 @@ import aiohttp
 import uvloop
 
 from penstock.bench.poller_server import ETAG
-from penstock.bench.web_server import Names
+from penstock.client.web_server import Names
 from penstock.core.channels.polling import PollState
 from penstock.core.channels.polling.domain import registrable
 from penstock.model.instant import SECOND_US

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvloop
 from aiohttp import web
 
-from penstock.bench.web_server import WebServer
+from penstock.client.web_server import WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.bench.web_server import Names
+from penstock.client.web_server import Names
 from penstock.errors import ChannelError
 from penstock.node.web.guard import AddressGuard, AddressRefused, GuardedResolver, ThreadResolver
 

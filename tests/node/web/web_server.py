@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from penstock.bench.web_server import HOST, Asked, Names, Page, WebServer, document
+from penstock.client.web_server import HOST, Asked, Names, Page, WebServer, document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

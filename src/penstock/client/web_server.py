@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as it is told: for benchmarks, tours and tests.
+"""A web server on loopback that answers as it is told: for benchmarks, experiments and tests.
 
 Pages are functions from a request to a response, by path; every request is counted and noted.
 """
