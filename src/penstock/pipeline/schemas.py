@@ -63,3 +63,6 @@ EFFECT: Final = _struct(
     ratio=DoubleType(),
 )
 """What one filter did."""
+
+SOUND: Final = "it needs a count from 1, spans of time and of numbers, causes and attributes"
+"""What a digest that is damaged lacks, in an error."""
