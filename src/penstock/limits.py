@@ -376,6 +376,9 @@ CHANNEL_WRITE_S: Final = 2.0
 CHANNEL_SETTLE_S: Final = 2.0
 """Who subscribes is answered when that is on disk, or after so long."""
 
+CHANNEL_CLOSE_S: Final = 5.0
+"""A node that ends waits so long for changes to be written and told; the rest follows after its start."""
+
 ALLOCATE_SOON_S: Final = 1.0
 """Least time between two allocations: many subscriptions that come together cause one."""
 

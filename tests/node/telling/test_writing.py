@@ -55,6 +55,40 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch:
     asyncio.run(run())
 
 
+def test_safe_returns_when_what_was_put_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.02)
+    path = tmp_path / "t.sqlite"
+
+    async def run() -> None:
+        store = Database(path, sql.TABLES, schema=1)
+        box = outbox()
+        writing = Writing(box, store)
+        rival = sqlite3.connect(path, isolation_level=None)
+        store._database.execute("PRAGMA busy_timeout = 1")
+        rival.execute("BEGIN EXCLUSIVE")
+        put(box, 1)
+        safe = asyncio.create_task(writing.safe())
+        async with asyncio.timeout(10):
+            while not writing.fault:
+                await asyncio.sleep(0.01)
+            assert not safe.done()
+            rival.execute("ROLLBACK")
+            await safe
+            assert len(rival.execute(sql.LOAD).fetchall()) == 1
+            await writing.safe()  # nothing new: at once
+        rival.execute("BEGIN EXCLUSIVE")
+        put(box, 2)
+        late = asyncio.create_task(writing.safe())
+        await asyncio.sleep(0.01)
+        await writing.close()
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        rival.close()
+        store.close()
+
+    asyncio.run(run())
+
+
 def test_a_file_that_is_not_ours_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / STORE).write_bytes(b"this is no database, but long enough to be taken for one" * 20)
 

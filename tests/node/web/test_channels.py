@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from penstock import limits
 from penstock.core.channels.address import topic_of
 from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, SubscribeRefused
 from penstock.model.event import Event
@@ -280,6 +281,28 @@ def test_a_change_that_was_found_and_not_told_is_told_after_a_restart(tmp_path: 
     asyncio.run(story())
 
 
+def test_a_change_counts_as_told_when_subscribers_have_it_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CHANNEL_CLOSE_S", 0.05)
+
+    async def story() -> None:
+        async with WebServer() as server:
+            url = server.put("/news", html("one"))
+            async with watching(str(tmp_path)) as node:
+                await node.channels.subscribe("xmpp:ann@example.org", url)
+                await first_version(node, url)
+                node.told.written.clear()
+                server.put("/news", html("one", "two"))
+                await until(lambda: node.told.heard)
+            async with watching(str(tmp_path)) as node:  # told again at its start, before anybody listened
+                await first_version(node, url)
+                assert node.channels._store.untold() == []
+                assert node.channels.status().published == 1
+
+    asyncio.run(story())
+
+
 def test_a_channel_is_added_paused_resumed_checked_and_removed() -> None:
     async def story() -> None:
         async with WebServer() as server, watching(interval_s=60.0) as node:
@@ -351,7 +374,7 @@ def test_what_fails_is_said_and_counted() -> None:
     asyncio.run(story())
 
 
-def test_a_redirect_to_a_host_that_is_not_allowed_shows_nothing() -> None:
+def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed() -> None:
     async def story() -> None:
         async with WebServer() as server, watching(allow_hosts=("127.0.0.1",)) as node:
             server.put("/secret", html("secret"))
@@ -361,6 +384,7 @@ def test_a_redirect_to_a_host_that_is_not_allowed_shows_nothing() -> None:
             await until(lambda: node.channels.channel(url).problem)
             assert "allows other hosts only" in node.channels.channel(url).problem
             assert node.channels.channel(url).version == 0
+            assert server.counts["/secret"] == 0
 
     asyncio.run(story())
 

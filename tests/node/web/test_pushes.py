@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import aiohttp
+import msgspec
 from aiohttp import web
 
+from penstock.core.channels.address import canonical
+from penstock.core.channels.difference import Content
 from penstock.node.config import Config, Http, Listener, Web
 from penstock.node.read_config import Loaded
 from penstock.node.service import Node
 from penstock.node.telling.settings import Telling
+from penstock.node.web.channel import Channel, Known
+from penstock.node.web.hosts import Hosts
+from penstock.node.web.pushes import Pushes
 from tests.node.web.watched import Watched, first_version, polling, until, watching
 from tests.node.web.web_server import WebServer
 
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+CONTENT = Content("feed", ())
 RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:a="http://www.w3.org/2005/Atom"><channel>
 <title>News</title>{head}{items}</channel></rss>"""
 
@@ -117,5 +124,24 @@ def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.M
             assert node.channels.status().balanced
             await node.channels.unsubscribe("feed:ann", url)
             await until(lambda: hub.asked["hub.mode"] == "unsubscribe")
+
+    asyncio.run(story())
+
+
+def test_a_hub_on_a_refused_host_is_not_asked() -> None:
+    web_ = Web(enabled=True, deny_hosts=("intern.example.org",))
+    config = Config(data="", web=web_, telling=Telling(base_url="https://node.example.org"))
+
+    async def story() -> None:
+        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: None)
+        for hub, asked in (("https://hub.example.org/", True), ("http://intern.example.org./a", False)):
+            channel = Channel("https://example.org/feed", Known(since_us=0, kept=True))
+            content = msgspec.structs.replace(CONTENT, hub=hub)
+            pushes.saw(channel, content, link="")
+            assert (bool(channel.known.hub), bool(pushes.why(channel.url))) == (asked, asked)
+            channel.known.hub = canonical(hub)  # as kept from before the operator refused it
+            pushes.follow(channel)
+            assert bool(pushes.why(channel.url)) == asked
+        await pushes.close()
 
     asyncio.run(story())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import limits
+from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Change, Delta
 from penstock.core.channels.difference import Rules, VersionsState
 from penstock.errors import ChannelRefused, ChannelsFull, StoreError
@@ -81,6 +82,11 @@ def test_idle_channels_go_after_a_day_or_when_room_is_needed() -> None:
         ((), ("a.example.org",), A, False),
         (("*.example.org",), ("A.Example.org",), A, False),
         ((), ("127.0.0.1",), "http://127.0.0.1:8080/", False),
+        ((), ("a.example.org",), "https://a.example.org./", False),
+        ((), ("a.example.org.",), A, False),
+        ((), ("*.bücher.example",), "https://www.bücher.example/", False),
+        (("xn--bcher-kva.example",), (), "https://BÜCHER.example/", True),
+        ((), ("2001:DB8:0::1",), "http://[2001:db8::1]/", False),
     ],
 )
 def test_hosts_are_allowed_and_refused_by_name(
@@ -88,10 +94,10 @@ def test_hosts_are_allowed_and_refused_by_name(
 ) -> None:
     hosts = Hosts(Web(allow_hosts=allow, deny_hosts=deny))
     if allowed:
-        hosts.check(url)
+        hosts.check(canonical(url))
     else:
         with pytest.raises(ChannelRefused):
-            hosts.check(url)
+            hosts.check(canonical(url))
 
 
 def delta(version: int) -> Delta:

@@ -51,6 +51,9 @@ class Told:
     def __init__(self) -> None:
         self.heard: list[tuple[str, Delta]] = []
         self.forgotten: list[tuple[str, str]] = []
+        self.written = asyncio.Event()
+        """Cleared: what was told stays in memory only."""
+        self.written.set()
 
     def check(self, who: str) -> str:
         """Everybody can be told."""
@@ -63,6 +66,10 @@ class Told:
         """Note it."""
         assert now_us >= delta.at_us
         self.heard.append((subscribed.who, delta))
+
+    async def safe(self) -> None:
+        """When the test says so."""
+        await self.written.wait()
 
     def forget(self, who: str, url: str) -> None:
         """Note it."""

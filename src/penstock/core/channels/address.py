@@ -1,8 +1,8 @@
 """The address of a channel: one spelling per page, its topic, its id.
 
 Two subscribers who write the same page differently share one channel, so the spelling is made canonical:
-scheme and host in lower case and ASCII, no default port, no dot segments, no fragment. The query keeps its
-order: to some servers it means something.
+scheme and host in lower case and ASCII, no dot after the host, no default port, no dot segments, no
+fragment. The query keeps its order: to some servers it means something.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def canonical(text: str) -> str:
         raise BadAddress(text, "leave name and password out: the address is shown to every subscriber")
     if not url.raw_host or ".." in url.raw_host or url.raw_host.startswith("."):
         raise BadAddress(text, "there is no host in it, as in https://example.org/feed")
+    if url.raw_host.endswith("."):  # the same name, said to be whole
+        url = url.with_host(url.raw_host[:-1])
     return str(url.with_fragment(None).with_path(url.raw_path or "/", encoded=True, keep_query=True))
 
 

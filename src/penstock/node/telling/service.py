@@ -177,6 +177,11 @@ class Telling:
         self._outbox.put(subscribed, delta, now_us=now_us)
         self._sending.wake(subscribed.who)
 
+    async def safe(self) -> None:
+        """Return when everything told so far is on disk, or sent."""
+        assert self._writing is not None, "start comes first"
+        await self._writing.safe()
+
     def forget(self, who: str, url: str) -> None:
         """A subscription ended: nothing of it is sent any more."""
         self._outbox.forget(who, url)

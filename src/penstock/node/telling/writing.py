@@ -28,6 +28,8 @@ class Writing:
         outbox.noted = self._noted.set
         self._beside: list[Row] = []
         """What others have to write."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for the rows there are now."""
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
         try:
@@ -43,6 +45,13 @@ class Writing:
         self._beside.append(row)
         self._noted.set()
 
+    async def safe(self) -> None:
+        """Wait until what was noted so far is on disk; while that cannot be, it is tried again."""
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append(written)
+        self._noted.set()
+        await written
+
     async def _run(self) -> None:
         while True:
             await self._noted.wait()
@@ -53,22 +62,27 @@ class Writing:
 
     async def _write(self) -> bool:
         beside, self._beside = self._beside, []
+        waiting, self._waiting = self._waiting, []
         rows = beside + self._outbox.take_rows()
         writing = asyncio.ensure_future(asyncio.to_thread(self._store.write, rows))
         try:
             await asyncio.shield(writing)
-        except StoreError as error:
+        except (StoreError, asyncio.CancelledError) as error:
+            with suppress(StoreError):
+                await writing  # the thread uses the file until then
+            self._outbox.unwritten()
+            self._beside = (beside + self._beside)[-limits.JOURNAL_ROWS :]
+            self._waiting += waiting
+            if not isinstance(error, StoreError):
+                raise
             if str(error) != self.fault:
                 log.error("what waits for subscribers is not on disk: %s", error)  # noqa: TRY400
             self.fault = str(error)
-            self._outbox.unwritten()
-            self._beside = (beside + self._beside)[-limits.JOURNAL_ROWS :]
             return False
-        except asyncio.CancelledError:
-            with suppress(StoreError):
-                await writing  # the thread uses the file until then
-            raise
         self.fault = ""
+        for written in waiting:
+            if not written.done():
+                written.set_result(None)
         return True
 
     async def close(self) -> None:
@@ -77,3 +91,5 @@ class Writing:
         with suppress(asyncio.CancelledError):
             await self._task
         await self._write()
+        for written in self._waiting:
+            written.cancel()

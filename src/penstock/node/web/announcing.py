@@ -48,11 +48,13 @@ class Announcing:
                 self.told.tell(subscribed, delta, now_us=now_us)
                 self.handed += 1
 
-    async def safe(self) -> None:
-        """Wait until what was told last is on disk for clients that are away."""
+    async def safe(self, channel: Channel) -> None:
+        """Wait until what was told last is on disk, for clients that are away and for other subscribers."""
         told = asyncio.Event()
         if self._broker.journal is not None and self._broker.journal.hold(told.set):
             await told.wait()
+        if self.told is not None and channel.people:
+            await self.told.safe()
 
     def forget(self, channel: Channel) -> None:
         """A channel is gone: its last change is retained no more, its subscribers get nothing."""

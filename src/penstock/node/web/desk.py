@@ -74,6 +74,10 @@ class Told(Protocol):
         """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
         ...
 
+    async def safe(self) -> None:
+        """Return when everything told so far is on disk."""
+        ...
+
     def released(self, who: str, url: str) -> None:
         """A subscription is paused no more: what came meanwhile may be told by one digest."""
         ...

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from penstock import limits
 from penstock.core.channels.change_rate import complete
 from penstock.errors import ChannelError, ChannelRefused
 from penstock.model.instant import SECOND_US
@@ -17,7 +18,7 @@ from penstock.node.web.poll_log import Poll
 from penstock.node.web.status import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from penstock.core.channels.delta import Delta
     from penstock.core.channels.polling import PollState
@@ -27,15 +28,12 @@ if TYPE_CHECKING:
     from penstock.node.web.channel import Channel
     from penstock.node.web.comparing import Comparing, Looked
     from penstock.node.web.fetched import Fetched
-    from penstock.node.web.hosts import Hosts
     from penstock.node.web.keeping import Keeping
     from penstock.node.web.poll_log import PollLog
     from penstock.node.web.poller import Poller
     from penstock.node.web.pushes import Pushes
 
 log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
 
 PRINT_BYTES = 16
 """Of a body's hash: two bodies that differ have the same one once in 2⁶⁴."""
@@ -53,7 +51,6 @@ class Polls:
         announcing: Announcing,
         keeping: Keeping,
         pushes: Pushes,
-        hosts: Hosts,
         *,
         channel: Callable[[str], Channel | None],
         clock: Callable[[], Instant],
@@ -63,7 +60,6 @@ class Polls:
         self._announcing = announcing
         self._keeping = keeping
         self._pushes = pushes
-        self._hosts = hosts
         self._channel = channel
         self._clock = clock
         self._log = log_to
@@ -88,37 +84,33 @@ class Polls:
         self._count(counts, polls=1, bytes=fetched.bytes_wire)
         known = channel.known
         known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
-        problem = state.problem or self._refused(fetched)
-        if problem:
-            self._failed(channel, problem)
+        if state.problem:
+            self._failed(channel, state.problem)
         elif fetched.status == 304 or _print(fetched.body) == known.print:
             self._count(counts, same=1)
             self._checked(channel, changed=False)
         else:
             link = fetched.headers.get("link", "")
             body = Body(fetched.body, fetched.content_type, partial=fetched.partial, link=link)
-            await self.whole(self.compare(channel, body))
+            await self._whole(channel, body)
         self._note(channel, fetched)
 
-    async def whole(self, work: Coroutine[None, None, _T]) -> _T:
-        """Do something to its end, even if the poll it belongs to is stopped."""
-        task = asyncio.create_task(work)
+    async def _whole(self, channel: Channel, body: Body, *, beside: Body | None = None) -> None:
+        """Compare to the end, even if the poll it belongs to is stopped."""
+        self._count(channel.known.counts, looking=1)
+        task = asyncio.create_task(self._compare(channel, body, beside=beside))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait for what was found to be written down and told."""
-        if self._working:
-            await asyncio.wait(self._working)
-
-    def _refused(self, fetched: Fetched) -> str:
-        """Why the content is not to be shown, though it came: a redirect to a host that is not allowed."""
-        try:
-            self._hosts.check(fetched.url)
-        except ChannelRefused as error:
-            return str(error)
-        return ""
+        """Wait for what was found to be written down and told; a disk that is full is not waited for."""
+        if not self._working:
+            return
+        _, late = await asyncio.wait(self._working, timeout=limits.CHANNEL_CLOSE_S)
+        for task in late:  # what they found is found or told after the next start
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     def _count(self, counts: Counts, **more: int) -> None:
         for name, number in more.items():
@@ -159,19 +151,18 @@ class Polls:
     async def pushed(self, channel: Channel, body: Body) -> None:
         """A hub sent what changed: it counts as a poll."""
         self._count(channel.known.counts, polls=1, bytes=len(body.data))
-        await self.whole(self.compare(channel, body))
+        await self._whole(channel, body)
 
     async def pair(self, channel: Channel, one: Body, other: Body, *, wire_bytes: int) -> None:
         """Two fetches of one moment: the first counts as a poll, the second teaches what is noise."""
         self._count(channel.known.counts, polls=1, bytes=wire_bytes)
-        await self.whole(self.compare(channel, one, beside=other))
+        await self._whole(channel, one, beside=other)
 
     # -- comparing -------------------------------------------------------------------------------------------
 
-    async def compare(self, channel: Channel, body: Body, *, beside: Body | None = None) -> Delta | None:
+    async def _compare(self, channel: Channel, body: Body, *, beside: Body | None) -> None:
         """Find what changed, write it down, tell it; a problem with the content is noted."""
         known = channel.known
-        self._count(known.counts, looking=1)
         async with self._comparing.one:
             try:
                 looked = await self._comparing.look(
@@ -179,12 +170,12 @@ class Polls:
                 )
             except ChannelError as error:
                 self._unreadable(channel, str(error))
-                return None
+                return
             finally:
                 self._count(known.counts, looking=-1)
             if self._channel(channel.url) is not channel:  # removed meanwhile
                 self._count(known.counts, errors=1)
-                return None
+                return
             self._take(channel, body, looked)
             found = looked.delta is not None
             self.untold += found
@@ -194,7 +185,6 @@ class Polls:
                 self.untold -= found
         if looked.delta is not None:
             await self.tell(channel, looked.delta)
-        return looked.delta
 
     def _unreadable(self, channel: Channel, problem: str) -> None:
         self._failed(channel, problem)
@@ -243,7 +233,7 @@ class Polls:
         """Everybody is told, and it is written down that they were; `before`: found before a restart."""
         self._announcing.announce(channel, delta, now_us=self._clock())
         self.told += not before
-        await self._announcing.safe()
+        await self._announcing.safe(channel)
         await self._comparing.told(delta)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.errors import ChannelRefused
 from penstock.node.telling.secret import own_secret
 from penstock.node.web.hubs import Hub, discovered
 from penstock.node.web.post import Poster
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
     from penstock.core.channels.difference import Content
     from penstock.node.config import Config
     from penstock.node.web.channel import Channel
+    from penstock.node.web.hosts import Hosts
+
+log = logging.getLogger(__name__)
 
 
 class Pushes:
     """The subscriber at hubs, if the node can be reached by them."""
 
-    def __init__(self, config: Config, *, on_push: Callable[[str, bytes, str], None]) -> None:
+    def __init__(self, config: Config, hosts: Hosts, *, on_push: Callable[[str, bytes, str], None]) -> None:
+        self._hosts = hosts
         self._websub: WebSub | None = None
         base_url = config.telling.base_url
         if not base_url or not config.web.websub:
@@ -51,17 +57,30 @@ class Pushes:
     def saw(self, channel: Channel, content: Content, *, link: str) -> None:
         """A page was fetched, with its Link header: it names a hub, or none."""
         if self._websub is not None:
-            hub = discovered(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
+            hub = self._allowed(
+                discovered(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
+            )
             channel.known.hub, channel.known.hub_topic = (hub.url, hub.topic) if hub is not None else ("", "")
             self._websub.found(channel.url, hub)
+
+    def _allowed(self, hub: Hub | None) -> Hub | None:
+        """A page may name any hub; the operator's lists of hosts are about those as well."""
+        try:
+            if hub is not None:
+                self._hosts.check(hub.url)
+        except ChannelRefused as error:
+            log.debug("a hub is not asked: %s", error)
+            return None
+        return hub
 
     def follow(self, channel: Channel) -> None:
         """A channel is polled, or is not any more."""
         known = channel.known
         if self._websub is None:
             return
-        if channel.polled and known.hub:
-            self._websub.found(channel.url, Hub(known.hub, known.hub_topic))
+        hub = self._allowed(Hub(known.hub, known.hub_topic) if known.hub else None)
+        if channel.polled and hub is not None:
+            self._websub.found(channel.url, hub)
         else:
             self._websub.forget(channel.url)
 

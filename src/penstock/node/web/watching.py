@@ -24,7 +24,7 @@ from penstock.node.web.announcing import Announcing
 from penstock.node.web.comparing import Body, Comparing
 from penstock.node.web.contrasting import Contrasting
 from penstock.node.web.fetch import Fetcher
-from penstock.node.web.hosts import AllowedResolver, Hosts
+from penstock.node.web.hosts import Hosts
 from penstock.node.web.keeping import Keeping
 from penstock.node.web.poll_log import PollLog, Subscription
 from penstock.node.web.poller import Poller
@@ -77,19 +77,18 @@ class Watching:
         self._announcing = Announcing(broker, retain=web.retain)
         self._comparing = Comparing(self._store, history=web.history)
         self._keeping = Keeping(self._comparing, channel=self._registry.get)
-        self._pushes = Pushes(config, on_push=self._pushed)
+        self._pushes = Pushes(config, hosts, on_push=self._pushed)
         self._log = PollLog(config) if web.log else None
         self._polls = Polls(
             self._comparing,
             self._announcing,
             self._keeping,
             self._pushes,
-            hosts,
             channel=self._registry.get,
             clock=self._clock,
             log_to=self._log,
         )
-        self._fetcher = Fetcher(web.polling, resolver=AllowedResolver(hosts))
+        self._fetcher = Fetcher(web.polling, check=hosts.check)
         self._poller = Poller(
             self._fetcher,
             options=web.polling,
@@ -181,7 +180,7 @@ class Watching:
             for channel in self._registry:
                 self._polls.refresh(channel)
                 self._keeping.changed(channel.url)
-            await self._keeping.write()
+            await self.settle()
         await self._fetcher.close()
         if self._log is not None:
             await self._log.close()
