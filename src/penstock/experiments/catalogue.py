@@ -24,6 +24,7 @@ EXPERIMENTS: Final = {
     "pack-fig11": "penstock.experiments.pack_fig11",
     "ward": "penstock.experiments.ward",
     "phones": "penstock.experiments.phones",
+    "web-feed": "penstock.experiments.web_feed",
     "corona-table2": "penstock.experiments.corona_table2",
     "corona-figures": "penstock.experiments.corona_figures",
     "corona-deployment": "penstock.experiments.corona_deployment",
