@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from penstock.core.slots.control_treatment import Lane
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SlotError
 from penstock.mqtt.acks import Puback
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode
@@ -299,6 +299,83 @@ def test_a_period_that_cannot_be_served_is_refused_with_the_reason(period: str, 
             event = next(one for one in told if one.topic == "$flows/refused")
             assert why in json.loads(event.payload)["reason"]
             assert (await sensor.publish1("beat", b"2")).properties.reason_string is None
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.refused == {why.partition(":")[0] if ":" in why else "bad period": 1}
+
+    run(test())
+
+
+def test_a_refusal_is_an_answer_each_time_and_news_once() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            watcher = await running.connect("watcher")
+            await watcher.subscribe("$flows/refused")
+            sensor = await running.connect("sensor")
+            for _ in range(5):
+                ack = await sensor.publish1("beat", b"1", user=(("penstock-period", "10s"),))
+                assert (ack.properties.reason_string or "").startswith("period beyond the window")
+            await sensor.publish1("other", b"1", user=(("penstock-period", "1ms"),))
+            topics = [json.loads((await watcher.expect(Publish)).payload)["topic"] for _ in range(2)]
+            assert topics == ["beat", "other"]
+            found = row(running, "beat")
+            assert (found.state, found.told, found.period_us) == ("refused", "client", 10_000_000)
+            assert found.reason.startswith("period beyond the window")
+
+    run(test())
+
+
+def test_each_connect_counts_and_what_a_message_says_counts_more() -> None:
+    async def test() -> None:
+        async with node(config(detect=False)) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor")
+            await steps.publish(sensor, "beat", 3, every_us=100_000)
+            assert not running.broker.flow_rows(), "nobody told a period"
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "beat", 3, every_us=100_000)
+            assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 100_000)
+            sensor = await running.connect("sensor", user=(("penstock-period", "200ms"),))
+            await steps.publish(sensor, "beat", 3, every_us=200_000)
+            assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 200_000)
+            steps.now_us += 50_000
+            ack = await sensor.publish1("pulse", b"1", user=(("penstock-period", "50ms"),))
+            assert ack.properties.reason_string is None
+            await steps.publish(sensor, "pulse", 3, every_us=50_000)
+            assert row(running, "pulse").period_us == 50_000
+            await sensor.publish1("pulse", b"1", user=(("penstock-period", "none"),))
+            await steps.publish(sensor, "pulse", 3, every_us=50_000)
+            assert row(running, "pulse").state == "learning"
+            sensor = await running.connect("sensor", user=(("penstock-period", "10s late/#"),))
+            ack = await sensor.publish1("late/1", b"1")
+            assert (ack.properties.reason_string or "").startswith("period beyond the window")
+
+    run(test())
+
+
+def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat/#"),))
+            await steps.publish(sensor, "beat/1", 3, every_us=100_000)
+            slow = await behind(running, "beat/#", "other")
+            session = running.broker.sessions.get("slow")
+            assert session is not None
+            for number in range(10):
+                sensor.publish0("other", b"%d" % number)
+            await steps.publish(sensor, "beat/1", 15, every_us=100_000)
+            assert row(running, "beat/1").late == 0
+            gone = session.sent  # these are in the hands of the system, before anything waited
+            for number in range(10, 20):
+                sensor.publish0("other", b"%d" % number)
+            await steps.publish(sensor, "beat/1", 15, every_us=100_000, first=15)
+            assert session.sent == gone, "the receiver reads nothing"
+            assert session.lanes is not None
+            assert session.lanes.reserved == 30
+            found = await received(slow, lambda one: (one.topic, one.payload) == ("other", b"19"))
+            assert [int(one.payload) for one in found[gone:] if one.topic == "beat/1"] == list(range(30))
+            assert {one.topic for one in found[gone : gone + 30]} == {"beat/1"}
 
     run(test())
 
@@ -441,13 +518,16 @@ def test_what_clients_declare_is_read() -> None:
             ("penstock-period", "100ms ward/+/pulse"),
             ("penstock-period", "1s bad/#/filter"),
             ("penstock-period", "soon"),
+            ("penstock-period", "0s ward/#"),
             ("penstock-jitter", "1ms"),
         )
     )
     assert found == [Declared(100_000, 1_000, "ward/+/pulse")]
     assert found[0].covers("ward/7/pulse")
     assert not found[0].covers("ward/7")
-    assert len(problems) == 2
+    assert len(problems) == 3
+    with pytest.raises(SlotError, match="'0ms' is no period; it must be above 0, or 'none'"):
+        of_publish((("penstock-period", "0ms"),))
 
 
 @pytest.mark.parametrize(

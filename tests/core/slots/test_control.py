@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.core.slots.control import FlowControl
 from penstock.core.slots.control_lanes import Lanes
 from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.control_places import FULL_SLOT
 from penstock.core.slots.control_treatment import FlowEvent, Happening, Lane, treated
 from penstock.core.slots.flows import Flow, FlowTable, State, key_of
 from penstock.core.slots.pattern_retries import Answer, Retries
@@ -111,7 +112,7 @@ def test_a_flow_whose_next_slot_is_full_leaves_with_this_packet_as_it_is() -> No
             flows.reservations.reserve(1, range(taken, taken + 1))
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 10) is Lane.RESERVED
     (event,) = flows.events()
-    assert (event.what, event.reason, event.retry_us) == (Happening.LEFT, "slot full", 1_000_000)
+    assert (event.what, event.reason, event.retry_us) == (Happening.LEFT, FULL_SLOT, 1_000_000)
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 11) is Lane.BEST_EFFORT
     assert flows.refused == {"slot full": 1}
 
@@ -232,7 +233,11 @@ def test_periods_that_cannot_be_served_are_refused(period_us: int, jitter_us: in
     flows = control()
     assert flows.tell("a", "t", period_us, jitter_us=jitter_us, now_us=NOW).startswith(said)
     assert flows.refused == {said: 1}
-    assert len(flows.table) == 0
+    assert [one.reason.startswith(said) for one in flows.table.values()] == [True] * (period_us > 0)
+    if period_us > 0:
+        steady(flows, "a", 50, period_us=100_000)
+        assert (flows.served, flows.refused) == (0, {said: 1}), "it is not tried again by itself"
+        assert happened(flows) == [(Happening.REFUSED, "a")]
 
 
 # -- reservations --------------------------------------------------------------------------------------------
@@ -295,11 +300,14 @@ def test_a_retry_is_told_when_to_come_or_that_it_is_of_no_use() -> None:
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.sampled_from(list(Lane)), st.integers(0, 4)), max_size=120),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(list(Lane)), st.integers(0, 4), st.integers(0, 1)),
+        max_size=120,
+    ),
     st.sampled_from([0.0, 0.1, 1.0]),
 )
 def test_lanes_keep_the_order_of_every_flow_and_lose_nothing(
-    steps: list[tuple[int, Lane, int]], late_share: float
+    steps: list[tuple[int, Lane, int, int]], late_share: float
 ) -> None:
     lanes: Lanes[tuple[int, int, int]] = Lanes(most=6, late_share=late_share)
     flows = [Flow(number, str(number), "t", now_us=0) for number in range(3)]
@@ -321,7 +329,9 @@ def test_lanes_keep_the_order_of_every_flow_and_lose_nothing(
                 sent.append(queue.popleft())
                 lanes.passed(1)
 
-    for now_us, (which, lane, taken) in enumerate(steps, start=1):
+    now_us = 1
+    for which, lane, taken, passed_us in steps:  # many come at the same moment
+        now_us += passed_us
         numbers[which] += 1
         entry = (which, numbers[which], now_us)
         flow = flows[which]

@@ -25,7 +25,7 @@ def beat(node: Running, count: int = 6) -> None:
     now_us = broker.clock()
     assert not flows.control.tell("sensor", "beat", 50_000, now_us=now_us)
     for number in range(count):
-        flows.assigned("sensor", b"beat", [], now_us=now_us + 50_000 * number)
+        flows.assigned("sensor", b"beat", now_us=now_us + 50_000 * number)
     flows.control.tell("other", "slow", 60_000_000, now_us=now_us)
 
 
@@ -35,8 +35,10 @@ def test_flows_are_listed_searched_and_counted() -> None:
             beat(node)
             found = await node.get("/flows")
             assert found["enabled"]
-            assert found["total"] == 1
-            (row,) = found["flows"]
+            assert found["total"] == 2
+            refused, row = found["flows"]
+            assert (refused["client_id"], refused["state"]) == ("other", "refused")
+            assert refused["reason"].startswith("period beyond the window: 60000 ms")
             assert (row["client_id"], row["topic"], row["state"], row["told"]) == (
                 "sensor",
                 "beat",
@@ -48,7 +50,7 @@ def test_flows_are_listed_searched_and_counted() -> None:
             assert found["status"]["refused"] == {"period beyond the window": 1}
             assert (await node.get("/flows?search=BEA&state=served"))["total"] == 1
             assert (await node.get("/flows?state=silent"))["total"] == 0
-            assert (await node.get("/flows?limit=1&offset=1"))["flows"] == []
+            assert (await node.get("/flows?limit=1&offset=2"))["flows"] == []
             text = (await node.ask("GET", "/metrics"))[1]
             assert "penstock_flows_served 1.0" in text
             assert 'penstock_flow_messages_total{lane="reserved"} 5.0' in text
@@ -81,7 +83,7 @@ def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) -> None:
             said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--url", url, *options])
             assert said.exit_code == 0, said.output
             if "--json" in options:
-                assert json.loads(said.output)["flows"][0]["topic"] == "beat"
+                assert [one["topic"] for one in json.loads(said.output)["flows"]] == ["slow", "beat"]
             else:
                 assert "sensor" in said.output
                 assert "50 ms" in said.output

@@ -76,6 +76,7 @@ class Lanes(Generic[Entry]):
             if key in self._late:
                 self._promote(key)
             flow.last_other_us = now_us
+            self._clean.pop(key, None)
             return False
         if oldest_us is not None and oldest_us <= flow.last_other_us != self._clean.get(key):
             before = pick()

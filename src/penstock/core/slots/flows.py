@@ -119,7 +119,7 @@ class Flow:
         "told",
         "tolerance_us",
         "topic",
-        "watched",
+        "watched_us",
     )
 
     def __init__(self, key: int, client: str, topic: str, *, now_us: Instant) -> None:
@@ -131,7 +131,8 @@ class Flow:
         self.declared_us = 0.0
         """The period that was told; 0: none was."""
         self.disbelieved_us = 0.0
-        """A period that was told and not kept to; it is not believed again before `again_us`."""
+        """A period that was told and not kept to: until it has been served for a while, telling another one
+        does not make it wait any less."""
         self.tolerance_us = 0.0
         self.grid: Grid | None = None
         self.police: Police | None = None
@@ -147,8 +148,8 @@ class Flow:
         """Not admitted before."""
         self.failures = 0
         self.reason = ""
-        self.watched = False
-        """Whether somebody looks whether it falls silent."""
+        self.watched_us: Instant | None = None
+        """When somebody looks whether it has fallen silent."""
         self.arrivals = self.on_time = self.late = self.missed = self.excess = 0
         self.on_time_rate = 1.0
         self.excess_rate = 0.0

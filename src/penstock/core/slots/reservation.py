@@ -36,23 +36,24 @@ class Reservations:
         self.ahead = slots - 2
         """Slots after the present one that can be reserved."""
         shape = Shape(arrays=slots, groups=1, positions=positions, ahead=self.ahead)
-        self._now = now_us // slot_us
-        self._filter = RefreshingFilter(shape, start=self._now)
+        self.now = now_us // slot_us
+        """The present slot."""
+        self._filter = RefreshingFilter(shape, start=self.now)
         self._counts = [0] * slots
         """Places taken of slot s, in parts of WHOLE, at s mod slots."""
 
     def advance(self, now_us: Instant) -> int:
         """Let time pass; the present slot."""
         now = now_us // self.slot_us
-        if now > self._now:
+        if now > self.now:
             counts, size = self._counts, len(self._counts)
             # Those that come into the window; their places were used by slots long gone.
-            first = max(self._now + self.ahead + 1, now + self.ahead + 1 - size)
+            first = max(self.now + self.ahead + 1, now + self.ahead + 1 - size)
             for slot in range(first, now + self.ahead + 1):
                 counts[slot % size] = 0
-            self._now = now
+            self.now = now
             self._filter.advance(now)
-        return self._now
+        return self.now
 
     @property
     def longest_us(self) -> int:
@@ -61,12 +62,12 @@ class Reservations:
 
     def slots_between(self, from_us: float, to_us: float) -> range:
         """The slots that a span of time touches, past ones left out."""
-        first = max(self._now, int(from_us // self.slot_us))
+        first = max(self.now, int(from_us // self.slot_us))
         return range(first, max(first, int(to_us // self.slot_us)) + 1)
 
     def full(self, slots: range) -> int | None:
         """The first of these slots that has no place left, or lies beyond the window; None: all have."""
-        counts, size, last = self._counts, len(self._counts), self._now + self.ahead
+        counts, size, last = self._counts, len(self._counts), self.now + self.ahead
         most = self.capacity * WHOLE - WHOLE // len(slots)
         for slot in slots:
             if slot > last or counts[slot % size] > most:
@@ -86,18 +87,18 @@ class Reservations:
     def release(self, slots: range) -> None:
         """Give back what one `reserve` took; the filter forgets it when it expires."""
         for slot in slots:
-            if self._now <= slot <= self._now + self.ahead:
+            if self.now <= slot <= self.now + self.ahead:
                 self._counts[slot % len(self._counts)] -= WHOLE // len(slots)
 
     def holds(self, key: int) -> bool:
         """Whether a flow has reserved the present slot; a filter may say so in error, rarely."""
-        return self._filter.contains(key, self._now)
+        return self._filter.contains(key, self.now)
 
     def taken(self, slot: int) -> float:
         """Places taken in a slot of the window."""
-        there = self._now <= slot <= self._now + self.ahead
+        there = self.now <= slot <= self.now + self.ahead
         return self._counts[slot % len(self._counts)] / WHOLE if there else 0.0
 
     def fullest(self) -> float:
         """Places taken in the fullest slot from now on."""
-        return max(self.taken(slot) for slot in range(self._now, self._now + self.ahead + 1))
+        return max(self.taken(slot) for slot in range(self.now, self.now + self.ahead + 1))

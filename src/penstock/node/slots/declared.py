@@ -53,7 +53,7 @@ def of_publish(user: Iterable[tuple[str, str]]) -> Declared | None:
         return None
     if period == NO_PERIOD:
         return Declared(0)
-    return Declared(_amount(PERIOD, period), _amount(JITTER, jitter) if jitter else 0)
+    return Declared(_period(period), _amount(JITTER, jitter) if jitter else 0)
 
 
 def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[str]]:
@@ -72,7 +72,7 @@ def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[st
                 period, _, filter_ = value.partition(" ")
                 if filter_:
                     check_filter(filter_, where=PERIOD)
-                found.append(Declared(_amount(PERIOD, period), filter=filter_ or "#"))
+                found.append(Declared(_period(period), filter=filter_ or "#"))
         except (SlotError, MqttError) as error:
             problems.append(str(error))
     return [Declared(one.period_us, jitter_us, one.filter) for one in found], problems
@@ -83,3 +83,10 @@ def _amount(name: str, text: str) -> int:
     if seconds is None:
         raise SlotError(f"{name}: '{text[:40]}' is no duration; say it like 100ms, 1.5s or 2min")
     return to_us(seconds)
+
+
+def _period(text: str) -> int:
+    period_us = _amount(PERIOD, text)
+    if not period_us:
+        raise SlotError(f"{PERIOD}: '{text[:40]}' is no period; it must be above 0, or '{NO_PERIOD}'")
+    return period_us

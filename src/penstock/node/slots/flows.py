@@ -118,13 +118,14 @@ class Flows:
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def assigned(
-        self, client_id: str, topic: bytes, told: list[Declared], *, now_us: Instant
-    ) -> Assigned | None:
+    def assigned(self, client_id: str, topic: bytes, *, now_us: Instant) -> Assigned | None:
         """A message's flow and lane; None if its flow never was served."""
         known = self._topics.get((client_id, topic))
         if known is None:
-            known = self._meet(client_id, topic, told, now_us)
+            if len(self._topics) >= limits.ROUTES:
+                self._topics.clear()
+            name = topic.decode()
+            known = self._topics[client_id, topic] = (key_of(client_id, name), name)
         key, name = known
         flow = self.control.flow(key, client_id, name, now_us=now_us)
         if flow is None:
@@ -133,33 +134,24 @@ class Flows:
         lane = self.control.take(flow, now_us=now_us)
         return Assigned(flow, lane) if flow.laned else None
 
-    def _meet(self, client_id: str, topic: bytes, told: list[Declared], now_us: Instant) -> tuple[int, str]:
-        """A topic that is new, or was forgotten; its client's CONNECT may have told its period."""
-        if len(self._topics) >= limits.ROUTES:
-            self._topics.clear()
-        name = topic.decode()
-        known = self._topics[client_id, topic] = (key_of(client_id, name), name)
-        flow = self.control.table.get(known[0])
-        if flow is None or flow.told is None:
-            for declared in told:
-                if declared.covers(name):
-                    why = self.tell(client_id, name, declared, now_us=now_us)
-                    if why:
-                        self.refused(client_id, name, why)
-                    break
-        return known
-
     def tell(self, client_id: str, topic: str, declared: Declared, *, now_us: Instant) -> str:
         """A client tells a period; why it cannot be served, empty if it can."""
         if not declared.period_us:
             self.control.untell(client_id, topic, now_us=now_us)
             return ""
-        return self.control.tell(
+        why = self.control.tell(
             client_id, topic, declared.period_us, jitter_us=declared.jitter_us, now_us=now_us
         )
+        if why and self.control.table.get(key_of(client_id, topic)) is None:  # of others the core has events
+            self._say_refused(client_id, topic, why)
+        return why
 
-    def refused(self, client_id: str, topic: str, why: str) -> None:
-        """Say that a flow cannot be served as its client asks."""
+    def unreadable(self, client_id: str, topic: str, why: str) -> None:
+        """A client says something about a flow that cannot be read."""
+        self.control.count("bad period")
+        self._say_refused(client_id, topic, why)
+
+    def _say_refused(self, client_id: str, topic: str, why: str) -> None:
         if self._may_tell > 0:
             self._may_tell -= 1
             body = {"client": client_id, "topic": topic, "reason": why, "at_us": self._clock()}
@@ -263,5 +255,6 @@ def _facts(event: FlowEvent) -> dict[str, object]:
     if event.what in (Happening.REFUSED, Happening.LEFT):
         facts["reason"] = event.reason
         facts["served_before"] = event.what is Happening.LEFT
-        facts["retry_after_s"] = event.retry_us / SECOND_US
+        if event.retry_us:
+            facts["retry_after_s"] = event.retry_us / SECOND_US
     return facts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock import limits
 from penstock.errors import SlotError
 from penstock.mqtt.framing import Framer
 from penstock.mqtt.kinds import V5
@@ -40,12 +41,14 @@ class FlowPublisher(Publisher):
         super().__init__(broker, connection, session)
         self._flows = flows
         self._told, problems = of_connect(connect.properties.user)
+        self._met: set[bytes] = set()
+        """Topics of which it is known on this connection what CONNECT says about them."""
         self._said = ""
         """Why the flow of the message at hand is refused."""
         self._refusals: dict[int, str] = {}
         """The same by packet identifier, for answers that wait."""
         for problem in problems:
-            flows.refused(session.client_id, "", problem)
+            flows.unreadable(session.client_id, "", problem)
 
     def lone(self, chunk: bytes, now_us: Instant) -> bool:  # noqa: ARG002
         """None is forwarded unseen."""
@@ -103,9 +106,24 @@ class FlowPublisher(Publisher):
         return super()._accept(event, fan, qos)
 
     def _assigned(self, topic: bytes) -> Assigned | None:
-        return self._flows.assigned(self._session.client_id, topic, self._told, now_us=self._now_us)
+        if self._told and topic not in self._met:
+            self._know(topic)
+            self._tell_declared(topic.decode())
+        return self._flows.assigned(self._session.client_id, topic, now_us=self._now_us)
 
     # -- what the client says --------------------------------------------------------------------------------
+
+    def _know(self, topic: bytes) -> None:
+        if len(self._met) >= limits.ROUTES:
+            self._met.clear()
+        self._met.add(topic)
+
+    def _tell_declared(self, topic: str) -> None:
+        """A topic's first message on this connection: CONNECT may have told its period."""
+        declared = next((one for one in self._told if one.covers(topic)), None)
+        if declared is not None:
+            why = self._flows.tell(self._session.client_id, topic, declared, now_us=self._now_us)
+            self._said = self._said or why
 
     def _hear(self, event: Event) -> None:
         if not any(name == PERIOD for name, _ in event.properties):
@@ -113,17 +131,14 @@ class FlowPublisher(Publisher):
         try:
             declared = of_publish(event.properties)
         except SlotError as error:
-            self._say(event, str(error))
+            self._said = str(error)
+            self._flows.unreadable(self._session.client_id, event.topic, self._said)
             return
         if declared is not None:
-            why = self._flows.tell(self._session.client_id, event.topic, declared, now_us=self._now_us)
-            if why:
-                self._say(event, why)
-
-    def _say(self, event: Event, why: str) -> None:
-        """The flow is not served: in the answer, if there is one, and as an event."""
-        self._said = why
-        self._flows.refused(self._session.client_id, event.topic, why)
+            if self._told:
+                self._know(event.topic.encode())  # it counts more than what CONNECT said
+            client_id = self._session.client_id
+            self._said = self._flows.tell(client_id, event.topic, declared, now_us=self._now_us)
 
     def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
         if self._said:

@@ -1,0 +1,163 @@
+"""The control of flows under what nobody should do: lies, floods, clocks that jump, periods of all sizes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.slots.control import AGAIN_MOST, AGAIN_US, CHEATS, DISBELIEVED, FlowControl
+from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.control_treatment import Happening, Lane
+from penstock.core.slots.flows import State, key_of
+
+NOW = 1_800_000_000_000_000
+SLOT = 10_000
+YEAR_US = 365 * 86_400 * 1_000_000
+
+
+def control(*, flows: int = 10_000, capacity: int = 20) -> FlowControl:
+    options = ControlOptions(slot_us=SLOT, capacity=capacity, positions=1 << 10, flows=flows)
+    return FlowControl(options, now_us=NOW)
+
+
+def check(flows: FlowControl) -> None:
+    """What holds at any time."""
+    known = flows.table.values()
+    served = [one for one in known if one.state is State.SERVED]
+    assert len(known) <= flows.options.flows
+    assert len(flows._silence) <= 2 * flows.options.flows + 1
+    assert flows.served == len(served)
+    assert all(one.grid is not None and one.police is not None for one in served)
+    assert all(not one.reserved for one in known if one.state is not State.SERVED)
+    slots = flows.reservations
+    assert all(0 <= slots.taken(slot) <= slots.capacity for slot in range(slots.now, slots.now + 64))
+    assert flows.places._load <= flows.options.reserved_load + 1e-9
+    assert all(one.watched_us is not None for one in served)
+
+
+PERIODS = st.sampled_from([1, SLOT - 1, SLOT, 2 * SLOT, 50_000, 333_333, 62 * SLOT, 62 * SLOT + 1, YEAR_US])
+WAITS = st.one_of(
+    st.sampled_from([0, 1, SLOT, 20_000, 50_000, 333_333, 2_000_000, YEAR_US, -1, -SLOT, -YEAR_US]),
+    st.integers(0, 100_000),
+)
+STEPS = st.tuples(
+    st.sampled_from(["arrive", "arrive", "arrive", "tell", "untell", "timer"]),
+    st.integers(0, 5),
+    PERIODS,
+    st.sampled_from([0, 0, 1_000, SLOT, YEAR_US]),
+    WAITS,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(STEPS, max_size=80))
+def test_nothing_that_is_told_or_comes_breaks_what_must_hold(
+    steps: list[tuple[str, int, int, int, int]],
+) -> None:
+    flows, now_us = control(flows=4, capacity=4), NOW
+    for what, which, period_us, jitter_us, passed_us in steps:
+        now_us = max(0, now_us + passed_us)
+        name = str(which)
+        if what == "tell":
+            flows.tell(name, "t", period_us, jitter_us=jitter_us, now_us=now_us)
+            continue
+        if what == "untell":
+            flows.untell(name, "t", now_us=now_us)
+        elif what == "timer":
+            flows.on_timer(now_us=now_us)
+            due_us = flows.timer()
+            assert due_us is None or due_us > now_us
+        else:
+            flows.arrive(name, "t", now_us=now_us)
+        check(flows)
+    flows.events()
+    assert flows.events() == []
+
+
+def test_when_a_clock_that_went_back_is_right_again_flows_are_served_again() -> None:
+    flows = control()
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    for number in range(20):
+        flows.arrive("a", "t", now_us=NOW + 50_000 * number)
+    back_us = NOW - 10_000_000
+    for number in range(100):
+        flows.arrive("a", "t", now_us=back_us + 50_000 * number)
+        check(flows)
+    later_us = NOW + 60_000_000
+    flows.tell("a", "t", 50_000, now_us=later_us)
+    lanes_later = [flows.arrive("a", "t", now_us=later_us + 50_000 * number) for number in range(60)]
+    assert lanes_later[-20:] == [Lane.RESERVED] * 20
+    check(flows)
+
+
+def test_a_flood_of_flows_is_bounded_and_those_served_stay_served() -> None:
+    flows = control(flows=200)
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    lanes = []
+    for number in range(40):
+        now_us = NOW + 50_000 * number
+        lanes.append(flows.arrive("a", "t", now_us=now_us))
+        for other in range(100):
+            said = flows.tell(f"{number}-{other}", "t", 20_000 + other, now_us=now_us)
+            flows.arrive(f"{number}-{other}", "t", now_us=now_us)
+            assert not said or said.startswith("table full")
+    assert lanes == [Lane.BEST_EFFORT] + [Lane.RESERVED] * 39
+    assert len(flows.table) == 200
+    assert flows.table.turned_away > 3_000
+    assert flows.refused["table full"] > 3_000
+    check(flows)
+
+
+def test_a_liar_waits_longer_each_time_whatever_it_tells() -> None:
+    flows, now_us, tried_us = control(), NOW, []
+    for number in range(4_000):  # ten times what it tells, and every half a second something else
+        flows.tell("liar", "t", 100_000 + number // 50, now_us=now_us)
+        flows.arrive("liar", "t", now_us=now_us)
+        tried_us += [event.retry_us for event in flows.events() if event.what is not Happening.ADMITTED]
+        now_us += 10_000
+    assert tried_us == [AGAIN_US << number for number in range(AGAIN_MOST)]
+    assert flows.refused[CHEATS] > 1
+    assert flows.tell("liar", "t", 90_000, now_us=now_us) == DISBELIEVED
+    assert flows.packets[Lane.RESERVED] < 30
+
+
+def test_a_flow_that_behaves_again_is_believed_again() -> None:
+    flows = control()
+    flows.tell("a", "t", 100_000, now_us=NOW)
+    for number in range(30):
+        flows.arrive("a", "t", now_us=NOW + 20_000 * number)
+    (flow,) = flows.table.values()
+    assert (flow.state, flow.failures, flow.disbelieved_us) == (State.REFUSED, 1, 100_000)
+    start_us = NOW + 30 * 20_000
+    assert flows.tell("a", "t", 20_000, now_us=start_us) == DISBELIEVED, "it has to wait, and is then served"
+    lanes = [flows.arrive("a", "t", now_us=start_us + 20_000 * number) for number in range(300)]
+    assert lanes[-100:] == [Lane.RESERVED] * 100
+    assert (flow.failures, flow.disbelieved_us) == (0, 0)
+
+
+def test_silence_is_noticed_by_the_period_that_counts_now() -> None:
+    flows = control()
+    flows.tell("a", "t", 600_000, now_us=NOW)
+    flows.arrive("a", "t", now_us=NOW)
+    flows.tell("a", "t", 20_000, now_us=NOW + 1)
+    for number in range(5):
+        flows.arrive("a", "t", now_us=NOW + 20_000 * number)
+    due_us = flows.timer()
+    assert due_us is not None
+    assert due_us < NOW + 200_000
+    flows.on_timer(now_us=NOW + 300_000)
+    assert [event.what for event in flows.events()][-1] is Happening.SILENT
+    flows.on_timer(now_us=NOW + 10_000_000)
+    assert flows.events() == []
+    assert flows.timer() is None
+
+
+def test_the_same_hash_is_not_the_same_flow() -> None:
+    flows = control()
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    for number in range(5):
+        flows.arrive("a", "t", now_us=NOW + 50_000 * number)
+    key = key_of("a", "t")
+    assert flows.flow(key, "a", "t", now_us=NOW + 250_000) is not None
+    assert flows.flow(key, "other", "t", now_us=NOW + 250_000) is None
+    assert flows.flow(key, "a", "other", now_us=NOW + 250_000) is None
