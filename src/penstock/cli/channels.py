@@ -49,15 +49,17 @@ def list_(
         return
     if not found["enabled"]:
         raise InputError("this node watches no web pages; start it with `penstock up --web`", path=url)
-    header = ("page", "state", "every", "subscribers", "changes", "last change", "problem")
-    print_table(f"{len(rows):,} channels", header, [_row(each) for each in rows])
+    header = ("page", "title", "state", "every", "subscribers", "changes", "last change", "problem")
+    count = f"{len(rows):,} channel{'s' * (len(rows) != 1)}"
+    print_table(count, header, [_row(each) for each in rows])
     for fault in found["status"]["faults"]:
         warn(fault)
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
     return (
-        each["url"] + (f"\n{each['title']}" if each["title"] else ""),
+        each["url"],
+        each["title"],
         each["state"],
         duration(each["interval_us"]) if each["interval_us"] else "–",
         str(each["clients"] + each["people"]) + (" + kept" if each["kept"] else ""),

@@ -161,7 +161,10 @@ def test_commands_speak_to_the_node(tmp_path: Path) -> None:
             assert "It has changed." in await run("check", url)
             assert "+ two" in await run("history", url)
             assert '"changes": 1' in await run("list", "--json")
-            assert "1 channels" in await run("list")
+            listing = await run("list")
+            assert listing.startswith("1 channel ")
+            assert "News" in listing
+            assert "\\n" not in listing
             assert "Somebody asked" in await run("why", url)
             assert "is paused" in await run("pause", url)
             assert "polled again" in await run("resume", url)

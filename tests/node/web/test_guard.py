@@ -63,7 +63,7 @@ def test_others_may_not(address: str) -> None:
 
 
 def test_a_refusal_is_a_sentence_and_names_are_left_to_the_resolver() -> None:
-    assert AddressGuard().refusal("10.0.0.1").endswith("unless the operator allows its network.")
+    assert AddressGuard().refusal("10.0.0.1").endswith("its network (`networks` in the configuration).")
     assert AddressGuard().refusal("example.org") == ""
 
 

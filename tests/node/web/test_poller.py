@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -55,14 +56,14 @@ def test_each_channel_has_its_turns_evenly_and_no_more() -> None:
         async with polling() as running:
             for number in range(200):
                 running.poller.add(f"https://h{number}.example/", interval_us=600 * S)
-            await asyncio.sleep(2 * 3_600)
+            await asyncio.sleep(4_200)
             assert len(running.web.asked) == 200
             for asked in running.web.asked.values():
-                assert 12 <= len(asked) <= 14
+                assert 7 <= len(asked) <= 9
                 gaps = [after - before for before, after in pairwise(asked[1:])]
                 assert max(gaps) - min(gaps) < 1
             # In the steady state one tenth of the hour has one tenth of the polls, by chance ± a third.
-            times = [at for asked in running.web.asked.values() for at in asked if at > 3_600]
+            times = [at for asked in running.web.asked.values() for at in asked if at > 1_800]
             bins = [0] * 10
             for at in times:
                 bins[int(at % 600 // 60)] += 1
@@ -96,10 +97,10 @@ def test_a_domain_gets_its_budget_and_its_channels_share_it_fairly() -> None:
             urls = channels(20) + channels(20, host="www.example.org")
             for url in urls:
                 running.poller.add(url, interval_us=60 * S)
-            await asyncio.sleep(24 * 3_600)
+            await asyncio.sleep(12 * 3_600)
             times = sorted(at for asked in running.web.asked.values() for at in asked)
-            assert max(sum(start <= at < start + 3_600 for at in times) for start in times) <= 60
-            assert len(times) > 24 * 53
+            assert max(bisect_left(times, at + 3_600) - place for place, at in enumerate(times)) <= 60
+            assert len(times) > 12 * 53
             counts = [len(running.web.asked[url]) for url in urls]
             assert max(counts) - min(counts) <= 2
             assert running.poller.statistics().parked > 30

@@ -140,5 +140,5 @@ def _sentence(host: str, addresses: list[str]) -> str:
     where = f"{host} is" if addresses == [host] else f"{host} leads to {', '.join(addresses[:3])},"
     return (
         f"{where} an address of this machine, a private network or none at all, which is not fetched from "
-        "unless the operator allows its network."
+        "unless the operator allows its network (`networks` in the configuration)."
     )

@@ -169,7 +169,7 @@ class Polls:
                     channel.url, known.rules, body, beside=beside, now_us=self._clock()
                 )
             except ChannelError as error:
-                self._unreadable(channel, str(error))
+                self._unreadable(channel, str(error).removeprefix(f"{channel.url}: "))
                 return
             finally:
                 self._count(known.counts, looking=-1)

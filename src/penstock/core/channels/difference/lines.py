@@ -23,15 +23,17 @@ def cleaned(text: str) -> str:
 
 def pieces(line: str) -> Iterator[str]:
     """A line, cut where it is too long: after a sentence, else at a space, else anywhere."""
-    while len(line) > limits.LINE_CHARS:
-        least = limits.LINE_CHARS // 2
-        cut = line.rfind(". ", least, limits.LINE_CHARS) + 1
-        cut = cut or line.rfind(" ", least, limits.LINE_CHARS) or limits.LINE_CHARS
-        cut = limits.LINE_CHARS if cut <= 0 else cut
-        yield line[:cut].rstrip()
-        line = line[cut:].lstrip()
-    if line:
-        yield line
+    start = 0
+    while len(line) - start > limits.LINE_CHARS:
+        least, most = start + limits.LINE_CHARS // 2, start + limits.LINE_CHARS
+        cut = line.rfind(". ", least, most) + 1 or line.rfind(" ", least, most)
+        cut = most if cut <= 0 else cut
+        yield line[start:cut].rstrip()
+        start = cut
+        while line[start : start + 1].isspace():
+            start += 1
+    if start < len(line):
+        yield line[start:]
 
 
 @dataclass(slots=True)
