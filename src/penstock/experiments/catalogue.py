@@ -30,6 +30,11 @@ EXPERIMENTS: Final = {
     "corona-deployment": "penstock.experiments.corona_deployment",
     "rbf-figures": "penstock.experiments.rbf_figures",
     "ces-overload": "penstock.experiments.ces_overload",
+    "gryphon-collapse": "penstock.experiments.gryphon_collapse",
+    "gryphon-e1": "penstock.experiments.gryphon_e1",
+    "gryphon-e2": "penstock.experiments.gryphon_e2",
+    "gryphon-e3": "penstock.experiments.gryphon_e3",
+    "gryphon-e4": "penstock.experiments.gryphon_e4",
 }
 """Name → module."""
 

@@ -28,6 +28,7 @@ class Pdcc:
         self._rate = NO_RATE
         self._decreased_to = NO_RATE
         self._measured = 0.0
+        self._binds = False
         self._at: tuple[int, int] | None = None
         self._alerted_us: int | None = None
         self._previous: Alert | None = None
@@ -46,6 +47,7 @@ class Pdcc:
         if self._at is not None and now_us > self._at[0]:
             self._measured = (published - self._at[1]) * 1_000_000 / (now_us - self._at[0])
         self._at = (now_us, published)
+        self._binds = throttled and isfinite(self._rate)
         quiet = self._alerted_us is None or now_us - self._alerted_us >= self._options.no_alert_us
         if quiet and throttled and isfinite(self._rate):
             step, share = self._options.rate_step, self._options.increase
@@ -59,8 +61,9 @@ class Pdcc:
             return
         if previous is not None and _better(alert, previous):
             return
-        # A limit that does not bind is first brought down to what is published: else alerts had no effect.
-        rate = min(self._rate, max(self._measured, self._options.rate_step))
+        rate = self._rate
+        if not self._binds:  # bring the limit down to what is published first: else alerts had no effect
+            rate = min(rate, max(self._measured, self._options.rate_step))
         lower = self._options.decrease * rate
         if rate > self._decreased_to:
             last = self._decreased_to
