@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -105,18 +106,10 @@ def _reword(version: Path, old: str, new: str) -> None:
         (lambda v: (v / VERSION_FILE).write_text("{"), "is not what a control table needs"),
         (lambda v: (v / VERSION_FILE).unlink(), "cannot be read"),
         (lambda v: v.rename(v.with_name(folder_of(9))), "is version 1 of 't', expected version 9"),
-        (
-            lambda v: (v / VERSION_FILE).write_text(
-                (v / VERSION_FILE).read_text().replace("part", "../part")
-            ),
-            "they are beside it",
-        ),
-        (
-            lambda v: (v / VERSION_FILE).write_text(
-                (v / VERSION_FILE).read_text().replace('"rows": 1', '"rows": 2')
-            ),
-            "has 1 rows, 2 are announced",
-        ),
+        (lambda v: _reword(v, "part", "../part"), "they are beside it"),
+        (lambda v: _reword(v, "part", "a\\u0000part"), "they are beside it"),
+        (lambda v: _reword(v, '"rows": 1', '"rows": 2'), "has 1 rows, 2 are announced"),
+        (lambda v: _reword(v, '"rows": 1', '"rows": -1'), "announces -1 rows"),
     ],
 )
 def test_a_broken_version_is_refused_with_the_reason(
@@ -126,6 +119,43 @@ def test_a_broken_version_is_refused_with_the_reason(
     spoil(tmp_path / folder_of(1))
     with pytest.raises(InputError, match=said):
         load(tmp_path, "t", COLUMNS)
+
+
+def test_bytes_that_changed_on_their_way_are_noticed(tmp_path: Path) -> None:
+    names = [f"é{number}" for number in range(40)]
+    write_version(pa.table({"client": names, "period_us": list(range(1, 41))}), tmp_path, name="t")
+    file = tmp_path / folder_of(1) / "part-0000.parquet"
+    whole, dice, refused = file.read_bytes(), Random(7), 0
+    for _ in range(300):
+        spoilt = bytearray(whole)
+        spoilt[dice.randrange(len(whole))] ^= dice.randrange(1, 256)
+        file.write_bytes(spoilt)
+        try:
+            found = load(tmp_path, "t", COLUMNS)
+        except InputError:
+            refused += 1
+            continue
+        assert found is not None  # what is not looked at changed: names of writers, statistics
+        assert [row.client for row in found.rows(Row)] == names
+    assert refused > 200
+
+
+def test_a_version_that_is_still_on_its_way_is_taken_when_it_has_come(tmp_path: Path) -> None:
+    taken: list[Loaded] = []
+
+    async def follow() -> None:
+        follower = Follower(tmp_path, "t", COLUMNS, taken=taken.append)
+        written(tmp_path, 1)
+        file = tmp_path / folder_of(1) / "part-0000.parquet"
+        whole = file.read_bytes()
+        file.write_bytes(whole[:100])
+        assert not await follower.look()
+        assert "has 100 bytes" in follower.fault
+        file.write_bytes(whole)
+        assert await follower.look()
+        assert follower.fault == ""
+
+    asyncio.run(follow())
 
 
 def test_another_table_and_missing_columns_are_refused(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from penstock import limits
-from penstock.errors import InputError, MissingTool
+from penstock.errors import InputError, MissingTool, printable
 from penstock.model.control_table import DONE_FILE, VERSION_FILE, Version, version_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 log = logging.getLogger(__name__)
+
+_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]{0,200}\.parquet", re.ASCII)
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
@@ -53,6 +56,11 @@ class Loaded:
 
 def newest(folder: Path) -> int | None:
     """The newest whole version in a folder; None if there is none."""
+    found = _newest(folder)
+    return None if found is None else found[0]
+
+
+def _newest(folder: Path) -> tuple[int, Path] | None:
     try:
         names = [entry.name for entry in folder.iterdir()]
     except FileNotFoundError:
@@ -62,7 +70,7 @@ def newest(folder: Path) -> int | None:
     versions = sorted((number, name) for name in names if (number := version_of(name)) is not None)
     for number, name in reversed(versions):
         if (folder / name / DONE_FILE).is_file():
-            return number
+            return number, folder / name
     return None
 
 
@@ -71,10 +79,10 @@ def load(folder: Path, name: str, columns: Mapping[str, str]) -> Loaded | None:
 
     `columns` are those needed, with their Arrow types; a table may have others.
     """
-    number = newest(folder)
-    if number is None:
+    found = _newest(folder)
+    if found is None:
         return None
-    place = next(entry for entry in folder.iterdir() if version_of(entry.name) == number)
+    number, place = found
     version = _version(place, name, number)
     arrow = _arrow(name)
     parts = [_part(arrow, place / file, size, columns) for file, size in sorted(version.files.items())]
@@ -103,8 +111,10 @@ def _version(place: Path, name: str, number: int) -> Version:
     if not 0 <= found.rows <= limits.CONTROL_ROWS:
         raise InputError(f"announces {found.rows} rows; at most {limits.CONTROL_ROWS:,}", path=str(path))
     for part in found.files:
-        if "/" in part or not part.endswith(".parquet"):
-            raise InputError(f"names a file '{part}'; they are beside it and end in .parquet", path=str(path))
+        if _FILE.fullmatch(part) is None:
+            raise InputError(
+                f"names a file '{printable(part)}'; they are beside it and end in .parquet", path=str(path)
+            )
     return found
 
 
@@ -113,7 +123,7 @@ def _part(arrow: ModuleType, path: Path, size: int, columns: Mapping[str, str]) 
         if (there := path.stat().st_size) != size:
             raise InputError(f"has {there} bytes, {size} are announced", path=str(path))
         # One file, not a dataset: its folder's name would become a column.
-        with arrow.parquet.ParquetFile(path) as file:
+        with arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             names = set(file.schema_arrow.names)
             missing = [name for name in columns if name not in names]
             if missing:
@@ -121,11 +131,13 @@ def _part(arrow: ModuleType, path: Path, size: int, columns: Mapping[str, str]) 
             if file.metadata.num_rows > limits.CONTROL_ROWS:
                 raise InputError(f"has more than {limits.CONTROL_ROWS:,} rows", path=str(path))
             table = file.read(columns=list(columns))
-        return table.select(list(columns)).cast(arrow.schema(list(columns.items())))
+        table = table.select(list(columns)).cast(arrow.schema(list(columns.items())))
+        table.validate(full=True)  # text that is none, among others
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"is no such table: {error}", path=str(path)) from None
+    return table
 
 
 def _arrow(name: str) -> ModuleType:
@@ -152,7 +164,7 @@ class Follower:
         self._taken = taken
         """Gets a version in the event loop; InputError refuses it."""
         self._seen: int | None = None
-        """The last version looked at, good or not."""
+        """The last version read, whether it was taken or not."""
         self.version: Version | None = None
         """The one in force."""
         self.fault = ""
@@ -170,10 +182,10 @@ class Follower:
             number = await asyncio.to_thread(newest, self._folder)
             if number is None or number == self._seen:
                 return False
-            self._seen = number
             loaded = await asyncio.to_thread(load, self._folder, self._name, self._columns)
             if loaded is None:
                 return False
+            self._seen = loaded.version.version  # one that cannot be read may be still on its way here
             self._taken(loaded)
         except (InputError, MissingTool) as error:
             if self.fault != str(error):
@@ -181,5 +193,5 @@ class Follower:
             self.fault = str(error)
             return False
         self.version, self.fault = loaded.version, ""
-        log.info("control table '%s': version %d, %d rows", self._name, number, loaded.version.rows)
+        log.info("control table '%s': version %d, %d rows", self._name, self._seen, loaded.version.rows)
         return True

@@ -46,7 +46,7 @@ def write_version(
         making.mkdir()
         try:
             file = making / "part-0000.parquet"
-            pq.write_table(table, file, compression="zstd")
+            pq.write_table(table, file, compression="zstd", write_page_checksum=True)
             _synced(file)
             return _finished(
                 place,

@@ -175,11 +175,12 @@ class Flows:
 
     def _take_table(self, loaded: Loaded) -> None:
         """Periods worked out by Spark; what clients tell themselves counts more."""
-        rows = loaded.rows(Reserved)
-        if len(rows) > self.settings.flows:
+        if loaded.version.rows > self.settings.flows:
             raise InputError(
-                f"has {len(rows):,} flows, slots.flows is {self.settings.flows:,}", path=str(loaded.folder)
+                f"has {loaded.version.rows:,} flows, slots.flows is {self.settings.flows:,}",
+                path=str(loaded.folder),
             )
+        rows = loaded.rows(Reserved)
         now_us = self._clock()
         wanted = {key_of(row.client, row.topic) for row in rows}
         for known in self.control.table.values():
