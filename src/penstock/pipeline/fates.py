@@ -16,12 +16,12 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError, PolicyError
 from penstock.pipeline import predicates, sequential, windows
-from penstock.pipeline.sources import Attributes, Sources, attach, is_plain_text, sortable
+from penstock.pipeline.schemas import SOUND
+from penstock.pipeline.sources import Attributes, Sources, attach, sortable
 from penstock.pipeline.verdicts import (
     COMPILERS,
     DIGEST_ROW,
     FATE,
-    HASH,
     LEVEL,
     PLACE,
     VERDICT,
@@ -48,9 +48,6 @@ _FILTERS = (predicates, windows, sequential)
 
 _SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top, filters.Swing)
 """Filters that sort or gather rows by something else than queue order, always; `_sorts` knows the others."""
-
-_DECISIVE = (st.IntegralType, st.DateType, st.TimestampType)
-"""Types of a key which a sort tells apart by eight bytes."""
 
 Now: TypeAlias = int | datetime | Column | None
 """Packing time: microseconds, an instant, a column of microseconds, or the time of the query."""
@@ -241,7 +238,6 @@ def _in_queues(
         f"__tie{place}" if f"__tie{place}" in ties else name
         for place, name in enumerate((*question.order, *others))
     ]
-    hashed = {HASH: sf.xxhash64(*map(column, question.key))} if _long(question, sources) else {}
     said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
     ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
     made = {
@@ -250,14 +246,13 @@ def _in_queues(
     }
     by_time = question.order[0] == sources.needed("$ts").name
     origin = Origin(ts, sources.seq(), sources.sender())
-    queue = Standing((*hashed, *question.key), tuple(order), by_time, origin)
-    named = {**hashed, **ties}
-    frame = frame.select("*", *(found.alias(name) for name, found in named.items()))
+    queue = Standing(question.key, tuple(order), by_time, origin)
+    frame = frame.select("*", *(found.alias(name) for name, found in ties.items()))
     if together:
         sort = (*queue.key, *queue.order)
         frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
     frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
-    return frame, queue, [*names, *named, *made]
+    return frame, queue, [*names, *ties, *made]
 
 
 def _sound(digest: Column, question: Question, sources: Sources) -> Column:
@@ -272,17 +267,9 @@ def _sound(digest: Column, question: Question, sources: Sources) -> Column:
     said = sf.concat(
         sf.lit(f"column '{sources.needed('$digest').name}': a damaged digest in queue "),
         question.shown(),
-        sf.lit(": it needs a count from 1, spans of time and of numbers, causes and attributes"),
+        sf.lit(f": {SOUND}"),
     )
     return sf.when(sound, sf.lit(DIGEST_ROW)).otherwise(sf.raise_error(said).cast("int"))
-
-
-def _long(question: Question, sources: Sources) -> bool:
-    """Whether the first eight bytes of a key may be the same for many queues, and equal keys hash alike."""
-    kinds = [sources.schema[name].dataType for name in question.key]
-    if len(kinds) == 1 and isinstance(kinds[0], _DECISIVE):
-        return False
-    return all(isinstance(kind, (*_DECISIVE, st.BooleanType)) or is_plain_text(kind) for kind in kinds)
 
 
 def _as_text(found: Column) -> Column:

@@ -26,8 +26,6 @@ PLACE: Final = "__place"
 FATE: Final = "__fate"
 """Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
 LEVEL: Final = "__level"
-HASH: Final = "__hash"
-"""A hash of the key, by which queues are told apart faster than by long keys that begin alike."""
 DIGEST_ROW: Final = -1
 VERDICT: Final = "__verdict"
 """Where a fold leaves its verdicts."""
