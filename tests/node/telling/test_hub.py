@@ -18,7 +18,7 @@ from penstock.node.config import Http
 from penstock.node.http.guard import Guard
 from penstock.node.web.clock import wall_us
 from penstock.node.web.hubs import Hub, discovered, signed
-from penstock.node.web.post import Poster
+from penstock.node.web.post import Posted, Poster
 from penstock.node.web.websub import WebSub
 from tests.node.telling.desk import MemoryDesk
 from tests.node.telling.receiver import Receiver
@@ -26,7 +26,7 @@ from tests.node.telling.running import LOOPBACK
 from tests.node.telling.served import TOKEN, free_port, served
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from penstock.node.telling.service import Telling
 
@@ -106,6 +106,27 @@ def test_from_a_change_to_a_push_and_to_the_end() -> None:
             await asyncio.sleep(0.1)
             assert there.pushed.empty()
             assert at.statistics().conserved
+
+    asyncio.run(run())
+
+
+def test_a_hub_that_is_silent_is_asked_once_for_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with subscriber() as there:
+            asked: list[str] = []
+            post = there.websub._poster.post
+
+            async def counted(url: str, body: bytes, headers: Mapping[str, str]) -> Posted:
+                asked.append(url)
+                return await post(url, body, headers)
+
+            monkeypatch.setattr(there.websub._poster, "post", counted)
+            silent = f"http://127.0.0.1:{free_port()}"
+            for number in range(20):
+                there.websub.found(f"{PAGE}{number}", Hub(f"{silent}/hub/{number}", f"{PAGE}{number}"))
+            for number in range(20):
+                await there.until(f"{PAGE}{number}", "failed")
+            assert asked == [f"{silent}/hub/0"]
 
     asyncio.run(run())
 

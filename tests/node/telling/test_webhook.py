@@ -85,20 +85,22 @@ def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPat
     asyncio.run(run())
 
 
-def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
+    caplog.set_level("INFO")
 
     async def run() -> None:
         desk = MemoryDesk()
         async with Receiver(503, headers={"Retry-After": "60"}) as receiver, telling(desk) as at:
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+            address = f"{receiver.url}?token=as-good-as-a-password"
+            await desk.subscribe(f"webhook:{address}", PAGE)
             desk.change(PAGE)
             await receiver.wait(1)
             await asyncio.sleep(0.2)
             assert len(receiver.requests) == 1
-            assert at.status().sending["failing"] == {
-                f"webhook:{receiver.url}": "it answered with status 503"
-            }
+            assert at.status().sending["failing"] == {f"webhook:{address}": "it answered with status 503"}
+            assert "cannot be told: it answered with status 503" in caplog.text
+            assert "as-good-as-a-password" not in caplog.text
 
     asyncio.run(run())
 

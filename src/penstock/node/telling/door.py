@@ -6,11 +6,22 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from yarl import URL
+
 from penstock.core.channels.delta import Delta
+from penstock.errors import printable
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
+
+
+def shown(who: str) -> str:
+    """A subscriber for the log: of a web address the host only, since the rest may be as good as a key."""
+    kind, _, address = who.partition(":")
+    if kind not in ("webhook", "hub"):
+        return printable(who)
+    return f"{kind}:{URL(address, encoded=True).origin()}/…"
 
 
 @dataclass(frozen=True, slots=True)

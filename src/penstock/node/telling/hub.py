@@ -20,7 +20,7 @@ from penstock.core.channels.delta import Delta
 from penstock.errors import ChannelError
 from penstock.model.instant import SECOND_US
 from penstock.node.http.problems import Refused
-from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached
+from penstock.node.telling.door import Later, Outcome, Over, Parcel, Reached, shown
 from penstock.node.telling.feeds import CONTENT_TYPE
 from penstock.node.telling.hub_intent import intent_of
 from penstock.node.telling.webhook import GONE
@@ -132,7 +132,8 @@ class HubDoor:
         if not posted.ok or not hmac.compare_digest(posted.body.strip(), challenge.encode()):
             self.unverified += 1
             said = "the challenge did not come back" if posted.ok else posted.sentence()
-            log.info("%s did not confirm to %s: %s", intent.callback, intent.mode, said)
+            who = shown(f"hub:{intent.callback}")
+            log.info("%s did not confirm to %s: %s", who, intent.mode, said)
         elif intent.mode == "subscribe":
             await self._subscribed(intent)
         else:

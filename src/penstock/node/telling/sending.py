@@ -11,7 +11,7 @@ from penstock import limits
 from penstock.client.backoff import pauses_s
 from penstock.errors import PenstockError
 from penstock.model.instant import SECOND_US, to_us
-from penstock.node.telling.door import Later, Over, Parcel, Reached
+from penstock.node.telling.door import Later, Over, Parcel, Reached, shown
 from penstock.node.telling.outbox import delta_of
 from penstock.node.web.clock import steady_us, wall_us
 
@@ -116,7 +116,7 @@ class Sending:
     def _done(self, who: str, task: asyncio.Task[None]) -> None:
         del self._active[who]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a bug: %s is not told", who, exc_info=error)
+            log.error("a bug: %s is not told", shown(who), exc_info=error)
             self._failed(who, Later("a bug in Penstock; the node's log says where"))
         self.wake(who)
 
@@ -133,7 +133,7 @@ class Sending:
                 self._outbox.settled(who, item)
             case Over(reason, url):
                 self.ended += 1
-                log.info("%s wants nothing any more%s: %s", who, f" of {url}" if url else "", reason)
+                log.info("%s wants nothing any more%s: %s", shown(who), f" of {url}" if url else "", reason)
                 self._failing.pop(who, None)
                 await self._over(who, url)
             case Later():
@@ -142,7 +142,7 @@ class Sending:
 
     async def _give_up(self, who: str, reason: str) -> None:
         self.ended += 1
-        log.warning("%s is given up: %s", who, reason)
+        log.warning("%s is given up: %s", shown(who), reason)
         self._failing.pop(who, None)
         await self._over(who, "")
 
@@ -167,7 +167,7 @@ class Sending:
         pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.TELL_RETRY_MOST_S))
         failing.again_us = now_us + to_us(pause_s)
         if later.reason != failing.reason:
-            log.info("%s cannot be told: %s; again in %.0f s", who, later.reason, pause_s)
+            log.info("%s cannot be told: %s; again in %.0f s", shown(who), later.reason, pause_s)
         failing.reason = later.reason
         return now_us - failing.since_us > self._give_up_us
 

@@ -17,6 +17,7 @@ from penstock.node.telling import outbox_rows as outbox_tables
 from penstock.node.telling import webhook
 from penstock.node.telling.answers import TellingStatus
 from penstock.node.telling.commands import Clerk
+from penstock.node.telling.door import shown
 from penstock.node.telling.feeds import Feeds
 from penstock.node.telling.figures import TellingFigures
 from penstock.node.telling.outbox import Outbox
@@ -172,7 +173,7 @@ class Telling:
         if kind in READ:
             return
         if kind not in self._doors:
-            log.debug("%s is not told: there is no door for it", subscribed.who)
+            log.debug("%s is not told: there is no door for it", shown(subscribed.who))
             return
         self._outbox.put(subscribed, delta, now_us=now_us)
         self._sending.wake(subscribed.who)

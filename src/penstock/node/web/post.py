@@ -115,7 +115,9 @@ class Poster:
                 return Posted(answer.status, lowered, found)
         except TimeoutError:
             return Posted(error=f"it did not answer within {self._total_s:g} s")
-        except (aiohttp.ClientError, OSError, ValueError, BadAddress) as error:
+        except BadAddress as error:
+            return Posted(error=str(error).removeprefix(f"{url}: "))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             return Posted(error=_sentence(error))
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -124,7 +126,10 @@ class Poster:
                 resolver=self._resolver, ssl=self._tls if self._tls is not None else True, limit_per_host=4
             )
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": self._agent}
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # nothing of what is answered is worth a bomb
+                headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
             )
         return self._session
 

@@ -20,6 +20,7 @@ from aiohttp import web
 from yarl import URL
 
 from penstock import limits
+from penstock.core.channels.polling.domain import registrable
 from penstock.core.channels.polling.headers import seconds
 from penstock.errors import printable
 from penstock.model.instant import SECOND_US, to_us
@@ -31,7 +32,7 @@ from penstock.node.web.hubs import signed
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.web.hubs import Hub
-    from penstock.node.web.post import Poster
+    from penstock.node.web.post import Posted, Poster
 
 log = logging.getLogger(__name__)
 
@@ -147,28 +148,40 @@ class WebSub:
             self._changed.clear()
             now_us = self._now_us()
             due = [url for url, one in self._channels.items() if one.due_us <= now_us]
-            for url in due:
-                if url in self._channels:
-                    await self._ask(url, self._channels[url])
+            await self._ask_all(due)
             next_us = min((one.due_us for one in self._channels.values()), default=now_us + 3_600 * SECOND_US)
             wait_s = min(max(next_us - self._now_us(), 0) / SECOND_US, 3_600.0)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), wait_s)
 
-    async def _ask(self, url: str, standing: Standing) -> None:
+    async def _ask_all(self, urls: list[str]) -> None:
+        """One after the other; who does not answer is not waited for again, whatever its pages are called."""
+        silent: dict[str, str] = {}
+        for url in urls:
+            standing = self._channels.get(url)
+            if standing is None:
+                continue
+            who = registrable(standing.hub.url)
+            if who in silent:
+                self._failed(standing, "failed", silent[who])
+            elif not await self._ask(url, standing):
+                silent[who] = standing.reason
+
+    async def _ask(self, url: str, standing: Standing) -> bool:
+        """Ask a hub for one channel; whether there was any answer."""
         if standing.state != "active":
             standing.state = "asking"
         before_us = standing.due_us
-        problem = await self._post("subscribe", url, standing.hub)
+        posted = await self._post("subscribe", url, standing.hub)
         if standing.due_us != before_us:
-            return  # it was verified or denied meanwhile
-        if problem:
-            self._failed(standing, "failed", problem)
-        else:
+            return True  # it was verified or denied meanwhile
+        if posted.ok:
             standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
+        else:
+            self._failed(standing, "failed", f"{standing.hub.url}: {posted.sentence()}")
+        return posted.status != 0
 
-    async def _post(self, mode: str, url: str, hub: Hub) -> str:
-        """Ask a hub; what went wrong as a sentence, empty if nothing did."""
+    async def _post(self, mode: str, url: str, hub: Hub) -> Posted:
         form = {
             "hub.callback": f"{self._base}{PATH}/{self._word(url)}",
             "hub.mode": mode,
@@ -177,8 +190,8 @@ class WebSub:
             "hub.secret": self._key(url, hub),
         }
         body = URL.build(query=form).raw_query_string.encode()
-        posted = await self._poster.post(hub.url, body, {"Content-Type": "application/x-www-form-urlencoded"})
-        return "" if posted.ok else f"{hub.url}: {posted.sentence()}"
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        return await self._poster.post(hub.url, body, headers)
 
     def _failed(self, standing: Standing, state: Literal["denied", "failed"], reason: str) -> None:
         standing.state = state
