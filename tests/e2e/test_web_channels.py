@@ -42,7 +42,7 @@ sys_interval_s: 0
 web:
   enabled: true
   interval_s: 300ms
-  polling: {networks: [127.0.0.0/8], least_s: 100ms, robots: "off"}
+  polling: {networks: [127.0.0.0/8], least_s: 100ms, host_polls: 1000000, robots: "off"}
 """
 TELLING = """
 telling:

@@ -94,6 +94,17 @@ def test_a_page_is_asked_for_as_allocated_unless_somebody_wants_otherwise() -> N
     assert "asked for an interval of 70 s" in made.why(registry.known("https://a.org/"))
 
 
+def test_a_host_at_its_limit_is_named_as_the_reason() -> None:
+    web = Web(interval_s=900, polling=Polling(host_polls=6))
+    registry = Registry(web, Hosts(web))
+    for url in ("https://a.org/1", "https://a.org/2", *(f"https://{name}.org/" for name in "bcdef")):
+        registry.client_began("a", url, now_us=1)
+    made = allocated(web, registry)
+    assert all(1_199 < each < 1_202 for each in intervals_s(registry)[:2])
+    assert "a.org is at its limit (web.polling.host_polls" in made.why(registry.known("https://a.org/1"))
+    assert "limit" not in made.why(registry.known("https://b.org/"))
+
+
 def test_a_page_whose_hub_tells_of_changes_is_polled_seldom() -> None:
     web = Web()
     registry = Registry(web, Hosts(web))

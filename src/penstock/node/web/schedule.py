@@ -64,6 +64,8 @@ class Schedule:
         self._changed = changed
         """Called when intervals are to be allocated anew."""
         self._table: dict[str, int] = {}
+        self._tight: dict[str, float] = {}
+        """Hosts whose limits decide about their pages."""
         self.follower = Follower(Path(web.table), TABLE, COLUMNS, taken=self._take) if web.table else None
 
     def allocate(self) -> Iterator[None]:
@@ -83,6 +85,7 @@ class Schedule:
         if not own:
             return
         found = allocate(_factors(own), **self._terms(own))
+        self._tight = found.host_prices
         for place, (channel, interval_us) in enumerate(zip(own, found.interval_us.tolist(), strict=True)):
             if not place % AT_ONCE:
                 yield
@@ -161,10 +164,16 @@ class Schedule:
             if update_us
             else "how often it changes is not known yet"
         )
-        return (
+        said = (
             f"Allocated by the scheme {self._web.scheme}: {count} subscriber{'s' * (count != 1)}, "
             f"{_cost(channel):,.0f} bytes a poll, {changes}."
         )
+        if channel.host in self._tight:
+            said += (
+                f"\n{channel.host} is at its limit (web.polling.host_polls and host_bytes), "
+                "so its pages are polled less often."
+            )
+        return said
 
 
 def _factors(own: list[Channel]) -> Factors:
