@@ -60,7 +60,10 @@ class NothingLost:
             for pubend, acknowledged in history.acknowledged.items():
                 got = {tick for tick, _ in subscriber.received.get(pubend, ())}
                 for tick in acknowledged:
-                    body = history.durable[pubend][tick]
+                    body = history.durable.get(pubend, {}).get(tick)
+                    if body is None:
+                        yield f"tick {tick} of {pubend} was acknowledged and is not durable"
+                        continue
                     wanted = subscriber.matches is None or subscriber.matches(body)
                     if wanted and tick not in got:
                         yield f"{subscriber.name} never got tick {tick} of {pubend}, which was acknowledged"

@@ -10,7 +10,8 @@ from penstock.model.instant import SECOND_US
 from penstock.sim.faults import FaultOptions
 from penstock.sim.link import LinkOptions
 from penstock.sim.streams_checks import problems
-from penstock.sim.streams_network import NetworkOptions, StreamNetwork
+from penstock.sim.streams_network import StreamNetwork
+from penstock.sim.streams_options import NetworkOptions
 from penstock.sim.streams_publisher import StreamPublisher
 from penstock.sim.streams_tree import Tree
 from penstock.sim.world import World
@@ -58,7 +59,7 @@ def fault_run(seed: int) -> FaultRun:
             world,
             network.nodes[tree.root],
             pubend,
-            every_us=dice.randrange(20_000, 200_000),
+            every_us=dice.randrange(20_000, dice.choice((100_000, 900_000))),
             window=dice.randint(1, 20),
             body=_body,
             until_us=PUBLISH_US,
@@ -69,7 +70,12 @@ def fault_run(seed: int) -> FaultRun:
     for _ in range(dice.randint(0, 4)):
         node = dice.choice(tree.nodes)
         at_us = dice.randrange(100_000, PUBLISH_US)
-        network.plan_crash(node, at_us=at_us, down_us=dice.randrange(50_000, 2 * SECOND_US))
+        network.plan_crash(
+            node,
+            at_us=at_us,
+            down_us=dice.randrange(50_000, 2 * SECOND_US),
+            set_back_us=dice.choice((0, 0, dice.randrange(3 * SECOND_US))),
+        )
     world.run(PUBLISH_US + 2 * SECOND_US)
     found = problems(network.history, tree)
     while found and world.now_us < MOST_US:
@@ -149,6 +155,7 @@ def _options(dice: Random, tree: Tree) -> NetworkOptions:
         faults=faults,
         queue_bytes=dice.choice((4_000, 1 << 20)),
         fair=dice.random() < 0.5,
+        commit_us=dice.choice((1_000, 50_000)),
         before_us=3 * SECOND_US,
     )
 

@@ -11,7 +11,8 @@ from penstock.model.instant import SECOND_US
 from penstock.sim.faults import FaultOptions
 from penstock.sim.link import LinkOptions
 from penstock.sim.streams_checks import problems
-from penstock.sim.streams_network import NetworkOptions, StreamNetwork
+from penstock.sim.streams_network import StreamNetwork
+from penstock.sim.streams_options import NetworkOptions
 from penstock.sim.streams_publisher import StreamPublisher
 from penstock.sim.streams_tree import Tree
 from penstock.sim.world import World

@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.core.streams.broker import Broker
 from penstock.core.streams.log import MemoryLog
-from penstock.core.streams.options import StreamOptions
 from penstock.core.streams.tick import tick_at
 from penstock.sim.faults import FaultOptions
-from penstock.sim.link import Link, LinkOptions
+from penstock.sim.link import Link
 from penstock.sim.streams_history import History, Subscriber
 from penstock.sim.streams_node import EPOCH_US, StreamNode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.core.streams.messages import Message
     from penstock.core.streams.pubend import Pubend
     from penstock.core.streams.subend import Subend
+    from penstock.sim.streams_options import NetworkOptions
     from penstock.sim.streams_tree import Tree
     from penstock.sim.world import World
-
-LAN: Final = LinkOptions(bytes_per_s=12_500_000, delay_us=2_000)
-"""100 Mbit/s within a building."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkOptions:
-    """What nodes and links are like."""
-
-    streams: StreamOptions = field(default_factory=StreamOptions)
-    link: LinkOptions = LAN
-    faults: Mapping[str, FaultOptions] = field(default_factory=dict)
-    """Of links by the name of the node below, both directions; "" for all others."""
-    down_only: bool = False
-    """Bandwidth schedules bind the way down only: what goes up is small, and has its own way."""
-    queue_bytes: int = 5 << 20
-    """Before each link; 5 MB in the paper."""
-    header_bytes: int = 0
-    """Sent with each message of data or silence beside our own frame."""
-    fair: bool = True
-    """Whether links serve pubends in turn."""
-    before_us: int = 0
-    """Subscribers begin so long before the epoch: at least as much as a clock may be behind."""
-    record: bool = True
-    """Whether links write into the trace; long experiments do without."""
 
 
 class StreamNetwork:
@@ -97,9 +69,7 @@ class StreamNetwork:
             clock=self.world.local_clock(name, faults),
             build=self._build,
             history=self.history,
-            queue_bytes=self.options.queue_bytes,
-            fair=self.options.fair,
-            header_bytes=self.options.header_bytes,
+            options=self.options,
         )
 
     def _build(self, node: StreamNode) -> Broker:
@@ -151,11 +121,12 @@ class StreamNetwork:
             )
         source.connect(receiver, link)
 
-    def plan_crash(self, node: str, *, at_us: int, down_us: int) -> None:
-        """Let a node crash and start again later."""
+    def plan_crash(self, node: str, *, at_us: int, down_us: int, set_back_us: int = 0) -> None:
+        """Let a node crash and start again later, its clock set back meanwhile."""
         self.world.clock.at(at_us, self.nodes[node].crash)
-        self.world.clock.at(at_us + down_us, partial(self._restart, node))
+        self.world.clock.at(at_us + down_us, partial(self._restart, node, set_back_us))
 
-    def _restart(self, node: str) -> None:
+    def _restart(self, node: str, set_back_us: int) -> None:
         if self.nodes[node].broker is None:
+            self.nodes[node].set_back_us += set_back_us
             self.nodes[node].start()

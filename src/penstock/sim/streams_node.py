@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.streams.events import Acknowledged, Delivered, Missed
 from penstock.core.streams.link_queue import LinkQueue
-from penstock.core.streams.log import MemoryLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.core.streams.broker import Broker
     from penstock.core.streams.events import Event
+    from penstock.core.streams.log import MemoryLog
     from penstock.core.streams.messages import Message
     from penstock.core.streams.subend import Subend
     from penstock.sim.clock import Timer
     from penstock.sim.link import Link
     from penstock.sim.local_clock import LocalClock
     from penstock.sim.streams_history import History, Subscriber
+    from penstock.sim.streams_options import NetworkOptions
     from penstock.sim.world import World
 
 EPOCH_US: Final = 1_000_000_000
 """What clocks show when the world begins: far enough from 0 for those that are behind."""
-
-COMMIT_US: Final = 3_000
-"""A group commit takes so long; what comes meanwhile waits for the next."""
 
 
 class StreamNode:
@@ -40,9 +38,7 @@ class StreamNode:
         clock: LocalClock,
         build: Callable[[StreamNode], Broker],
         history: History,
-        queue_bytes: int,
-        fair: bool = True,
-        header_bytes: int = 0,
+        options: NetworkOptions,
     ) -> None:
         self.name = name
         self.history = history
@@ -54,12 +50,12 @@ class StreamNode:
         self.on_acknowledged: dict[str, Callable[[int], None]] = {}
         self.broker: Broker | None = None
         self.crashes = 0
+        self.set_back_us = 0
+        """How far the clock has been set back: changes between a crash and the next start."""
         self._world = world
         self._clock = clock
         self._build = build
-        self._queue_bytes = queue_bytes
-        self._fair = fair
-        self._header_bytes = header_bytes
+        self._options = options
         self._timer: Timer | None = None
         self._timer_us = 0
         self._life = 0
@@ -69,12 +65,15 @@ class StreamNode:
     @property
     def now_us(self) -> int:
         """What this node's clock shows."""
-        return EPOCH_US + self._clock.now_us
+        return EPOCH_US + self._clock.now_us - self.set_back_us
 
     def connect(self, peer: str, link: Link[Message]) -> None:
         """A link to a neighbour; messages wait in a queue before it."""
         self.links[peer] = link
-        self.queues[peer] = LinkQueue(self._queue_bytes, fair=self._fair, header_bytes=self._header_bytes)
+        options = self._options
+        self.queues[peer] = LinkQueue(
+            options.queue_bytes, fair=options.fair, header_bytes=options.header_bytes
+        )
 
     def start(self) -> None:
         """Begin, or begin again, with nothing but the logs and the subscribers' positions."""
@@ -112,6 +111,8 @@ class StreamNode:
         tick = self.broker.pubend(pubend).publish(body, now_us=self.now_us)
         self._unlogged.setdefault(pubend, {})[tick] = body
         self._commit_soon(pubend)
+        for event in self.broker.pubend(pubend).events():
+            self._happened(event)
         return tick
 
     def settle(self) -> None:
@@ -169,7 +170,7 @@ class StreamNode:
                 return
             self._timer.cancel()
         self._timer_us = due_us
-        self._timer = self._clock.at(due_us - EPOCH_US, self._on_timer)
+        self._timer = self._clock.at(due_us - EPOCH_US + self.set_back_us, self._on_timer)
 
     def _on_timer(self) -> None:
         if self.broker is not None:
@@ -179,7 +180,7 @@ class StreamNode:
     def _commit_soon(self, pubend: str) -> None:
         if not self._committing.get(pubend):
             self._committing[pubend] = True
-            self._world.clock.after(COMMIT_US, partial(self._commit, pubend, self._life))
+            self._world.clock.after(self._options.commit_us, partial(self._commit, pubend, self._life))
 
     def _commit(self, pubend: str, life: int) -> None:
         if life != self._life or self.broker is None:
