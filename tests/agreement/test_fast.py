@@ -9,7 +9,10 @@ from penstock.policy.fast import Plan, plan
 from tests.agreement.cases import case
 from tests.agreement.comparing import assert_same
 
+CASES = 10_000
 BATCH = 250
+SOON = 4
+"""Batches of the fast run."""
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +21,10 @@ def _always_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SMALL", 0)
 
 
-@pytest.mark.parametrize("batch", range(40))
+@pytest.mark.parametrize(
+    "batch",
+    [*range(SOON), *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(SOON, CASES // BATCH))],
+)
 def test_pack_agrees_with_the_reference(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         found = case(seed)
@@ -31,7 +37,9 @@ def test_pack_agrees_with_the_reference(batch: int) -> None:
             raise AssertionError(f"case({seed}): {found.policy}") from error
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(1, 4))]
+)
 def test_collapse_agrees_with_the_reference(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         found = case(seed)

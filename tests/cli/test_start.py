@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.e2e
+
 
 def test_commands_are_listed_without_loading_what_only_some_need() -> None:
     heavy = ("pyspark", "pandas", "pyarrow", "matplotlib")

@@ -138,7 +138,7 @@ def test_every_event_is_delivered_or_counted_and_order_is_kept(
 
 def test_all_packs_are_recorded() -> None:
     queue = PackingQueue(policy(keep.latest(1)), QueueOptions(capacity_events=3))
-    found = replayed(queue, every(1, 20_000), "1/s")
+    found = replayed(queue, every(1, 6_000), "1/s")
     assert len(found.packs) == found.statistics.packs > 2 * 1_024
 
 

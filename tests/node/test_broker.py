@@ -485,10 +485,9 @@ def test_silent_clients_are_let_go() -> None:
 def test_whoever_does_not_say_connect_is_let_go() -> None:
     async def test() -> None:
         async with node(Config(data="", bounds=Bounds(connect_s=1))) as running:
-            mute = await running.dial()
-            assert await mute.closed()
-            other = await running.dial()
+            mute, other = await running.dial(), await running.dial()
             other.raw(b"GET / HTTP/1.1\r\n\r\n")
+            assert await mute.closed()
             assert await other.closed()
             assert running.broker.status().connections == 0
 
@@ -698,11 +697,11 @@ def test_another_users_session_is_not_handed_over() -> None:
 
 def test_a_client_that_is_read_slowly_is_not_taken_for_silent() -> None:
     async def test() -> None:
-        async with node(Config(data="", bounds=Bounds(messages_per_s=10.0))) as running:
+        async with node(Config(data="", bounds=Bounds(messages_per_s=20.0))) as running:
             client = await running.connect("c", keep_alive_s=1)
-            client.raw(b"\x30\x04\x00\x01a\x00" * 40)  # three seconds' worth beyond the first
+            client.raw(b"\x30\x04\x00\x01a\x00" * 60)  # two seconds' worth beyond the first
             await client.settled()
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(1.9)  # it would be taken for silent after 1.5
             assert await client.silent()
 
     run(test())

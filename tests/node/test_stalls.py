@@ -90,21 +90,22 @@ def test_one_stalled_client_among_ten_costs_the_others_nothing() -> None:
                 peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             sender = await running.connect("s")
             frames = encode(Publish("a", b"x" * 100), V5) * 100
-            for _ in range(100):
+            for _ in range(40):
                 sender.raw(frames)
                 await sender.settled()
                 for peer in peers[stalls:]:
                     assert len(await peer.payloads(100)) == 100
             clients = {each.client_id: each for each in running.broker.status().clients}
             healthy = [clients[f"r{number}"].subscriptions[0] for number in range(stalls, 10)]
-            assert all(each.account.delivered == each.account.accepted == 10_000 for each in healthy)
+            assert all(each.account.delivered == each.account.accepted == 4_000 for each in healthy)
             assert running.account_holds()
             return sum(each.account.delivered for each in healthy), sum(each.packs for each in healthy)
 
-    assert run(work(0)) == (100_000, 0)
-    assert run(work(1)) == (90_000, 0)
+    assert run(work(0)) == (40_000, 0)
+    assert run(work(1)) == (36_000, 0)
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
     async def test() -> None:
         async with node() as running:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -124,6 +124,6 @@ def full(part: str, *, before: str = "", after: str = "") -> str:
     ids=lambda text: text[:30],
 )
 def test_as_large_as_may_be(text: str) -> None:
-    start = perf_counter()
+    start_s = process_time()
     survives(text)
-    assert perf_counter() - start < 2
+    assert process_time() - start_s < 5, "what a stranger sends may not cost much"

@@ -95,6 +95,7 @@ def test_different_seeds_give_different_runs() -> None:
     assert len({ring(seed).fingerprint() for seed in range(20)}) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
 def test_the_hash_seed_has_no_influence(hash_seed: str) -> None:
     program = f"import runpy; print(runpy.run_path({__file__!r})['ring'](11).fingerprint())"
