@@ -15,7 +15,8 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.database import Database
 from penstock.node.telling import outbox_rows as sql
-from penstock.node.telling.outbox import Outbox, delta_of
+from penstock.node.telling.lane import delta_of
+from penstock.node.telling.outbox import Outbox
 from penstock.node.telling.words import PAUSED, message_of
 from penstock.node.web.desk import Subscribed
 from penstock.policy.fast import Plan

@@ -187,6 +187,21 @@ def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.Monke
     asyncio.run(run())
 
 
+def test_a_way_that_was_switched_off_is_missed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with Receiver() as receiver, telling(desk) as at:
+            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+            del at._doors["webhook"]
+            desk.change(PAGE)
+            desk.change(PAGE)
+            assert [one.message for one in caplog.records] == [
+                "subscribers called webhook:… are not told: `telling` has no such way any more"
+            ]
+
+    asyncio.run(run())
+
+
 def test_a_parcel_of_another_target_has_another_key_and_id() -> None:
     secret = b"s" * 32
     assert key_of(secret, "http://a/") != key_of(secret, "http://b/")

@@ -10,16 +10,16 @@ waiting (`OutboxStatistics.conserved`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock import limits
-from penstock.core.channels.difference import from_json, to_json
+from penstock.core.channels.difference import to_json
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.model.event import Event
 from penstock.node.telling import outbox_rows as sql
+from penstock.node.telling.lane import Held, Lane, changes_in, when
 from penstock.node.telling.outbox_statistics import OutboxStatistics
 from penstock.node.telling.words import PAUSED, RETURNED
 
@@ -34,28 +34,6 @@ if TYPE_CHECKING:
     from penstock.policy.fast import Plan
 
 
-@dataclass(slots=True)
-class _Lane:
-    """What waits for one subscriber under one policy."""
-
-    queue: PackingQueue
-    sending: Event | Digest | None = None
-    """Taken from the queue, not told yet."""
-    places: dict[int, int] = field(default_factory=dict)
-    """Rows of the items, by identity."""
-    seq: int = 0
-
-    def items(self) -> list[Item]:
-        """All of them, in order."""
-        return [*([] if self.sending is None else [self.sending]), *self.queue.items()]
-
-
-@dataclass(slots=True)
-class _Held:
-    policy: str
-    digest: Digest
-
-
 class Outbox:
     """The queues of all subscribers."""
 
@@ -63,8 +41,8 @@ class Outbox:
         self._plan_of = plan_of
         """The policy that a subscription's text asks for; one that cannot be read any more is another."""
         self._options = options
-        self._lanes: dict[str, dict[str, _Lane]] = {}
-        self._held: dict[str, dict[str, _Held]] = {}
+        self._lanes: dict[str, dict[str, Lane]] = {}
+        self._held: dict[str, dict[str, Held]] = {}
         self._encoded: tuple[Delta, bytes] | None = None
         """The change told last and its bytes, which all its subscribers share."""
         self._place = 0
@@ -96,7 +74,7 @@ class Outbox:
     def _hold(self, who: str, url: str, policy: str, at_us: Instant) -> None:
         one = Digest(1, at_us, at_us, 0, 0, ((PAUSED, 1),))
         before = self._held.setdefault(who, {}).get(url)
-        held = self._held[who][url] = _Held(policy, one if before is None else before.digest.merge(one))
+        held = self._held[who][url] = Held(policy, one if before is None else before.digest.merge(one))
         self._note(sql.HOLD, who, url, policy, to_bytes(held.digest))
 
     def release(self, who: str, url: str, *, now_us: Instant) -> None:
@@ -118,10 +96,10 @@ class Outbox:
         else:
             self._write(who, policy, lane, item)
 
-    def _lane(self, who: str, policy: str) -> _Lane:
+    def _lane(self, who: str, policy: str) -> Lane:
         lanes = self._lanes.setdefault(who, {})
         if policy not in lanes:
-            lanes[policy] = _Lane(PackingQueue(self._plan_of(policy), self._options))
+            lanes[policy] = Lane(PackingQueue(self._plan_of(policy), self._options))
         return lanes[policy]
 
     # -- out ---------------------------------------------------------------------------------------------
@@ -132,7 +110,7 @@ class Outbox:
         for lane in lanes:
             if lane.sending is not None:
                 return lane.sending
-        full = [(_when(head), lane) for lane in lanes if (head := lane.queue.head()) is not None]
+        full = [(when(head), lane) for lane in lanes if (head := lane.queue.head()) is not None]
         if not full:
             return None
         lane = min(full, key=lambda pair: pair[0])[1]
@@ -148,7 +126,7 @@ class Outbox:
             if lane.sending is item:
                 lane.sending = None
                 self._note(sql.END, lane.places.pop(id(item)))
-                self._waiting -= _count(item)
+                self._waiting -= changes_in(item)
                 if isinstance(item, Event):
                     self._told += 1
                 else:
@@ -197,7 +175,7 @@ class Outbox:
             self._note(sql.RELEASE, who, url)
         self._held.pop(who, None)
         for policy, lane in self._lanes.pop(who, {}).items():
-            self._lose(sum(map(_count, lane.items())))
+            self._lose(sum(map(changes_in, lane.items())))
             self._note(sql.END_LANE, who, policy)
 
     def _lose(self, count: int) -> None:
@@ -213,16 +191,16 @@ class Outbox:
 
     # -- what is written down ----------------------------------------------------------------------------
 
-    def _write(self, who: str, policy: str, lane: _Lane, item: Item) -> None:
+    def _write(self, who: str, policy: str, lane: Lane, item: Item) -> None:
         statement, parameters = self._row(who, policy, lane, item)
         self._note(statement, *parameters)
 
-    def _row(self, who: str, policy: str, lane: _Lane, item: Item) -> Row:
+    def _row(self, who: str, policy: str, lane: Lane, item: Item) -> Row:
         place = self._place = self._place + 1
         lane.places[id(item)] = place
         return sql.row(place, who, policy, item)
 
-    def _rewrite(self, who: str, policy: str, lane: _Lane) -> None:
+    def _rewrite(self, who: str, policy: str, lane: Lane) -> None:
         """The queue made digests of some: all of it gets new rows."""
         self._note(sql.END_LANE, who, policy)
         lane.places.clear()
@@ -266,17 +244,17 @@ class Outbox:
             lane.seq = max(lane.seq, seq)
             lane.places[id(item)] = place
             found.setdefault((who, policy), []).append(item)
-            self._taken += _count(item)
-            self._waiting += _count(item)
+            self._taken += changes_in(item)
+            self._waiting += changes_in(item)
             self._place = max(self._place, place)
         for (who, policy), items in found.items():
             lane = self._lane(who, policy)
-            lane.queue.absorb(items, now_us=max(map(_when, items)))
+            lane.queue.absorb(items, now_us=max(map(when, items)))
             if len(lane.queue) != len(items):  # the bound is smaller than before, or digests met
                 self._rewrite(who, policy, lane)
         for who, url, policy, body in held:
             digest = from_bytes(body)
-            self._held.setdefault(who, {})[url] = _Held(policy, digest)
+            self._held.setdefault(who, {})[url] = Held(policy, digest)
             self._taken += digest.count
             self._waiting += digest.count
 
@@ -292,7 +270,7 @@ class Outbox:
 
     def count(self, who: str) -> int:
         """Changes that wait for one subscriber."""
-        lanes = sum(_count(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
+        lanes = sum(changes_in(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
         return lanes + sum(held.digest.count for held in self._held.get(who, {}).values())
 
     def statistics(self) -> OutboxStatistics:
@@ -305,19 +283,3 @@ class Outbox:
             forgotten=self._forgotten,
             subscribers=len(self._lanes) + sum(who not in self._lanes for who in self._held),
         )
-
-
-def delta_of(item: Event | Digest) -> Delta | Digest:
-    """What an item tells."""
-    return from_json(item.payload) if isinstance(item, Event) else item
-
-
-def _when(item: Item) -> Instant:
-    if isinstance(item, Event):
-        return item.ts_us
-    assert isinstance(item, Digest)
-    return item.from_us
-
-
-def _count(item: Item) -> int:
-    return item.count if isinstance(item, Digest) else 1

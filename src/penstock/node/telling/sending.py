@@ -12,7 +12,7 @@ from penstock.client.backoff import pauses_s
 from penstock.errors import PenstockError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.telling.door import Later, Over, Parcel, Reached, shown
-from penstock.node.telling.outbox import delta_of
+from penstock.node.telling.lane import delta_of
 from penstock.node.web.clock import steady_us, wall_us
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from penstock.node.telling import outbox_rows as outbox_tables
 from penstock.node.telling import webhook
 from penstock.node.telling.answers import TellingStatus
 from penstock.node.telling.commands import Clerk
-from penstock.node.telling.door import shown
 from penstock.node.telling.feeds import Feeds
 from penstock.node.telling.figures import TellingFigures
 from penstock.node.telling.outbox import Outbox
@@ -76,6 +75,8 @@ class Telling:
         self.feeds = self._feeds(config)
         self.hub: HubDoor | None = None
         self._doors: dict[str, Door] = {}
+        self._shut: set[str] = set()
+        """Kinds of subscribers that were not told, because their way was switched off."""
         try:
             self._make_doors(config)
         except BaseException:
@@ -173,7 +174,9 @@ class Telling:
         if kind in READ:
             return
         if kind not in self._doors:
-            log.debug("%s is not told: there is no door for it", shown(subscribed.who))
+            if kind not in self._shut:
+                self._shut.add(kind)
+                log.warning("subscribers called %s:… are not told: `telling` has no such way any more", kind)
             return
         self._outbox.put(subscribed, delta, now_us=now_us)
         self._sending.wake(subscribed.who)
