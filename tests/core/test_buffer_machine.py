@@ -249,5 +249,5 @@ TestAmple = AmpleMachine.TestCase
 TestTight = TightMachine.TestCase
 TestSharing = SharingMachine.TestCase
 TestAmple.settings = TestTight.settings = TestSharing.settings = settings(
-    max_examples=max(15, settings.default.max_examples // 3)
+    max_examples=max(15, settings().max_examples // 3)
 )

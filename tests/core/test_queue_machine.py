@@ -223,5 +223,5 @@ TestPacking = PackingMachine.TestCase
 TestDropOldest = DropOldestMachine.TestCase
 TestDropNewest = DropNewestMachine.TestCase
 TestPacking.settings = TestDropOldest.settings = TestDropNewest.settings = settings(
-    max_examples=max(15, settings.default.max_examples // 3)
+    max_examples=max(15, settings().max_examples // 3)
 )

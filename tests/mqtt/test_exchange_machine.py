@@ -155,4 +155,4 @@ class TwoEnds(RuleBasedStateMachine):
 
 
 TestTwoEnds = TwoEnds.TestCase
-TestTwoEnds.settings = settings(max_examples=max(15, settings.default.max_examples // 3))
+TestTwoEnds.settings = settings(max_examples=max(15, settings().max_examples // 3))
