@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -19,7 +18,6 @@ from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
 from penstock.core.channels.polling.words import duration
 from penstock.errors import GoalMissed, InputError, printable
-from penstock.model.instant import SECOND_US
 
 app = typer.Typer(no_args_is_help=True, help="The web pages that a running node watches.")
 
@@ -57,6 +55,8 @@ def list_(
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    from penstock.cli.watch import local  # noqa: PLC0415
+
     return (
         each["url"],
         each["title"],
@@ -64,7 +64,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         duration(each["interval_us"]) if each["interval_us"] else "–",
         str(each["clients"] + each["people"]) + (" + kept" if each["kept"] else ""),
         f"{each['counts']['changes']:,}",
-        _when(each["changed_us"]) if each["changed_us"] else "–",
+        local(each["changed_us"]) if each["changed_us"] else "–",
         each["problem"],
     )
 
@@ -265,7 +265,3 @@ def _print_details(found: dict[str, Any], *, as_json: bool, said: str) -> None:
         return
     channel = found["channel"]
     print_text(printable(f"{channel['url']} {said}; its changes are on the topic {channel['topic']}"))
-
-
-def _when(at_us: int) -> str:
-    return f"{datetime.fromtimestamp(at_us // SECOND_US, UTC).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -7,7 +7,6 @@ import json
 import signal
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -28,7 +27,6 @@ from penstock.cli.sub import Printer, digest_line, policy_given
 from penstock.core.channels.address import canonical, topic_of
 from penstock.errors import ChannelError, printable
 from penstock.model.event import Event
-from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -238,6 +236,12 @@ def change_text(delta: Delta) -> str:
     """A change for a terminal: when it was seen, of what page, and its lines."""
     from penstock.core.channels.difference import text_of  # noqa: PLC0415  # loads parsers
 
-    when = f"{datetime.fromtimestamp(delta.at_us // SECOND_US, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
-    lines = [when, *text_of(delta).splitlines()]
+    lines = [local(delta.at_us), *text_of(delta).splitlines()]
     return "\n".join(map(printable, lines)) + "\n"
+
+
+def local(at_us: int) -> str:
+    """A moment by the clock on the wall."""
+    from penstock.core.channels.polling.words import date_of  # noqa: PLC0415  # loads parsers
+
+    return f"{date_of(at_us).astimezone():%Y-%m-%d %H:%M:%S}"

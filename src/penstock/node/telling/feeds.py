@@ -6,7 +6,6 @@ Their addresses end with a word that nobody can guess, because feed readers cann
 from __future__ import annotations
 
 import hmac
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
@@ -14,8 +13,8 @@ from xml.etree import ElementTree as ET
 from yarl import URL
 
 from penstock.core.channels.difference import html_of
+from penstock.core.channels.polling.words import date_of
 from penstock.errors import ChannelError
-from penstock.model.instant import SECOND_US
 from penstock.node.telling.secret import token
 from penstock.node.telling.words import title_of
 from penstock.node.telling.xml import clean
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.core.channels.delta import Delta
-    from penstock.model.instant import Instant
     from penstock.node.web.desk import Desk
 
 CONTENT_TYPE: Final = "application/atom+xml; charset=utf-8"
@@ -32,8 +30,6 @@ CHANNEL: Final = "/feeds/channel"
 USER: Final = "/feeds/user"
 HUB: Final = "/hub"
 """Paths below the base URL."""
-
-_LATEST_US: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * SECOND_US
 
 
 class Feeds:
@@ -101,7 +97,7 @@ class Feeds:
         feed = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
         _add(feed, "id", self_url)
         _add(feed, "title", title)
-        _add(feed, "updated", _moment(max((delta.at_us for delta in deltas), default=0)))
+        _add(feed, "updated", date_of(max((delta.at_us for delta in deltas), default=0)).isoformat())
         _add(_add(feed, "author"), "name", "Penstock")
         _add(feed, "link", rel="self", href=self_url, type="application/atom+xml")
         if page:
@@ -112,7 +108,7 @@ class Feeds:
             entry = _add(feed, "entry")
             _add(entry, "id", f"{delta.url}#penstock-{delta.version}")
             _add(entry, "title", title_of(delta))
-            _add(entry, "updated", _moment(delta.at_us))
+            _add(entry, "updated", date_of(delta.at_us).isoformat())
             _add(entry, "link", rel="alternate", href=delta.url)
             _add(entry, "content", html_of(delta), type="html")
         return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
@@ -133,7 +129,3 @@ def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: s
     made = ET.SubElement(parent, name, {key: clean(value) for key, value in attributes.items()})
     made.text = None if text is None else clean(text)
     return made
-
-
-def _moment(at_us: Instant) -> str:
-    return datetime.fromtimestamp(min(max(at_us, 0), _LATEST_US) // SECOND_US, UTC).isoformat()

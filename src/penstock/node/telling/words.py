@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.core.channels.delta import Delta
 from penstock.core.channels.difference import text_of
+from penstock.core.channels.polling.words import moment
 from penstock.model.digest import WORST_CASE, Cause
 from penstock.node.telling.xml import clean
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest
-    from penstock.model.instant import Instant
 
 PAUSED: Final = Cause(level=0, position=0, filter="paused")
 """Why changes are in a digest that came while a subscription was held."""
@@ -32,14 +31,6 @@ def title_of(what: Delta | Digest) -> str:
 def message_of(what: Delta | Digest) -> str:
     """All of it, cut where nobody reads on; every sign is printable."""
     return text_of(what, most=limits.TELL_CHARS) if isinstance(what, Delta) else _sentence(what)
-
-
-def moment(at_us: Instant) -> str:
-    """A moment, in UTC and to the minute."""
-    try:
-        return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
-    except (ValueError, OverflowError, OSError):  # a page may say that it was changed in the year 300,000
-        return "an unknown time"
 
 
 def _sentence(digest: Digest) -> str:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_LATEST_S: Final = 253_402_300_799
-"""The last second of the year 9999: where datetime ends."""
+_LATEST_S: Final = 253_402_300_799 - 86_400
+"""A day before the end of the year 9999, where datetime ends in every time zone."""
 
 
 def duration(us: int) -> str:
@@ -26,7 +26,11 @@ def duration(us: int) -> str:
     raise AssertionError
 
 
+def date_of(at_us: Instant) -> datetime:
+    """A moment as a date in UTC, to the second; a page may say that it was changed in the year 300,000."""
+    return datetime.fromtimestamp(min(max(at_us // SECOND_US, 0), _LATEST_S), UTC)
+
+
 def moment(at_us: Instant) -> str:
     """As 2026-05-04 10:20:30 UTC."""
-    at = datetime.fromtimestamp(min(max(at_us // SECOND_US, 0), _LATEST_S), UTC)
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{date_of(at_us):%Y-%m-%d %H:%M:%S} UTC"
