@@ -79,6 +79,23 @@ def test_a_java_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
             "column 'v' is what it is",
         ),
         (
+            PythonException(
+                "[STREAM_FAILED] Query [id = 1-2, runId = 3] terminated with exception: "
+                "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.parquet.  "
+                "SQLSTATE: KD001"
+            ),
+            InputError,
+            "/in/a.parquet: cannot be read: it is damaged, or of another format",
+        ),
+        (
+            AnalysisException(
+                "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file "
+                "s3a://b/a.parquet. Data type mismatches when reading Parquet column [v]. SQLSTATE: KD001"
+            ),
+            InputError,
+            "s3a://b/a.parquet: cannot be read: Data type mismatches when reading Parquet column [v]",
+        ),
+        (
             PythonException("[INTERNAL_ERROR] out of luck. SQLSTATE: XX000\n\tat org…"),
             SparkFailed,
             "Spark failed: out of luck; set PENSTOCK_DEBUG=1 to see where",

@@ -13,8 +13,9 @@ from pyspark.sql import functions as sf
 
 from penstock.errors import GoalMissed, InputError
 from penstock.model import Event
-from penstock.pipeline.advise import Advice, advise, measure
+from penstock.pipeline.advise import Advice, advise
 from penstock.pipeline.advise_levels import bands, rounded, usual
+from penstock.pipeline.advise_measure import measure
 from penstock.pipeline.advise_profile import BLOCK, LEARN, RANKS, Asked, Profile, split
 from penstock.policy import evaluate, filters
 from penstock.policy.lint import lint
@@ -101,8 +102,8 @@ def test_kept_shares_and_errors_are_those_of_the_reference(vitals: DataFrame, ad
     blocks: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
     for row in parts.where(~sf.col(LEARN)).collect():
         blocks[row["bed"], row[BLOCK]].append((row["ts"], row["pulse"]))
-    found = measure(parts.where(~sf.col(LEARN)), advice.policy, asked("pulse"), ["pulse"])
-    assert found == advice.measured
+    learned, found = measure(parts, advice.policy, asked("pulse"), ["pulse"])
+    assert (learned, found) == (advice.expected, advice.measured)
     for level, reached in enumerate(found, start=1):
         kept = events = items = 0
         apart: list[float] = []
@@ -190,7 +191,7 @@ def test_what_cannot_be_advised_on_is_refused(
 
 def test_bands_are_numbers_people_write_and_stay_within_the_values() -> None:
     profile = Profile(
-        "v", True, tuple(10 * rank for rank in RANKS), tuple(3.14159 * rank for rank in RANKS), 0.0, (), 9.0
+        "v", True, tuple(10 * rank for rank in RANKS), tuple(3.14159 * rank for rank in RANKS), 0.0, ()
     )
     found = bands(profile)
     assert found == sorted(found)
@@ -201,8 +202,8 @@ def test_bands_are_numbers_people_write_and_stay_within_the_values() -> None:
 
 
 def test_rare_values_are_never_among_the_usual_ones() -> None:
-    profile = Profile("v", False, (), (), 0.0, ((True, 0.7), (False, 0.3)), 2.0)
+    profile = Profile("v", False, (), (), 0.0, ((True, 0.7), (False, 0.3)))
     choice = usual(profile, 0.1)
     assert choice is not None
     assert choice.step.filter == filters.Inset(values=(True,))
-    assert usual(Profile("v", False, (), (), 0.0, (("only", 1.0),), 1.0), 0.1) is None
+    assert usual(Profile("v", False, (), (), 0.0, (("only", 1.0),)), 0.1) is None

@@ -9,7 +9,7 @@ import typer
 
 from penstock import limits
 from penstock.cli.backtest_report import balances, duration, share
-from penstock.cli.files import write_text
+from penstock.cli.files import writable, write_text
 from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, print_text, progress, warn
 from penstock.cli.spark import (
     ColumnsOption,
@@ -28,7 +28,8 @@ from penstock.errors import GoalMissed
 from penstock.policy import write
 
 if TYPE_CHECKING:
-    from penstock.pipeline.advise import Advice, Reached
+    from penstock.pipeline.advise import Advice
+    from penstock.pipeline.advise_measure import Reached
 
 
 def advise(
@@ -83,6 +84,8 @@ def advise(
         series=tuple(series or ()),
         columns=columns_of(columns, seq=seq),
     )
+    if path is not None:
+        writable(path)
     with progress("advise") as step:
         step(0, 4, "starting Spark")
         with open_session(

@@ -11,7 +11,7 @@ import typer
 from penstock import limits
 from penstock.cli.backtest_report import balances, tables, write_page
 from penstock.cli.choices import chosen
-from penstock.cli.files import read_policy
+from penstock.cli.files import read_policy, writable
 from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.cli.spark import (
     ColumnsOption,
@@ -84,6 +84,7 @@ def backtest(
     """
     read_policies = [(path, read_policy(path)) for path in policies]
     drained, attributes = drain(rate), columns_of(columns, seq=seq)
+    writable(folder, folder=True)
     need_spark()
     from penstock.pipeline import backtest as run  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.recorded import read  # noqa: PLC0415

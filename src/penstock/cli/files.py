@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,6 +128,18 @@ def _properties(found: Any) -> tuple[tuple[str, str], ...]:
     ):
         raise TypeError(f"'properties' should be a map of texts or a list of pairs of texts, found {found!r}")
     return tuple((name, value) for name, value in pairs)
+
+
+def writable(path: Path, *, folder: bool = False) -> None:
+    """Complain at once about a place where a result cannot go; makes the folder."""
+    place = path if folder else path.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", path=path) from None
+    if not os.access(place, os.W_OK | os.X_OK) or (not folder and path.is_dir()):
+        reason = "it is a folder" if path.is_dir() and not folder else "permission denied"
+        raise InputError(f"cannot be written: {reason}", path=path)
 
 
 def write_text(path: Path, text: str) -> None:

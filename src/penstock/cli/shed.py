@@ -15,7 +15,7 @@ import typer
 from penstock.cli.files import read_policy
 from penstock.cli.output import JsonFlag, err, print_json, print_text
 from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_spark
-from penstock.errors import GoalMissed
+from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,11 +123,14 @@ def shed(
         },
         reading={"files_per_trigger": files, "ts": ts},
     )
+    for place in (asked.target, asked.checkpoint):
+        if remote is None and Path(place).is_file():
+            raise InputError("is a file; a folder is needed there", path=place)
     need_spark()
-    from penstock.pipeline.session import LOCAL, cores, open_session  # noqa: PLC0415
+    from penstock.pipeline.session import cores, is_local, open_session  # noqa: PLC0415
 
     with open_session(master=master, remote=remote, memory=memory, app="penstock shed") as spark:
-        parts = partitions or (None if remote or not (master or LOCAL).startswith("local") else cores(spark))
+        parts = partitions or (cores(spark) if is_local(master, remote) else None)
         if parts is not None:  # Spark's 200 are for a cluster: each part is a store with workers of its own
             spark.conf.set("spark.sql.shuffle.partitions", parts)
         account = _run(spark, asked)

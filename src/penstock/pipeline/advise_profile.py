@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from penstock.errors import InputError
+from penstock.pipeline.backtest import unpacked
 from penstock.pipeline.events import known
 from penstock.pipeline.sources import ENVELOPE, Sources, attach
 from penstock.pipeline.verdicts import column
@@ -22,7 +23,7 @@ from penstock.policy.nodes import PayloadFormat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row, WindowSpec
 
     from penstock.model.values import Scalar
 
@@ -81,8 +82,6 @@ class Profile:
     """Share of events with the value of the event before, of the same source."""
     common: tuple[tuple[Scalar, float], ...]
     """The most frequent values with their shares, the commonest first; of numbers none."""
-    distinct: float
-    """Different values in a block, on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +112,7 @@ def split(frame: DataFrame, asked: Asked) -> DataFrame:
     reserved = next((name for name in names if name.startswith(("__", "penstock_"))), None)
     if reserved is not None:
         raise InputError(f"column '{reserved}': such names are Penstock's own; rename it")
+    unpacked(sources)
     known(sources, asked.attributes)
     queue = Window.partitionBy(*map(column, asked.key))
     order = [sources.ts(), sources.seq()]
@@ -151,40 +151,43 @@ def words(place: int) -> str:
     return f"penstock_word{place}"
 
 
-def shape(part: DataFrame, asked: Asked) -> Shape:
-    """The shape of one part."""
-    sources = asked.sources(part)
-    by = _by(part, asked)
-    source = _source(sources, asked)
+def shapes(parts: DataFrame, asked: Asked) -> tuple[Shape, Shape]:
+    """The shapes of what is learned from and of the rest, in one pass."""
+    sources = asked.sources(parts)
+    by = _by(parts, asked)
     at = sources.ts()
-    blocks = part.groupBy(*map(column, asked.queue)).agg(
+    blocks = parts.groupBy(LEARN, *map(column, asked.queue)).agg(
         sf.count(sf.lit(1)).alias("events"),
         *(sf.count_distinct(column(name)).alias(f"by{place}") for place, (_, name) in enumerate(by.items())),
     )
-    found = blocks.agg(
+    queues = parts.groupBy(LEARN, *map(column, asked.key)).agg(
+        sf.count_distinct(_source(sources, asked)).alias("sources"),
+        sf.count(sf.lit(1)).alias("queue"),
+        sf.try_divide(sf.count(sf.lit(1)) * sf.lit(1e6), sf.max(at) - sf.min(at)).alias("rate"),
+    )
+    by_block = blocks.groupBy(LEARN).agg(
         sf.sum("events").alias("events"),
         sf.avg("events").alias("block"),
         *(sf.avg(f"by{place}").alias(f"by{place}") for place in range(len(by))),
-    ).first()
-    queues = part.groupBy(*map(column, asked.key)).agg(
-        sf.count_distinct(source).alias("sources"),
-        sf.count(sf.lit(1)).alias("events"),
-        sf.try_divide(sf.count(sf.lit(1)) * sf.lit(1e6), sf.max(at) - sf.min(at)).alias("rate"),
     )
-    means = queues.agg(*(sf.avg(name).alias(name) for name in ("sources", "events", "rate"))).first()
-    assert found is not None
-    assert means is not None
-    if not found["events"]:
+    by_queue = queues.groupBy(LEARN).agg(*(sf.avg(name).alias(name) for name in ("sources", "queue", "rate")))
+    found: dict[bool, dict[str, float]] = {True: {}, False: {}}
+    for row in by_block.unionByName(by_queue, allowMissingColumns=True).collect():
+        found[row[LEARN]] |= {name: value for name, value in row.asDict().items() if value is not None}
+    if not all(found.values()):
         raise InputError("there are too few events to learn from and to check against")
-    spread = {name: found[f"by{place}"] or 0.0 for place, name in enumerate(by)}
-    return Shape(
-        events=found["events"],
-        block=found["block"],
-        sources=means["sources"],
-        by=spread,
-        queue=means["events"],
-        rate=means["rate"] or 1.0,
+    learned, rest = (
+        Shape(
+            events=int(one["events"]),
+            block=one["block"],
+            sources=one["sources"],
+            by={name: one.get(f"by{place}", 0.0) for place, name in enumerate(by)},
+            queue=one["queue"],
+            rate=one.get("rate") or 1.0,
+        )
+        for one in (found[True], found[False])
     )
+    return learned, rest
 
 
 def _by(part: DataFrame, asked: Asked) -> dict[str, str]:
@@ -208,54 +211,71 @@ def _source(sources: Sources, asked: Asked) -> Column:
     return sf.struct(*found) if found else sf.lit(0)
 
 
-def profile(part: DataFrame, asked: Asked, place: int) -> Profile:
-    """One attribute of one part."""
-    sources, name = asked.sources(part), asked.attributes[place]
-    number, word = sf.col(numbers(place)), sf.col(words(place))
-    before = Window.partitionBy(*map(column, asked.key), _source(sources, asked)).orderBy(
-        sources.ts(), sources.seq()
+def profiles(part: DataFrame, asked: Asked) -> list[Profile]:
+    """The attributes of one part, in one pass."""
+    sources = asked.sources(part)
+    before = (
+        Window.partitionBy(*map(column, asked.key), _source(sources, asked))
+        .orderBy(sources.ts(), sources.seq())
+        .rowsBetween(Window.unboundedPreceding, -1)
     )
-    told = sf.coalesce(number.cast("string"), word)
-    some = part.where(told.isNotNull())
-    changed = some.select(
-        number.alias("number"),
-        sf.abs(number - sf.lag(number).over(before)).alias("change"),
-        sf.coalesce((told == sf.lag(told).over(before)).cast("int"), sf.lit(0)).alias("repeat"),
-        sf.col(f"penstock_flag{place}").alias("flag"),
-    )
-    ranks = sf.array(*map(sf.lit, RANKS))
-    found = changed.agg(
-        sf.count(sf.lit(1)).alias("n"),
-        sf.count("number").alias("numbers"),
-        sf.avg("repeat").alias("repeats"),
-        sf.percentile_approx("number", ranks, 1_000).alias("values"),
-        sf.percentile_approx("change", ranks, 1_000).alias("changes"),
-        sf.bool_or("flag").alias("flag"),
-    ).first()
+    changes: list[Column] = []
+    sums: list[Column] = []
+    for place in range(len(asked.attributes)):
+        changes += _changes(place, before)
+        sums += _sums(place)
+    found = part.select(*changes).agg(*sums).first()
     assert found is not None
-    if not found["n"]:
+    return [_profile(part, found, name, place) for place, name in enumerate(asked.attributes)]
+
+
+def _told(place: int) -> Column:
+    return sf.coalesce(sf.col(numbers(place)).cast("string"), sf.col(words(place)))
+
+
+def _changes(place: int, before: WindowSpec) -> list[Column]:
+    """An attribute beside its value before; events that do not have it are passed over."""
+    number, told = sf.col(numbers(place)), _told(place)
+    own = sf.struct(number.alias("number"), told.alias("told"))
+    last = sf.last(sf.when(told.isNotNull(), own), ignorenulls=True).over(before)
+    repeat = sf.coalesce((told == last.getField("told")).cast("int"), sf.lit(0))
+    return [
+        number.alias(f"number{place}"),
+        sf.abs(number - last.getField("number")).alias(f"change{place}"),
+        sf.when(told.isNotNull(), repeat).alias(f"repeat{place}"),
+        sf.col(f"penstock_flag{place}").alias(f"flag{place}"),
+    ]
+
+
+def _sums(place: int) -> list[Column]:
+    ranks = sf.array(*map(sf.lit, RANKS))
+    return [
+        sf.count(f"repeat{place}").alias(f"n{place}"),
+        sf.count(f"number{place}").alias(f"numbers{place}"),
+        sf.avg(f"repeat{place}").alias(f"repeats{place}"),
+        sf.percentile_approx(f"number{place}", ranks, 1_000).alias(f"values{place}"),
+        sf.percentile_approx(f"change{place}", ranks, 1_000).alias(f"changes{place}"),
+        sf.bool_or(f"flag{place}").alias(f"flag{place}"),
+    ]
+
+
+def _profile(part: DataFrame, found: Row, name: str, place: int) -> Profile:
+    n = found[f"n{place}"]
+    if not n:
         raise InputError(f"attribute '{name}': no event has it")
-    numeric = found["numbers"] * 2 > found["n"]
-    distinct = (
-        some.groupBy(*map(column, asked.queue))
-        .agg(sf.count_distinct(told).alias("d"))
-        .agg(sf.avg("d"))
-        .first()
-    )
-    assert distinct is not None
-    common = [] if numeric else _common(some, word, flag=found["flag"])
+    numeric = found[f"numbers{place}"] * 2 > n
+    common = [] if numeric else _common(part, sf.col(words(place)), flag=found[f"flag{place}"])
     return Profile(
         name,
         numeric,
-        tuple(found["values"] or ()),
-        tuple(found["changes"] or ()),
-        found["repeats"],
-        tuple((value, count / found["n"]) for value, count in common),
-        distinct[0],
+        tuple(found[f"values{place}"] or ()),
+        tuple(found[f"changes{place}"] or ()),
+        found[f"repeats{place}"],
+        tuple((value, count / n) for value, count in common),
     )
 
 
-def _common(some: DataFrame, word: Column, *, flag: bool) -> list[tuple[Scalar, int]]:
-    counted = some.groupBy(word.alias("word")).count().where("word is not null")
+def _common(part: DataFrame, word: Column, *, flag: bool) -> list[tuple[Scalar, int]]:
+    counted = part.groupBy(word.alias("word")).count().where("word is not null")
     rows = counted.orderBy(sf.desc("count"), "word").limit(COMMON).collect()
     return [(row["word"] == "true" if flag else row["word"], row["count"]) for row in rows]

@@ -41,6 +41,7 @@ from penstock.pipeline.fates import read_by
 from penstock.pipeline.readings import either
 from penstock.pipeline.sources import Sources, attach
 from penstock.pipeline.verdicts import column
+from penstock.policy import filters
 from penstock.policy.fast import Plan
 from penstock.policy.nodes import PayloadFormat
 
@@ -136,6 +137,23 @@ class Settings:
         policies = [one.policy for one in self.candidates if one.policy is not None]
         return list(dict.fromkeys(name for policy in policies for name in read_by(policy)))
 
+    def counted(self) -> dict[str, str]:
+        """The attributes that must be numbers, each with the name of a filter that needs it."""
+        return {
+            policy.path_of(placed.step).text: placed.step.filter.name
+            for policy in (one.policy for one in self.candidates)
+            if policy is not None
+            for placed in policy.steps(policy.highest)
+            if _counts(placed.step.filter)
+        }
+
+
+def _counts(node: filters.Filter) -> bool:
+    """Whether a filter can do nothing with texts."""
+    if isinstance(node, filters.Within):
+        return not isinstance(node.low, str)
+    return isinstance(node, filters.Delta | filters.Swing)
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:
@@ -199,13 +217,19 @@ def _check(sources: Sources, settings: Settings) -> None:
             near = get_close_matches(name, sources.schema.names, n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             raise InputError(f"there is no column '{name}' to make queues by{hint}; the columns are: {there}")
-    if sources.digest() is not None:
-        raise InputError(
-            "column 'digest': a stream with digests in it is packed already; replay the original"
-        )
+    unpacked(sources)
     reserved = [name for name in sources.schema.names if name.startswith("__")]
     if reserved:
         raise InputError(f"column '{reserved[0]}': names with two underscores are Penstock's own; rename it")
+
+
+def unpacked(sources: Sources) -> None:
+    """Complain about a stream that holds digests, whatever these look like."""
+    found = sources.envelope("$digest")
+    if found is not None:
+        raise InputError(
+            f"column '{found.name}': a stream with digests in it is packed already; take the original"
+        )
 
 
 def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> Stream:
@@ -215,12 +239,14 @@ def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> Stream:
     timed = frame.select("*", sources.ts().alias(_TS), _queue(settings).alias(_QUEUE))
     read, readings, _ = attach(timed, sources, [_TS, _QUEUE], wanted)
     parts = [either(part.isNotNull() for part in readings[name].parts().values()) for name in wanted]
+    counted = settings.counted()
     found = read.agg(
         sf.count(sf.lit(1)).alias("events"),
         sf.approx_count_distinct(_QUEUE, 0.02).alias("queues"),
         sf.min(_TS).alias("begin_us"),
         sf.max(_TS).alias("end_us"),
         *(sf.count_if(part).alias(f"__some{place}") for place, part in enumerate(parts)),
+        *(sf.count(readings[name].number()).alias(f"__numbers{place}") for place, name in enumerate(counted)),
     ).first()
     assert found is not None
     if not found["events"]:
@@ -228,6 +254,12 @@ def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> Stream:
     for place, name in enumerate(wanted):
         if not found[f"__some{place}"]:
             raise InputError(f"attribute '{name}': none of {found['events']:,} events has it")
+    for place, (name, filter_name) in enumerate(counted.items()):
+        if not found[f"__numbers{place}"]:
+            raise InputError(
+                f"attribute '{name}': in none of {found['events']:,} events is it a number, which the filter "
+                f"'{filter_name}' needs"
+            )
     return Stream(found["events"], found["queues"], found["begin_us"], found["end_us"])
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError
 from penstock.pipeline.channels import FACTORS, by_domain, host_of
-from penstock.pipeline.recorded import CORRUPT, format_of, load
+from penstock.pipeline.recorded import CORRUPT, checked, format_of, load
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +21,7 @@ def read_factors(spark: SparkSession, path: str, terms: Terms) -> DataFrame:
     """The channels at a path; columns that the terms do not ask for may be missing."""
     frame = load(spark, path, format_of(path))
     _check(frame, path, terms)
+    frame = checked(frame, path)
     twice = frame.groupBy("url").count().where("count > 1").head()
     if twice is not None:
         raise InputError(f"the channel {twice['url']} stands there {twice['count']} times", path=path)
@@ -45,6 +46,8 @@ def _check(frame: DataFrame, path: str, terms: Terms) -> None:
         if name not in kinds:
             there = ", ".join(kinds) or "none"
             raise InputError(f"there is no column '{name}'; there are: {there}", path=path)
+    if not isinstance(kinds["url"], st.StringType):
+        raise InputError(f"the column 'url' holds {kinds['url'].simpleString()}, not texts", path=path)
     for name in ("subscribers", "cost", "update_interval_us"):
         kind = kinds.get(name)
         if kind is not None and not isinstance(kind, st.NumericType):

@@ -108,7 +108,7 @@ def _known(kind: str, path: str) -> str:
 def _schema(spark: SparkSession, path: str, kind: str) -> st.StructType:
     found = [field for field in load(spark, path, kind).schema if field.name != CORRUPT]
     if not found:
-        raise InputError("nothing in it tells the columns; give a schema", path=path)
+        raise InputError("nothing in it tells the columns: put an event there, or give a schema", path=path)
     return st.StructType([_digests(field) if kind == "json" else field for field in found])
 
 

@@ -32,10 +32,7 @@ CORRUPT: Final = "__corrupt"
 def read(spark: SparkSession, path: str, *, format: str | None = None, ts: str = "ts") -> DataFrame:  # noqa: A002
     """The events at a path, with a column `ts` of whole microseconds made of the column named."""
     kind = format or format_of(path)
-    frame = _timed(_checked(load(spark, path, kind), path), ts, path)
-    if frame.isEmpty():
-        raise InputError("there is no event in it", path=path)
-    return frame
+    return _timed(checked(load(spark, path, kind), path), ts, path)
 
 
 def format_of(path: str) -> str:
@@ -72,7 +69,7 @@ def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
     raise InputError(f"the format '{kind}' is unknown; known are: {', '.join(FORMATS)}", path=path)
 
 
-def _checked(frame: DataFrame, path: str) -> DataFrame:
+def checked(frame: DataFrame, path: str) -> DataFrame:
     """Refuse what is not JSON, naming the first such line; Spark would make it a row of nulls."""
     if not frame.columns:
         raise InputError("there is no event in it", path=path)
@@ -90,8 +87,12 @@ def _checked(frame: DataFrame, path: str) -> DataFrame:
 
 def _timed(frame: DataFrame, ts: str, path: str) -> DataFrame:
     found = time_of(frame.schema, ts, path)
-    bad = frame.where(found.isNull()).head()
-    if bad is not None:
+    counted = frame.agg(sf.count(sf.lit(1)).alias("events"), sf.count(found).alias("timed")).first()
+    assert counted is not None
+    if not counted["events"]:
+        raise InputError("there is no event in it", path=path)
+    if counted["timed"] < counted["events"]:
+        bad = frame.where(found.isNull()).head()
         raise InputError(f"an event without a time: column '{ts}' of {str(bad)[:200]}", path=path)
     return frame.withColumn("ts", found)
 

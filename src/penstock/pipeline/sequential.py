@@ -29,7 +29,7 @@ CHUNK: Final = 256
 """Places in one chunk: 65,536 events that stay append as often to the list of chunks as to a chunk."""
 
 _PLACES: Final = "array<int>"
-_VALUE: Final = "__value"
+VALUE: Final = "__value"
 _TS: Final = "__ts"
 
 
@@ -46,7 +46,7 @@ def _folded(
     row = sf.struct(
         PLACE,
         *map(quoted, rest),
-        value.alias(_VALUE),
+        value.alias(VALUE),
         *([ground.queue.origin.ts.alias(_TS)] if timed else []),
     )
     key = [quoted(name) for name in ground.queue.key]
@@ -58,7 +58,7 @@ def _folded(
     return spread.select(
         *key,
         *(back.getField(name).alias(name) for name in (PLACE, *rest)),
-        sf.when(back.getField(_VALUE).isNotNull(), sf.col("__pair").getField(VERDICT)).alias(VERDICT),
+        sf.when(back.getField(VALUE).isNotNull(), sf.col("__pair").getField(VERDICT)).alias(VERDICT),
     ), sf.col(VERDICT)
 
 
@@ -123,7 +123,7 @@ def dead_band(rows: Column, node: filters.Delta) -> Column:
     )
 
     def walk(state: Column, row: Column) -> Column:
-        value, ts = row.getField(_VALUE), row.getField(_TS)
+        value, ts = row.getField(VALUE), row.getField(_TS)
         quiet = sf.abs(value - state.getField("value")) < float(node.change)
         if node.max_silence is not None:
             quiet &= ts - state.getField("ts") < to_us(node.max_silence)
@@ -157,7 +157,7 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
     deviation = float(node.deviation)
 
     def walk(state: Column, row: Column) -> Column:
-        here = sf.struct(row.getField(_TS).alias("ts"), row.getField(_VALUE).alias("value"))
+        here = sf.struct(row.getField(_TS).alias("ts"), row.getField(VALUE).alias("value"))
         pivot, held = state.getField("pivot"), state.getField("held")
         below, above = _slope(pivot, held, -deviation), _slope(pivot, held, deviation)
         low, high = state.getField("low"), state.getField("high")
@@ -171,7 +171,7 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
         moved = _let(
             door, lambda found: sf.when(_fits(state, found), _on(state, found)).otherwise(_turn(state, found))
         )
-        return sf.when(row.getField(_VALUE).isNull(), state).otherwise(moved)
+        return sf.when(row.getField(VALUE).isNull(), state).otherwise(moved)
 
     def _fits(state: Column, door: Column) -> Column:
         slope = door.getField("slope")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local[*]"
 
+_MANY: Final = 1 << 16
+"""More rows than a cluster has cores."""
+
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # a timestamp without a zone means the same on every machine
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -67,20 +70,28 @@ def open_session(
         session.stop()
 
 
+def is_local(master: str | None, remote: str | None) -> bool:
+    """Whether a session runs in this machine's own JVM."""
+    return remote is None and (master or LOCAL).startswith("local")
+
+
 def few_parts(master: str | None, remote: str | None) -> dict[str, str]:
     """Settings for one machine: as many parts of a shuffle as its cores can use, not a cluster's 200."""
-    if remote is not None or not (master or LOCAL).startswith("local"):
+    if not is_local(master, remote):
         return {}
     return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
 
 
 def cores(spark: SparkSession) -> int:
-    """Cores that work for a session; 1 where a Connect server does not tell."""
+    """Cores that work for a session."""
     found = spark.conf.get("spark.master", "")
     local = re.fullmatch(r"local\[(\d+|\*)\]", found or "")
     if local is not None:
         return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
-    return max(1, int(spark.conf.get("spark.cores.max", "1") or 1))
+    # Spark cuts a range into as many parts as it has cores: the one answer that Connect gives, too.
+    parts = spark.range(_MANY).selectExpr("max(spark_partition_id()) + 1").first()
+    assert parts is not None
+    return int(parts[0])
 
 
 def _memory(memory: str | None) -> dict[str, str]:
@@ -165,6 +176,9 @@ def _quiet_jvm() -> Iterator[None]:
 
 _CONDITION = re.compile(r"\s*\[([A-Z_]+)[\w.]*\]")
 _OWN = re.compile(r"penstock\.errors\.(\w+): (.+)")
+_ENDED = re.compile(r"^\s*(\[STREAM_FAILED\] )?Query \[id = [^\]]*\] terminated with exception: ")
+"""How Spark begins an error of a stream."""
+_UNREAD = re.compile(r"Encountered error while reading file (.+?)(?:\. +([A-Z].*))?")
 
 
 @contextmanager
@@ -188,7 +202,7 @@ def _is_foreign(error: Exception) -> bool:
 
 def _ours(error: Exception, where: str) -> InputError | SparkFailed:
     java = getattr(error, "java_exception", None)
-    text = str(error) if java is None else str(java.getMessage())
+    text = _ENDED.sub("", str(error) if java is None else str(java.getMessage()))
     own = _OWN.search(text)
     if own is not None:  # one of ours, raised in a Python worker
         return InputError(own[2].strip())
@@ -198,9 +212,29 @@ def _ours(error: Exception, where: str) -> InputError | SparkFailed:
     condition = _CONDITION.match(text)
     if where:
         return SparkFailed(f"no Spark session at {where}: {_sentence(text)}")
+    unread = _UNREAD.fullmatch(_sentence(text))
+    if unread is not None:
+        return _unreadable(unread[1], unread[2] or _deepest(error))
     if condition is not None and condition[1].startswith(_INPUT):
         return InputError(_sentence(text))
     return SparkFailed(f"Spark failed: {_sentence(text)}; set PENSTOCK_DEBUG=1 to see where")
+
+
+def _unreadable(file: str, reason: str) -> InputError:
+    place = re.sub("^file:/+", "/", file)
+    if not reason or reason.startswith("Could not read footer"):
+        return InputError("cannot be read: it is damaged, or of another format", path=place)
+    return InputError(f"cannot be read: {reason}", path=place)
+
+
+def _deepest(error: Exception) -> str:
+    """The reason behind the reasons: what Spark says of a record, else the last one of its stack."""
+    stack = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None) or ""
+    found: list[str] = re.findall(r"Caused by: [\w.$]+: (.+)", stack)
+    record = next((text for text in found if "MALFORMED_RECORD" in text), None)
+    if record is not None:
+        return _sentence(record).partition(". Parse Mode")[0]
+    return _sentence(found[-1]) if found else ""
 
 
 _INPUT: Final = (

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
+from penstock.errors import InputError
 from penstock.pipeline.streaming import HELD
 
 if TYPE_CHECKING:
@@ -18,7 +20,15 @@ _NOT_YET: Final = ("STDS_", "PATH_NOT_FOUND")
 
 def stands_for(frame: DataFrame) -> Column:
     """How many events the rows of a frame stand for, as an aggregate: 1 for an event, `count` of a digest."""
-    each = sf.coalesce(sf.col("digest.count"), sf.lit(1)) if "digest" in frame.columns else sf.lit(1)
+    each = sf.lit(1)
+    if "digest" in frame.columns:
+        kind = frame.schema["digest"].dataType
+        if not isinstance(kind, st.StructType) or "count" not in kind.names:
+            raise InputError(
+                f"column 'digest' is {kind.simpleString()}, expected digests as `penstock.pipeline` makes "
+                "them; `with_digests` reads those of nodes"
+            )
+        each = sf.coalesce(sf.col("digest.count"), sf.lit(1))
     return sf.coalesce(sf.sum(each), sf.lit(0)).cast("bigint")
 
 

@@ -20,6 +20,7 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.pipeline.events import EVENT, events_of
 from penstock.pipeline.schemas import DIGEST as DIGEST_KIND
+from penstock.pipeline.schemas import SOUND
 from penstock.pipeline.streaming_bundles import DIGEST
 from penstock.pipeline.unpacking import digest_of_row, row_of_digest
 from penstock.policy.fast import Plan
@@ -169,7 +170,8 @@ class KeyQueue:
             return digest_wire.from_bytes(digest_wire.to_bytes(digest_of_row(row)))
         except (DigestError, TypeError, KeyError, ValueError) as error:
             where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in self._rules.key)
-            raise InputError(f"column 'digest' where {where}: {error}") from None
+            reason = error if isinstance(error, DigestError) else f"a damaged digest: {SOUND}"
+            raise InputError(f"column 'digest' where {where}: {reason}") from None
 
 
 def _events(rows: pa.Table) -> list[Event | None]:
