@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.demo_commands import Found, advise, backtest, generate, run, web_and_flows
 from penstock.cli.files import write_text
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.errors import GoalMissed
-from penstock.experiments.outcome import Outcome
 from penstock.experiments.report import Page
 from penstock.policy.explain import explain
 from penstock.policy.write import to_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.experiments.outcome import Outcome
+    from penstock.policy.nodes import Policy
 
 
 def demo(
@@ -27,115 +31,122 @@ def demo(
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """The tour: sensors, a node and two slow phones, one with a policy; then Spark on what was recorded."""
+    """The tour: sensors and slow phones, a web page and a feed, time slots, Spark on what was recorded."""
     from penstock.experiments import phones  # noqa: PLC0415  # the tour alone needs these
     from penstock.experiments.ward import POLICY  # noqa: PLC0415
 
-    page = Page("Penstock: the tour")
-    text = to_yaml(POLICY)
-    policy = folder / "ward.yaml"
-    write_text(policy, text)
+    policy, advised = folder / "ward.yaml", folder / "advised.yaml"
+    write_text(policy, to_yaml(POLICY))
+    advised.unlink(missing_ok=True)
     if not as_json:
-        out.print(f"[bold]The policy of one phone[/] ({escape(str(policy))})\n{escape(text)}")
-    with progress("demo") as step:
-        watched = phones.watch(seed=seed, quick=quick, out=folder, progress=step)
-    if not as_json:
-        _show(watched.outcome)
-        for path in watched.outcome.plots:
-            out.print(f"the dashboard meanwhile: {escape(str(path))}")
-    if watched.no_picture:
-        warn(f"no picture of the dashboard: {watched.no_picture}")
-    page.heading(watched.outcome.title)
-    page.code(text)
-    for line in explain(POLICY):
-        page.text(line)
-    page.outcome(watched.outcome)
-    steps = [
-        _run(name, command, page, as_json=as_json)
-        for name, command in _commands(folder, policy, watched.recording, seed, quick=quick).items()
-    ]
-    advised = folder / "advised.yaml"
-    if advised.is_file():
-        page.code(advised.read_text())
-    report = page.write(folder / "report.html")
-    good = watched.outcome.ok and all(found["exit"] == 0 for found in steps)
+        out.print(f"[bold]The policy of one phone[/] ({escape(str(policy))})\n{escape(to_yaml(POLICY))}")
+    # The live part waits more than it works: what does not need its recording is computed meanwhile.
+    live, computing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+    try:
+        web, flows = web_and_flows(folder, seed, quick=quick)
+        aside = [
+            live.submit(run, web),
+            *(
+                computing.submit(run, command)
+                for command in (flows, generate(folder, seed, quick=quick), advise(folder, advised))
+            ),
+        ]
+        with progress("demo") as step:
+            watched = phones.watch(seed=seed, quick=quick, out=folder, progress=step)
+        replaying = live.submit(run, backtest(folder, policy, watched.recording))
+        if not as_json:
+            _show(watched.outcome)
+        if watched.no_picture:
+            warn(f"no picture of the dashboard: {watched.no_picture}")
+        found: list[Found] = []
+        for each in (*aside[:2], replaying, *aside[2:]):
+            with progress("demo: the commands beside it, and Spark"):
+                found.append(each.result())
+            if not as_json:
+                _tell(found[-1])
+    finally:
+        for pool in (live, computing):
+            pool.shutdown(cancel_futures=True)
+    short = _short(watched.outcome, found)
+    report = _report(folder / "report.html", POLICY, watched.outcome, found, short, advised)
+    good = watched.outcome.ok and all(one.exit == 0 for one in found)
     if as_json:
+        parts = [watched.outcome, *(one.outcome for one in found if one.outcome is not None)]
         print_json(
-            {"ok": good, "report": str(report), "parts": [watched.outcome.as_json()], "commands": steps}
+            {
+                "ok": good,
+                "report": str(report),
+                "parts": [part.as_json() for part in parts],
+                "commands": [one.as_json() for one in found],
+            }
         )
     else:
-        out.print(f"\nThe whole story, with pictures: [bold]{escape(str(report))}[/]")
+        marked = [(escape(what), escape(said), MARKS[holds]) for what, said, holds in short]
+        out.print()
+        print_table("In short", ("part", "what it showed", "holds"), marked, markup=True)
+        out.print(f"The whole story, with pictures: [bold]{escape(str(report))}[/]")
     if not good:
         raise typer.Exit(GoalMissed.exit_code)
 
 
-def _commands(folder: Path, policy: Path, recording: Path, seed: int, *, quick: bool) -> dict[str, list[str]]:
-    """What is done on Spark: commands as anybody would give them."""
-    vitals, events = str(folder / "vitals.parquet"), "10000" if quick else "50000"
-    return {
-        "Spark: what was recorded, replayed under the policy and without": [
-            *("backtest", "--events", str(recording), "--policy", str(policy)),
-            *("--capacity", "300", "--drain", "50kbit/s", "--out", str(folder)),
-        ],
-        "Spark: a larger stream": [
-            *("generate", "vitals", "--events", events, "--seed", str(seed)),
-            *("--out", vitals, "--overwrite"),
-        ],
-        "Spark: a policy for it, learned and checked": [
-            *("advise", "--events", vitals, "--key", "sender", "--attribute", "pulse"),
-            *("--budget", "0.3", "--out", str(folder / "advised.yaml")),
-        ],
-    }
-
-
-def _run(name: str, command: list[str], page: Page, *, as_json: bool) -> dict[str, Any]:
-    """One command of the tour, in a process of its own; it draws its own progress."""
-    line = " ".join(("penstock", *command))
-    page.heading(name)
-    page.code(line)
-    if not as_json:
-        out.print(f"\n[bold]{escape(name)}[/]\n$ {escape(line)}", soft_wrap=True)
-    done = subprocess.run(  # noqa: S603  # our own command
-        [sys.executable, "-m", "penstock", *command, "--json"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
-    page.code("\n".join(summary(found)))
-    if not as_json:
-        for said in summary(found):
-            out.print(escape(said), soft_wrap=True)
-    return {"command": line, "exit": done.returncode, "found": found}
-
-
-def summary(found: dict[str, Any]) -> list[str]:
-    """What a command found, in a few lines."""
-    lines: list[str] = []
-    for name, account in found.get("candidates", {}).items():
-        mean, p99 = (account["latency_s"][key] or 0.0 for key in ("mean", "p99"))
-        lines.append(
-            f"{name}: accepted {account['accepted']:,} = delivered {account['delivered']:,} + "
-            f"{'dropped' if name.startswith('drop-') else 'digested'} {account['digested']:,}; "
-            f"latency mean {mean:.1f} s, p99 {p99:.1f} s"
-        )
-    for level in found.get("levels", ()):
-        expected, measured = level["expected"]["kept"], level["measured"]["kept"]
-        why = " ".join(level["reasons"])
-        lines.append(
-            f"level {level['level']}: keeps {expected:.0%} as learned, {measured:.0%} held out; {why}"
-        )
-    if "stream" in found and "events" in found:
-        lines.append(f"{found['events']:,} events: {found['path']}")
-    lines += [f"written: {found[key]}" for key in ("report", "out") if found.get(key)]
-    if "error" in found:
-        lines.append(f"error: {found['error']['message']}")
+def _short(watched: Outcome, found: Sequence[Found]) -> list[tuple[str, str, bool]]:
+    """A line for each part: its first claim."""
+    lines = [(watched.title, _claim(watched), watched.ok)]
+    for one in found:
+        first = _claim(one.outcome) if one.outcome is not None else next(iter(one.lines()), "")
+        said = one.complaint or first
+        lines.append((one.command.title, said, one.exit == 0))
     return lines
 
 
+def _claim(outcome: Outcome) -> str:
+    row = outcome.rows[0]
+    return f"{row.what}: {row.ours}; {outcome.rival}: {row.paper}"
+
+
+def _tell(found: Found) -> None:
+    out.print(f"\n[bold]{escape(found.command.title)}[/]\n$ {escape(found.command.line)}", soft_wrap=True)
+    if found.outcome is not None:
+        _show(found.outcome)
+    for said in found.lines():
+        out.print(escape(said), soft_wrap=True)
+
+
 def _show(outcome: Outcome) -> None:
+    """The claims and the first figures; the report has the rest."""
     out.print(f"\n[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}\n")
     rows = [(escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok]) for row in outcome.rows]
     print_table("", ("what", outcome.rival, "ours", "holds"), rows, markup=True)
-    for table in outcome.tables:
+    for table in outcome.tables[:1]:
         print_table(table.title, table.header, table.rows)
+    for path in outcome.plots:
+        out.print(f"picture: {escape(str(path))}", soft_wrap=True)
+
+
+def _report(  # what the tour found, part by part
+    path: Path,
+    policy: Policy,
+    watched: Outcome,
+    found: Sequence[Found],
+    short: Sequence[tuple[str, str, bool]],
+    advised: Path,
+) -> Path:
+    page = Page("Penstock: the tour")
+    page.table(
+        ("part", "what it showed", "holds"),
+        [(what, said, "yes" if holds else "no") for what, said, holds in short],
+    )
+    page.heading(watched.title)
+    page.code(to_yaml(policy))
+    for line in explain(policy):
+        page.text(line)
+    page.outcome(watched)
+    for one in found:
+        page.heading(one.command.title)
+        page.code(f"$ {one.command.line}")
+        if one.outcome is not None:
+            page.outcome(one.outcome)
+        page.code("\n".join(one.lines()))
+    if advised.is_file():
+        page.code(advised.read_text())
+    return page.write(path)

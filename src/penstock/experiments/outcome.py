@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,12 @@ class Table:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """With one row at least: its names are the header."""
+        rows = found["rows"]
+        return cls(found["title"], tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Outcome:
         """The shape of `penstock reproduce NAME --json`."""
         return {
             "experiment": self.experiment,
+            "title": self.title,
             "setting": self.setting,
             "rows": [
                 {"what": row.what, "paper": row.paper, "ours": row.ours, "ok": row.ok, "note": row.note}
@@ -69,7 +74,22 @@ class Outcome:
             ],
             "plots": [str(plot) for plot in self.plots],
             "seed": self.seed,
+            "rival": self.rival,
         }
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """What `as_json` made."""
+        return cls(
+            experiment=found["experiment"],
+            title=found["title"],
+            setting=found["setting"],
+            rows=tuple(Row(**row) for row in found["rows"]),
+            tables=tuple(Table.from_json(table) for table in found["tables"] if table["rows"]),
+            plots=tuple(map(Path, found["plots"])),
+            seed=found["seed"],
+            rival=found["rival"],
+        )
 
 
 Progress: TypeAlias = Callable[[int, int, str], None]

@@ -172,17 +172,17 @@ def _outcome(watched: _Watched, seed: int, *, quick: bool) -> Outcome:
     told = tuple((f"{at_s:.1f}", delta.title, _what(delta)) for at_s, delta in watched.told[0])
     rows = (
         Row(
-            "changes of the page that were told",
-            f"{changes} of {changes}",
-            f"{len(watched.of(page))} of {changes}",
-            ok=len(watched.of(page)) == changes,
-        ),
-        Row(
             "false alarms: clock, counter, advertisement",
             f"{noise:,}",
             f"{max(0, len(watched.of(page)) - changes)}",
             ok=noise > 0 and len(watched.of(page)) <= changes,
             note=f"{len(watched.site.bodies):,} answers, each of them different; plain polling compares them",
+        ),
+        Row(
+            "changes of the page that were told",
+            f"{changes} of {changes}",
+            f"{len(watched.of(page))} of {changes}",
+            ok=len(watched.of(page)) == changes,
         ),
         Row(
             "new items of the feed that were told",
