@@ -80,8 +80,12 @@ def _table(found: dict[str, Any]) -> Table:
     status = found["status"]
     title = f"{status['served']:,} of {status['known']:,} flows served, {status['alarms']:,} alarms"
     table = Table(title=title, box=None, header_style="bold cyan", pad_edge=False, title_justify="left")
-    for name in ("client", "topic", "state"):
+    if status["table_fault"]:
+        table.caption = Text(f"control table not taken: {printable(status['table_fault'])}", style="red")
+        table.caption_justify = "left"
+    for name in ("client", "topic"):
         table.add_column(name, overflow="fold")
+    table.add_column("state", no_wrap=True)
     for name in ("period", "jitter", "on time", "late", "missed", "excess"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
@@ -92,11 +96,11 @@ def _table(found: dict[str, Any]) -> Table:
             Text(printable(row["topic"])),
             Text(row["state"], style=STYLES.get(row["state"], "")),
             duration(row["period_us"]) if known else "–",
-            duration(row["jitter_us"]) if known else "–",
+            duration(row["jitter_us"]) if row["jitter_us"] else "–",
             f"{row['on_time_rate']:.1%}" if row["on_time"] + row["late"] else "–",
             f"{row['late']:,}",
             f"{row['missed']:,}",
             f"{row['excess']:,}",
-            Text(printable(row["reason"] or row["told"])),
+            Text(printable(row["reason"].partition(":")[0] or row["told"])),
         )
     return table

@@ -121,6 +121,34 @@ def test_a_liar_waits_longer_each_time_whatever_it_tells() -> None:
     assert flows.packets[Lane.RESERVED] < 30
 
 
+def test_a_flow_whose_network_stalled_has_not_lied() -> None:
+    flows = control()
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    due_us = [NOW + 50_000 * number for number in range(200)]
+    stalled = range(100, 125)  # 25 packets come at once
+    lanes = [
+        flows.arrive("a", "t", now_us=due_us[stalled.stop] if number in stalled else at_us)
+        for number, at_us in enumerate(due_us)
+    ]
+    assert Lane.LATE in lanes[100:126]
+    assert lanes[130:] == [Lane.RESERVED] * 70
+    (flow,) = flows.table.values()
+    assert (flow.state, flow.excess > 10) == (State.SERVED, True)
+    assert flow.excess_rate < 0.05
+
+
+def test_where_nothing_is_found_out_what_was_told_is_tried_again() -> None:
+    flows = FlowControl(ControlOptions(slot_us=SLOT, positions=1 << 10, detect=False), now_us=NOW)
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    for number in range(60):
+        flows.arrive("a", "t", now_us=NOW + 10_000 * number)
+    (flow,) = flows.table.values()
+    assert (flow.state, flow.reason) == (State.REFUSED, CHEATS)
+    later_us = NOW + 5_000_000
+    lanes = [flows.arrive("a", "t", now_us=later_us + 50_000 * number) for number in range(150)]
+    assert lanes[-20:] == [Lane.RESERVED] * 20
+
+
 def test_a_flow_that_behaves_again_is_believed_again() -> None:
     flows = control()
     flows.tell("a", "t", 100_000, now_us=NOW)

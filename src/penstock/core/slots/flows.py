@@ -115,6 +115,7 @@ class Flow:
         "reason",
         "reserved",
         "since_us",
+        "slow_police",
         "state",
         "told",
         "tolerance_us",
@@ -136,6 +137,8 @@ class Flow:
         self.tolerance_us = 0.0
         self.grid: Grid | None = None
         self.police: Police | None = None
+        self.slow_police: Police | None = None
+        """The same with a credit: what it says counts as lying."""
         self.reserved: deque[range] = deque()
         """Slots reserved ahead, one range for each packet expected."""
         self.since_us = self.last_us = now_us
@@ -175,7 +178,7 @@ class Flow:
 
     def unlearn(self) -> None:
         """What was known about the period holds no more; it is looked for anew."""
-        self.grid = self.police = self.told = None
+        self.grid = self.police = self.slow_police = self.told = None
         self.declared_us = 0.0
         self._arrivals = deque(maxlen=MOST)
         self._look_next = self.arrivals + LOOK_AT[0]

@@ -21,7 +21,7 @@ export async function showFlows() {
     (line, row) => {
       const share = row.on_time + row.late ? `${(100 * row.on_time_rate).toFixed(1)} %` : "–";
       [row.client_id, row.topic, row.state, row.reason || row.told,
-        row.period_us ? duration(row.period_us) : "–", row.period_us ? duration(row.jitter_us) : "–", share,
+        row.period_us ? duration(row.period_us) : "–", row.jitter_us ? duration(row.jitter_us) : "–", share,
         whole.format(row.missed), whole.format(row.arrivals)]
         .forEach((text, n) => write(line.children[n], text));
       line.dataset.state = row.state;
