@@ -112,7 +112,7 @@ def _rows(found: dict[Smoothing, Measured], compiled: tuple[Filtered, ...]) -> t
             "31 to 61 times each",
             f"{min(asked):.0f} to {max(asked):.0f} times each",
             ok=min(asked) >= 31 * (1 - NEAR) and max(asked) <= 61 * (1 + NEAR),
-            note="digests take the places of what level 1 drops: the pack climbs (decision 0013)",
+            note="ours leans to the high ones, also with the paper's headroom of none (decision 0013)",
         ),
         Row(
             "median time between packs",
