@@ -127,7 +127,6 @@ class _Heard:
     """A rate control that writes down the alerts it passes on."""
 
     def __init__(self, pubend: str, control: RateControl, world: World, alerts: list[AlertSeen]) -> None:
-        self.answers_all = control.answers_all
         self._pubend = pubend
         self._control = control
         self._world = world

@@ -194,6 +194,9 @@ def test_acknowledgements_are_held_back_to_the_rate() -> None:
         acknowledged += sum(isinstance(one, Acknowledged) for one in pubend.events())
     assert acknowledged == pytest.approx(200, abs=5)
     assert pubend.held == 400 - acknowledged
+    found = pubend.statistics()
+    assert (found.published, found.waiting, found.held) == (700, 0, pubend.held)
+    assert found.rate == pytest.approx(50)
 
 
 def test_who_does_not_wait_for_acknowledgements_is_refused_in_the_end() -> None:

@@ -63,6 +63,7 @@ def test_many_ask_below_and_one_nack_goes_up() -> None:
     assert relay.upward() == [Nack("p", ((10, 20), (25, 28))), Nack("p", ((20, 25),))]
     relay.receive(Data("p", 10, 19, body(1)), child=None, now_us=4_000)
     assert {child for child, _ in relay.downward()} == {"a", "b"}
+    assert (relay.statistics().nacks, relay.statistics().nacks_up) == (10, 3)
 
 
 def test_a_nack_that_nobody_answers_goes_up_again_after_a_while() -> None:
@@ -102,10 +103,10 @@ def test_the_cache_is_bounded_in_ticks_and_bytes() -> None:
     relay.attach("a")
     for number in range(5_000):
         relay.receive(Data("p", number * 1_024, number * 1_024 + 9, bytes(100)), child=None, now_us=0)
-    assert 0 < relay.cached_bytes <= 10_000
+    assert 0 < relay.statistics().cached_bytes <= 10_000
     for number in range(6_000, 9_000):
         relay.receive(Data("p", number * 1_024, number * 1_024 + 9, b"x"), child=None, now_us=0)
-    assert relay.cached_bytes <= 1_125
+    assert relay.statistics().cached_bytes <= 1_125
 
 
 def test_what_does_not_match_becomes_silence_with_the_next_that_does() -> None:

@@ -185,6 +185,16 @@ def test_a_stream_that_keeps_up_answers_no_query() -> None:
         assert queried(subend, second + 1, (second + 1) * SECOND, second * 1_000_000) is None
 
 
+def test_a_pubend_whose_clock_stands_still_is_not_taken_for_congestion() -> None:
+    subend = ended()
+    subend.receive(Silence("p", 0, 100), now_us=0)
+    for second in range(1, 60):
+        subend.receive(Data("p", 99 + second, 99 + second, b""), now_us=second * 1_000_000)
+        assert queried(subend, second, 100 + second, second * 1_000_000) is None
+    assert queried(subend, 90, 5_000, 60_000_000) is None  # a few milliseconds are on the way
+    assert queried(subend, 91, SECOND, 61_000_000) is not None
+
+
 def test_a_stream_that_falls_behind_tells_its_smoothed_rate() -> None:
     subend = ended()
     assert queried(subend, 1, 0, 0) is None

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.core.streams.log import Log
     from penstock.core.streams.messages import Message
     from penstock.core.streams.options import StreamOptions
+    from penstock.core.streams.pubend import PubendStatistics
+    from penstock.core.streams.relay import RelayStatistics
+    from penstock.core.streams.subend import SubendStatistics
 
 
 @dataclass(slots=True)
@@ -35,6 +38,15 @@ class _Stream:
         """Those that have timers."""
         middle: list[Pubend | Relay | Subend] = [self.relay, *self.subends.values()]
         return middle if self.pubend is None else [self.pubend, *middle]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatistics:
+    """One stream at one node."""
+
+    relay: RelayStatistics
+    pubend: PubendStatistics | None
+    subends: dict[str, SubendStatistics]
 
 
 class Broker:
@@ -96,6 +108,17 @@ class Broker:
     def relay(self, pubend: str) -> Relay:
         """The middle of a stream."""
         return self._stream(pubend).relay
+
+    def statistics(self) -> dict[str, StreamStatistics]:
+        """A snapshot of every stream."""
+        return {
+            name: StreamStatistics(
+                stream.relay.statistics(),
+                None if stream.pubend is None else stream.pubend.statistics(),
+                {end: subend.statistics() for end, subend in stream.subends.items()},
+            )
+            for name, stream in self._streams.items()
+        }
 
     def receive(self, message: Message, *, peer: str, now_us: int) -> None:
         """A neighbour has spoken."""

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 class RateControl(Protocol):
     """Sets the rate of publishing at a pubend."""
 
-    answers_all: bool
-    """Whether streams answer every query, and not only if they fall behind."""
-
     @property
     def rate(self) -> float:
         """Messages a second that may be acknowledged; infinite: not limited."""
@@ -50,7 +47,6 @@ class NackControl(Protocol):
 class Unlimited:
     """The controller that does not control: everything is acknowledged at once."""
 
-    answers_all = False
     rate = NO_RATE
 
     def asked(self, number: int, *, position: int, published: int, throttled: bool, now_us: int) -> None:

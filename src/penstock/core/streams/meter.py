@@ -16,10 +16,12 @@ class HorizonMeter:
         self._horizon = 0
         self.rate = 1.0
 
-    def read(self, horizon: int, *, now_us: int) -> float:
-        """The smoothed rate up to now."""
+    def read(self, horizon: int, *, at_end: bool, now_us: int) -> float:
+        """The smoothed rate up to now; a stream that is at its end keeps up, however slow that is."""
         if self._at_us is not None and now_us > self._at_us:
             newest = (horizon - self._horizon) / TICKS_PER_S * 1_000_000 / (now_us - self._at_us)
+            if at_end:  # the pubend's clock may stand still: after it was set back, or after a restart
+                newest = max(newest, 1.0)
             self.rate += self._smoothing * (newest - self.rate)
         self._at_us = now_us
         self._horizon = horizon

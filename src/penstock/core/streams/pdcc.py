@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class Pdcc:
     """The rate of one pubend."""
 
-    answers_all = False
-
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._rate = NO_RATE

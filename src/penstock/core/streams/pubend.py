@@ -8,6 +8,7 @@ give out no tick in it: before a durable message, or below a durable claim.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +46,24 @@ def rate_control(options: StreamOptions) -> RateControl:
     if options.publisher_control == "pdcc":
         return Pdcc(options)
     return Steady(options) if options.publisher_control == "steady" else Unlimited()
+
+
+@dataclass(frozen=True, slots=True)
+class PubendStatistics:
+    """A snapshot."""
+
+    position: int
+    """Everything before this tick has been told."""
+    acked: int
+    """Everything before this tick has been processed by all."""
+    published: int
+    """Messages told since the start."""
+    waiting: int
+    """Messages that are not durable yet."""
+    held: int
+    """Durable messages whose acknowledgement is held back."""
+    rate: float
+    """Messages a second that may be acknowledged."""
 
 
 class Pubend:
@@ -102,6 +121,17 @@ class Pubend:
     def held(self) -> int:
         """Durable messages whose acknowledgement is held back."""
         return len(self._shaper)
+
+    def statistics(self) -> PubendStatistics:
+        """A snapshot."""
+        return PubendStatistics(
+            position=self._told,
+            acked=self._acked,
+            published=self._published,
+            waiting=len(self._unsent),
+            held=len(self._shaper),
+            rate=self.control.rate,
+        )
 
     def publish(self, body: bytes, *, now_us: int) -> int:
         """Give a message its tick and write it; `Acknowledged` follows once it is durable and in its turn."""

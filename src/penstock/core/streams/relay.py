@@ -8,6 +8,7 @@ what its filter needs and not what all filters of the link need; such an answer 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock import limits
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
     from penstock.core.streams.messages import Message
     from penstock.core.streams.options import StreamOptions
     from penstock.core.streams.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatistics:
+    """A snapshot."""
+
+    cached_messages: int
+    cached_bytes: int
+    nacks: int
+    """From below."""
+    nacks_up: int
+    """Passed on."""
+    acked: int | None
+    """What all below have processed."""
 
 
 class Relay:
@@ -47,13 +62,14 @@ class Relay:
         self._cache = Knowledge()
         self._hold = NackHold(options.hold_us)
         self._fold = AlertFold()
+        self._nacks = self._nacks_up = 0
         self._up: list[Message] = []
         self._down: list[tuple[str, Message]] = []
 
-    @property
-    def cached_bytes(self) -> int:
-        """Of messages in the cache."""
-        return self._cache.size
+    def statistics(self) -> RelayStatistics:
+        """A snapshot."""
+        cache = self._cache
+        return RelayStatistics(cache.messages, cache.size, self._nacks, self._nacks_up, self.acked())
 
     def attach(self, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
         """A link below, with the filter of all that is behind it; its acknowledgement is waited for."""
@@ -162,6 +178,7 @@ class Relay:
     def _from_below(self, message: Message, child: RelayChild, name: str, now_us: int) -> None:
         match message:
             case Nack(_, spans, interest):
+                self._nacks += 1
                 self._answer(spans, interest, child, name, now_us)
             case Ack(_, until):
                 child.acked = max(child.acked or 0, until)
@@ -204,3 +221,4 @@ class Relay:
         for first in range(0, len(fresh), limits.STREAM_SPANS):
             part = tuple(fresh[first : first + limits.STREAM_SPANS])
             self._up.append(Nack(self.pubend, part, asked or self._interest))
+            self._nacks_up += 1

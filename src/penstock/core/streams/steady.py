@@ -42,8 +42,6 @@ HISTORY: Final = 256
 class Steady:
     """The rate of one pubend."""
 
-    answers_all = True
-
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._rate = NO_RATE

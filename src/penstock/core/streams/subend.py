@@ -236,10 +236,10 @@ class Subend:
         if self._knowledge is None:
             return
         self._outgoing.append(Ack(self.pubend, self._acked))
-        rate = self._meter.read(self.horizon, now_us=now_us)
+        behind = max(0, query.position - self.horizon)
+        rate = self._meter.read(self.horizon, at_end=behind < self._options.nack_ticks, now_us=now_us)
         if not self._alerts:
             return
-        behind = max(0, query.position - self.horizon)
         if self._recovering:
             if rate < 1 + self._options.recovering_gain:
                 self._outgoing.append(Alert(self.pubend, query.number, NO_RATE, rate))
