@@ -149,6 +149,20 @@ def test_where_nothing_is_found_out_what_was_told_is_tried_again() -> None:
     assert lanes[-20:] == [Lane.RESERVED] * 20
 
 
+def test_a_grid_that_is_lost_while_a_flow_waits_is_looked_for_anew() -> None:
+    flows, now_us, lanes = control(), NOW, []
+    for number in range(400):
+        now_us += 50_000 if number < 60 else 70_000
+        lanes.append(flows.arrive("a", "t", now_us=now_us))
+        if number == 5:
+            (flow,) = flows.table.values()
+            flow.again_us = NOW + 6_000_000  # as if it had been refused
+    assert set(lanes[:90]) == {Lane.BEST_EFFORT}
+    assert lanes[-20:] == [Lane.RESERVED] * 20
+    assert round(flow.statistics().period_us, -2) == 70_000
+    check(flows)
+
+
 def test_a_flow_that_behaves_again_is_believed_again() -> None:
     flows = control()
     flows.tell("a", "t", 100_000, now_us=NOW)

@@ -153,9 +153,9 @@ class FlowControl:
             flow.told = Told.DETECTED
             flow.grid = Grid.of(found, flow.learnt())
         elif flow.grid is None:
-            jitter_us = flow.tolerance_us / self.options.sigmas
-            if self.options.problem_with(flow.declared_us, jitter_us):
-                return Lane.BEST_EFFORT  # it has been told so
+            jitter_us = flow.told_jitter_us
+            if now_us < flow.again_us or self.options.problem_with(flow.declared_us, jitter_us):
+                return Lane.BEST_EFFORT
             flow.grid = Grid(flow.declared_us, now_us, jitter_us=jitter_us or None)
         elif not flow.grid.add(now_us) and now_us - flow.last_us > 2 * flow.grid.period_us:
             flow.grid.restart(now_us)
@@ -191,7 +191,7 @@ class FlowControl:
         self.places.give_back(flow)
         flow.learnt()
         flow.told, flow.declared_us, flow.grid = by, period_us, None
-        flow.tolerance_us = jitter_us * self.options.sigmas
+        flow.told_jitter_us = jitter_us
         if not flow.disbelieved_us:
             flow.again_us = flow.failures = 0
         flow.last_us = now_us
@@ -223,6 +223,10 @@ class FlowControl:
             return
         reason = self.places.admit(flow)
         if reason:
+            if flow.declared_us:  # what comes until then is no part of the grid it told
+                flow.grid = None
+            elif grid.jitter_us > grid.period_us / 4:  # nobody has such a grid: it is lost
+                flow.unlearn()
             self._wait(flow, Happening.REFUSED, reason, now_us)
             return
         period_us, credit_us = flow.declared_us or grid.period_us, CREDIT * grid.period_us

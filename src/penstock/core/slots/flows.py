@@ -118,6 +118,7 @@ class Flow:
         "slow_police",
         "state",
         "told",
+        "told_jitter_us",
         "tolerance_us",
         "topic",
         "watched_us",
@@ -131,6 +132,7 @@ class Flow:
         self.told: Told | None = None
         self.declared_us = 0.0
         """The period that was told; 0: none was."""
+        self.told_jitter_us = 0.0
         self.disbelieved_us = 0.0
         """A period that was told and not kept to: until it has been served for a while, telling another one
         does not make it wait any less."""
