@@ -136,6 +136,11 @@ def test_the_reference_of_filters_is_what_the_code_says() -> None:
     )
 
 
+def test_a_number_stands_for_one_decision() -> None:
+    pages = [page.name for page in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert len(pages) == len({name[:4] for name in pages}), sorted(pages)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []

@@ -487,7 +487,8 @@ SLOT_FLOWS: Final = 1 << 22
 # -- telling people and programs -----------------------------------------------------------------------------
 
 TELL_SENDS: Final = 64
-"""Messages on their way at the same time, to different subscribers."""
+"""Messages on their way at the same time, to different subscribers of one kind: slow receivers of webhooks
+hold up nobody who is told by chat."""
 
 TELL_PACES: Final = 100_000
 """Subscribers whose pace is remembered: some 10 MB."""
@@ -536,6 +537,12 @@ WEBSUB_PUSH_BYTES: Final = 8 << 20
 
 LINK_CHARS: Final = 8_192
 """A Link header in which a hub is looked for; the longest in use have some hundred."""
+
+WEBSUB_PUSHES: Final = 16
+"""Pushed pages that wait to be compared, 128 MiB at most; beyond it hubs are asked to come again."""
+
+WEBSUB_PUSHES_EACH: Final = 2
+"""Of one page: a page chooses its hub, and shall not keep others waiting."""
 
 WEBSUB_VERIFY_S: Final = 3_600.0
 """A hub that has not verified a subscription by then is asked again."""

@@ -46,6 +46,29 @@ def test_a_change_is_notified_in_words() -> None:
     asyncio.run(run())
 
 
+def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TELL_SENDS", 1)
+
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with (
+            Receiver(delay_s=60) as slow,
+            Receiver() as receiver,
+            telling(desk, apprise=targets(receiver)) as at,
+        ):
+            for number in range(3):
+                await desk.subscribe(f"webhook:{slow.url}/{number}", PAGE)
+            await desk.subscribe("apprise:ops", PAGE)
+            desk.change(PAGE)
+            await receiver.wait(1)
+            async with asyncio.timeout(5):
+                while not at.statistics().told:
+                    await asyncio.sleep(0.01)
+            assert (len(slow.requests), at.statistics().waiting) == (1, 3)
+
+    asyncio.run(run())
+
+
 def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
 

@@ -42,6 +42,10 @@ class Subscriber:
         self.pushed: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue()
         self.now_us = 0
 
+    def take(self, url: str, body: bytes, kind: str) -> bool:
+        self.pushed.put_nowait((url, body, kind))
+        return True
+
     async def until(self, url: str, state: str) -> None:
         async with asyncio.timeout(10):
             while (standing := self.websub.standing(url)) is None or standing.state != state:
@@ -60,7 +64,7 @@ async def subscriber() -> AsyncIterator[Subscriber]:
         poster,
         base_url=f"http://127.0.0.1:{port}",
         secret=SECRET,
-        on_push=lambda url, body, kind: at.pushed.put_nowait((url, body, kind)),
+        on_push=lambda *what: at.take(*what),  # noqa: PLW0108  # it is made below
         now_us=lambda: wall_us() + at.now_us,
     )
     at = Subscriber(websub)

@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.difference import Content
 from penstock.node.config import Config, Http, Listener, Web
@@ -124,6 +125,28 @@ def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.M
             assert node.channels.status().balanced
             await node.channels.unsubscribe("feed:ann", url)
             await until(lambda: hub.asked["hub.mode"] == "unsubscribe")
+
+    asyncio.run(story())
+
+
+def test_a_hub_that_pushes_faster_than_pages_are_compared_has_to_come_again() -> None:
+    config = Config(data="", telling=Telling(base_url="https://node.example.org"))
+
+    async def story() -> None:
+        compared = asyncio.Event()
+
+        async def compare() -> None:
+            await compared.wait()
+
+        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: asyncio.create_task(compare()))
+        pages = [f"https://example.org/{number}" for number in range(20)]
+        taken = [pushes._take(page, b"", "text/html") for page in pages for _ in range(3)]
+        assert taken[:6] == [True, True, False] * 2
+        assert sum(taken) == limits.WEBSUB_PUSHES
+        compared.set()
+        await asyncio.sleep(0.01)
+        assert pushes._take(pages[0], b"", "text/html")
+        await pushes.close()
 
     asyncio.run(story())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from penstock.node.telling.lane import delta_of
 from penstock.node.web.clock import steady_us, wall_us
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
     from random import Random
 
     from penstock.core.channels.delta import Delta
@@ -60,7 +61,9 @@ class Sending:
         self._give_up_us = give_up_us
         self._over = over
         """Ends a subscriber's subscription to a channel, or with an empty URL to all."""
-        self._ready: dict[str, None] = {}
+        self._ready: dict[str, dict[str, None]] = {kind: {} for kind in doors}
+        """Who is to be told as soon as there is room, by kind: one that is slow holds up no other."""
+        self._busy: Counter[str] = Counter()
         self._active: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._failing: dict[str, _Failing] = {}
@@ -73,19 +76,21 @@ class Sending:
         """Something waits for a subscriber, or the way is free again."""
         if self._closed:
             return
-        if who not in self._active:
-            self._ready[who] = None
-        self._pump()
+        kind = _kind(who)
+        if who not in self._active and kind in self._ready:
+            self._ready[kind][who] = None
+        self._pump(kind)
 
-    def _pump(self) -> None:
-        while self._ready and len(self._active) < limits.TELL_SENDS and not self._closed:
-            who = next(iter(self._ready))
-            del self._ready[who]
+    def _pump(self, kind: str) -> None:
+        ready = self._ready.get(kind)
+        while ready and self._busy[kind] < limits.TELL_SENDS and not self._closed:
+            who = next(iter(ready))
+            del ready[who]
             self._start(who)
 
     def _start(self, who: str) -> None:
-        door = self._doors.get(who.partition(":")[0])
-        if door is None or door.away(who):
+        door = self._doors[_kind(who)]
+        if door.away(who):
             return  # the door calls when that changes
         if not self._outbox.waits(who):
             return
@@ -100,7 +105,11 @@ class Sending:
         item = self._outbox.next(who)
         assert item is not None
         self._pace.spend(who, now_us=now_us)
-        task = self._active[who] = asyncio.create_task(self._send(who, door, item))
+        self._begin(who, self._send(who, door, item))
+
+    def _begin(self, who: str, work: Coroutine[None, None, None]) -> None:
+        self._busy[_kind(who)] += 1
+        task = self._active[who] = asyncio.create_task(work)
         task.add_done_callback(lambda done: self._done(who, done))
 
     def _later(self, who: str, wait_us: int) -> None:
@@ -115,6 +124,7 @@ class Sending:
 
     def _done(self, who: str, task: asyncio.Task[None]) -> None:
         del self._active[who]
+        self._busy[_kind(who)] -= 1
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a bug: %s is not told", shown(who), exc_info=error)
             self._failed(who, Later("a bug in Penstock; the node's log says where"))
@@ -153,8 +163,7 @@ class Sending:
             self._failing.setdefault(who, before)  # one failure, not the first of another
         self._outbox.returned(who, what, now_us=wall_us())
         if self._failed(who, Later(reason)) and who not in self._active:
-            task = self._active[who] = asyncio.create_task(self._give_up(who, reason))
-            task.add_done_callback(lambda done: self._done(who, done))
+            self._begin(who, self._give_up(who, reason))
         else:
             self.wake(who)
 
@@ -180,7 +189,7 @@ class Sending:
         """A subscriber ended all subscriptions."""
         self._failing.pop(who, None)
         self._recovered.pop(who, None)
-        self._ready.pop(who, None)
+        self._ready.get(_kind(who), {}).pop(who, None)
         if who in self._timers:
             self._timers.pop(who).cancel()
 
@@ -203,3 +212,7 @@ class Sending:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _kind(who: str) -> str:
+    return who.partition(":")[0]

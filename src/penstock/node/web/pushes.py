@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from penstock import limits
 from penstock.errors import ChannelRefused
 from penstock.node.telling.secret import own_secret
 from penstock.node.web.hubs import Hub, discovered
@@ -13,7 +16,7 @@ from penstock.node.web.post import Poster
 from penstock.node.web.websub import WebSub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from asyncio import Task
 
     from aiohttp import web
 
@@ -24,12 +27,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OnPush: TypeAlias = Callable[[str, bytes, str], "Task[None] | None"]
+"""Takes a channel's URL, its new content and the content type; None: nobody wants it any more."""
+
 
 class Pushes:
     """The subscriber at hubs, if the node can be reached by them."""
 
-    def __init__(self, config: Config, hosts: Hosts, *, on_push: Callable[[str, bytes, str], None]) -> None:
+    def __init__(self, config: Config, hosts: Hosts, *, on_push: OnPush) -> None:
         self._hosts = hosts
+        self._on_push = on_push
+        self._waiting: Counter[str] = Counter()
+        """Pushed pages that are not compared yet, by channel."""
         self._websub: WebSub | None = None
         base_url = config.telling.base_url
         if not base_url or not config.web.websub:
@@ -37,7 +46,7 @@ class Pushes:
         polling = config.web.polling
         self._poster = Poster(networks=polling.networks, contact=polling.contact)
         secret = own_secret(Path(config.data) if config.data else None)
-        self._websub = WebSub(self._poster, base_url=base_url, secret=secret, on_push=on_push)
+        self._websub = WebSub(self._poster, base_url=base_url, secret=secret, on_push=self._take)
 
     def start(self) -> None:
         """Ask hubs from now on."""
@@ -53,6 +62,22 @@ class Pushes:
     def routes(self) -> list[web.RouteDef]:
         """What hubs call, for the node's HTTP port."""
         return [] if self._websub is None else self._websub.routes()
+
+    def _take(self, url: str, data: bytes, content_type: str) -> bool:
+        """A hub sent what is new on a page; whether there is room for it."""
+        each, total = self._waiting[url], self._waiting.total()
+        if each >= limits.WEBSUB_PUSHES_EACH or total >= limits.WEBSUB_PUSHES:
+            return False
+        task = self._on_push(url, data, content_type)
+        if task is not None:
+            self._waiting[url] += 1
+            task.add_done_callback(lambda _: self._compared(url))
+        return True
+
+    def _compared(self, url: str) -> None:
+        self._waiting[url] -= 1
+        if not self._waiting[url]:
+            del self._waiting[url]
 
     def saw(self, channel: Channel, content: Content, *, link: str) -> None:
         """A page was fetched, with its Link header: it names a hub, or none."""

@@ -255,12 +255,13 @@ class Watching:
             channel.known.poll = channel.known.poll if state is None else state
         self._pushes.follow(channel)
 
-    def _pushed(self, url: str, data: bytes, content_type: str) -> None:
+    def _pushed(self, url: str, data: bytes, content_type: str) -> asyncio.Task[None] | None:
         """A hub sent what is new on a page."""
         channel = self._registry.get(url)
-        if channel is not None and channel.polled:
-            body = Body(data, content_type, partial=True)
-            self._soon(self._polls.pushed(channel, body), "what a hub sent is not used")
+        if channel is None or not channel.polled:
+            return None
+        body = Body(data, content_type, partial=True)
+        return self._soon(self._polls.pushed(channel, body), "what a hub sent is not used")
 
     def routes(self) -> list[web.RouteDef]:
         """What hubs call, for the node's HTTP port."""

@@ -45,8 +45,8 @@ LEASE_S: Final = 10 * 86_400
 FAILED_S: Final = (300.0, 86_400.0)
 """First and longest pause after a hub could not be asked, or said no."""
 
-OnPush: TypeAlias = Callable[[str, bytes, str], None]
-"""Takes a channel's URL, its new content, and the content type."""
+OnPush: TypeAlias = Callable[[str, bytes, str], bool]
+"""Takes a channel's URL, its new content, and the content type; False: not now, the hub may come again."""
 
 
 @dataclass(slots=True)
@@ -260,6 +260,11 @@ class WebSub:
         if not signed(bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)):
             self.forged += 1
             return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
+        if not self._on_push(url, bytes(body), request.headers.get("Content-Type", "")):
+            raise Refused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "more was pushed than can be taken now; come again",
+                headers={"Retry-After": "60"},
+            )
         self.pushed += 1
-        self._on_push(url, bytes(body), request.headers.get("Content-Type", ""))
         return web.Response()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock import limits
 from penstock.core.channels.difference import Content, Hints, Rules, read
 from penstock.core.channels.difference.charset import decoded
+from penstock.core.channels.difference.lines import cleaned, pieces
 from penstock.errors import ChannelError
 
 URL = "https://x.example/"
@@ -288,3 +293,13 @@ def test_a_long_line_is_cut_after_sentences() -> None:
     lines = page("A sentence of words. " * 300, "text/plain").lines
     assert len(lines) == 4
     assert all(len(line) <= 2_000 and line.endswith(".") for line in lines)
+
+
+@given(st.lists(st.text("ab. é", min_size=1, max_size=40), max_size=60))
+def test_a_line_that_is_too_long_is_cut_and_nothing_is_lost(words: list[str]) -> None:
+    line = cleaned(" ".join(words) + "x" * 30)
+    with patch.object(limits, "LINE_CHARS", 24):
+        found = list(pieces(line))
+        assert all(0 < len(piece) <= limits.LINE_CHARS for piece in found)
+        assert all(piece == piece.strip() for piece in found)
+    assert "".join(found).replace(" ", "") == line.replace(" ", "")
