@@ -71,8 +71,6 @@ def test_rows_made_on_the_driver_need_no_worker(spark: SparkSession) -> None:
 
 def test_a_damaged_digest_is_named(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(0, 0, None, None, bytearray(b"\x00"))], f"{SCHEMA}, digest binary")
-    with pytest.raises(
-        PythonException,
-        match="column 'digest' of the row with queue 0, ts 0, seq None: not a digest of version 1",
-    ):
+    said = "column 'digest' of the row with queue 0, ts 0, seq None: not a digest of version 1"
+    with pytest.raises(PythonException, match=said):
         frame.transform(with_digests()).collect()
