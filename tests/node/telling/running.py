@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from tests.node.telling.desk import MemoryDesk
 
 LOOPBACK = ("127.0.0.0/8",)
+
+
+async def counted(at: Telling, *figures: int) -> None:
+    """Wait for the statistics to be these."""
+    deadline_s = asyncio.get_running_loop().time() + 10
+    while at.statistics() != figures:
+        assert asyncio.get_running_loop().time() < deadline_s, at.statistics()
+        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from penstock.node.telling.door import Parcel
 from penstock.node.telling.webhook import key_of, signature
 from tests.node.telling.desk import MemoryDesk, made
 from tests.node.telling.receiver import Receiver
-from tests.node.telling.running import telling
+from tests.node.telling.running import counted, telling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +51,7 @@ def test_a_change_is_sent_signed_and_counted() -> None:
             assert body["topic"] == f"web/{PAGE}"
             assert body["change"]["version"] == delta.version
             assert body["change"]["changes"] == [{"at": 0, "old": [], "new": ["news"]}]
-            await asyncio.sleep(0.05)
-            assert at.statistics() == (1, 1, 0, 0, 0, 0)
+            await counted(at, 1, 1, 0, 0, 0, 0)
 
     asyncio.run(run())
 
@@ -79,8 +78,7 @@ def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPat
             ids = [request.headers["webhook-id"] for request in requests]
             assert len(set(ids[:4])) == 1  # a redirect is a failure: it is not followed
             assert ids[4] != ids[0]
-            await asyncio.sleep(0.05)
-            assert at.statistics() == (2, 2, 0, 0, 0, 0)
+            await counted(at, 2, 2, 0, 0, 0, 0)
 
     asyncio.run(run())
 
@@ -118,8 +116,7 @@ def test_gone_or_too_long_silent_ends_the_subscription(status: int, monkeypatch:
             async with asyncio.timeout(10):
                 while desk.subscriptions():
                     await asyncio.sleep(0.01)
-            await asyncio.sleep(0.05)
-            assert at.statistics() == (2, 0, 0, 0, 2, 0)
+            await counted(at, 2, 0, 0, 0, 2, 0)
             count = len(receiver.requests)
             desk.change(PAGE)
             await asyncio.sleep(0.05)
@@ -165,7 +162,9 @@ def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.Monke
             await desk.subscribe(f"webhook:{url}", PAGE)
             for _ in range(10):
                 desk.change(PAGE)
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(10):
+                while not at.status().sending["failures"]:
+                    await asyncio.sleep(0.01)
             assert at.statistics().waiting == 10
 
     async def run() -> None:

@@ -42,12 +42,12 @@ def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None:
             url = server.put("/news", html("one"))
             named = f"url={quote(url, safe='')}"
             code, added = await ask(
-                node, "POST", "/channels/add", {"url": url, "rules": {"ignore": ["^ad"]}, "every_s": 1}
+                node, "POST", "/channels/add", {"url": url, "rules": {"ignore": ["^ad"]}, "every_s": 60}
             )
             assert (code, added["rules"], added["channel"]["every_us"]) == (
                 200,
                 {"ignore": ["^ad"]},
-                1_000_000,
+                60_000_000,
             )
             assert added["channel"]["topic"] == topic_of(url)
             await first_version(node, url)
@@ -154,7 +154,7 @@ def test_commands_speak_to_the_node(tmp_path: Path) -> None:
                 assert found.exit_code == code, (words, found.output, found.exception)
                 return found.output
 
-            assert "is watched" in await run("add", url, "--css", "main", "--every", "1s")
+            assert "is watched" in await run("add", url, "--css", "main", "--every", "60s")
             await first_version(node, url)
             server.put("/news", html("one", "two"))
             await asyncio.sleep(0.06)
