@@ -65,17 +65,21 @@ async def overload(node: LocalNode, *, told: bool) -> tuple[Heard, int]:
         SlowLink(node.port, bytes_per_s=LINK_BYTES_S) as link,
         Client(node.url, client_id="sensor") as sensor,
         Client(node.url, client_id="bursts") as bursts,
+        Client(node.url, client_id="liar") as liar,
         Client(f"mqtt://127.0.0.1:{link.port}", client_id="phone") as phone,
     ):
         subscription = await phone.subscribe("load/#", policy=POLICY)
         start_s = time.monotonic()
         listening = asyncio.create_task(listen(subscription, heard, start_s))
-        beats, offered = 0, 0
+        beats, lies, offered = 0, 0, 0
         while (passed_s := time.monotonic() - start_s) < SECONDS:
             if passed_s >= beats * PERIOD_S:
                 properties = {"penstock-period": "100ms", "penstock-jitter": "5ms"} if told else None
                 sensor.publish_nowait("load/beat", b"%06d" % beats + bytes(60), properties=properties)
                 beats += 1
+            while told and lies < passed_s * 5 / PERIOD_S:  # five times what it tells
+                liar.publish_nowait("load/liar", bytes(20), properties={"penstock-period": "100ms"})
+                lies += 1
             while offered < passed_s * 3 * LINK_BYTES_S / 500:
                 bursts.publish_nowait("load/burst", bytes(480))
                 offered += 1
@@ -109,12 +113,19 @@ def api(node: LocalNode, path: str) -> Any:
 def test_a_reserved_flow_keeps_its_jitter_and_loses_nothing_while_best_effort_is_packed() -> None:
     with local_node(settings(slots=True)) as node:
         kept, beats = asyncio.run(overload(node, told=True))
-        flow = next(row for row in api(node, "/flows")["flows"] if row["topic"] == "load/beat")
+        found = api(node, "/flows")
+        flow, liar = (
+            next(row for row in found["flows"] if row["topic"] == topic)
+            for topic in ("load/beat", "load/liar")
+        )
         account = api(node, "/status")
         command = [sys.executable, "-m", "penstock", "flows", "--url", node.http, "--json"]
         listed = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
     with local_node(settings(slots=False)) as node:
         plain, plain_beats = asyncio.run(overload(node, told=False))
+    assert found["status"]["refused"].get("sends more than it declared", 0) >= 1, (found["status"], liar)
+    assert liar["excess"] >= 5
+    assert liar["on_time"] < liar["arrivals"] / 4, "it goes ahead with no more than it told"
     assert flow["told"] == "client"
     assert flow["on_time"] > 0.6 * beats, flow
     assert [row["topic"] for row in listed["flows"]].count("load/beat") == 1
