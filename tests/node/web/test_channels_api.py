@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
@@ -138,7 +139,10 @@ def test_figures_are_published_and_measured() -> None:
     asyncio.run(story())
 
 
-def test_commands_speak_to_the_node(tmp_path: Path) -> None:
+def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = get_command(app)
+    monkeypatch.setattr("typer.testing._get_command", lambda _: command)  # takes longer than what it does
+
     async def story() -> None:
         async with WebServer() as server, watching(http=True) as node:
             url = server.put("/news", html("one"))

@@ -46,7 +46,13 @@ def no_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "open", refuse)
 
 
-@pytest.mark.parametrize("name", BODIES)
+HEAVY = {"many paragraphs", "an RSS of empty items", "open formatting", "many JSON values"}
+"""Up to the bounds of what is read at all."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name for name in BODIES]
+)
 def test_every_hostile_body_ends(name: str, no_way_out: None) -> None:
     said = [looked_at(BODIES[name], content_type) for content_type in TYPES[:3]]
     said.append(looked_at(BODIES[name], "", SELECTING))
