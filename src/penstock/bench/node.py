@@ -51,6 +51,11 @@ AGAINST_RIVAL: Final = (
 
 PLAIN: Final = Shape(name="QoS 0, 1 → 16, no policy", receivers=16, version=V5)
 POLICED: Final = Shape(name="QoS 0, 1 → 16, a policy each", receivers=16, version=V5, policy=POLICY)
+SLOTTED: Final = (
+    Shape(name="QoS 0, 1 → 1"),
+    Shape(name="QoS 1, 1 → 1", qos=1),
+)
+"""At a listener with time slots against one without, both of ours: every message is asked about there."""
 HEALTHY: Final = Shape(name="QoS 0, 1 → 10", receivers=10)
 BESIDE: Final = Shape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled=1)
 
@@ -82,10 +87,11 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
     effort = QUICK if quick else FULL
     ours_config = {"queues": {"events": QUEUE_EVENTS}, "sys_interval_s": 0}
     done = len(AGAINST_RIVAL)
-    steps = done + 4
+    steps = done + 5
     rows: list[Row] = []
     with (
         our_node(ours_config) as ours,
+        our_node(ours_config | {"listeners": [{"kind": "tcp", "slots": True}]}) as slotted,
         mosquitto(*RIVAL_SETTINGS) as rival,
         mosquitto(*RIVAL_SETTINGS, PROMPT) as prompt_rival,
         Worker("relay", Relay) as relay,
@@ -103,7 +109,11 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         rows += _policy(ours, effort)
         progress(done + 2, steps, "one of ten stalls")
         rows.append(_stalled(ours, effort))
-        progress(done + 3, steps, "the generator by itself")
+        progress(done + 3, steps, "time slots")
+        for shape in SLOTTED:
+            own, other = _throughput((slotted, shape), (ours, shape), effort.run_s, effort.pairs)
+            rows.append(Row(f"{shape.name}, time slots", own, "msg/s", "no slots", other, own / other))
+        progress(done + 4, steps, "the generator by itself")
         rows += [_ceiling(nothing, shape, effort) for shape, _ in AGAINST_RIVAL]
         note = (
             f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; "
