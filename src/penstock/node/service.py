@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import ConfigError, NodeError, PenstockError
+from penstock.node.background import Background
 from penstock.node.broker import Broker
 from penstock.node.data_folder import DataFolder
 from penstock.node.gate import Gate
@@ -46,7 +47,7 @@ class Node:
         self.loop = asyncio.get_running_loop()
         self._gate = Gate(self.config)
         self._stack = AsyncExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = Background()
         self._window: Window | None = None
         self.channels: Channels | None = None
         """Web pages that are watched; None: none are."""
@@ -116,9 +117,13 @@ class Node:
             self._window = await start_http(self.broker, config, channels=self.channels, more=more)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:
-            self._task(SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still")
+            self._background.begin(
+                SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still"
+            )
         if config.watch_s and self._again is not None:
-            self._task(self._watch(config.watch_s), "changes of the configuration are not seen any more")
+            self._background.begin(
+                self._watch(config.watch_s), "changes of the configuration are not seen any more"
+            )
 
     async def _start_telling(self, channels: Channels) -> None:
         """Begins before the channels and ends after them: what they find at last is still taken."""
@@ -130,24 +135,9 @@ class Node:
         self.broker.telling = self.telling.figures
         await self.telling.start()
 
-    def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
-        task = asyncio.create_task(work)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            if not done.cancelled() and done.exception() is not None:
-                log.error("a bug: %s", consequence, exc_info=done.exception())
-
-        task.add_done_callback(ended)
-        self._tasks.append(task)
-
     async def close(self) -> None:
         """Let nobody in, tell the clients, write what is to be kept, let go of everything."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError, Exception):
-                await task
-        self._tasks.clear()
+        await self._background.close()
         await self._stack.aclose()
 
     # -- reload --------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from penstock import limits
 from penstock.core.channels.address import TOPIC_ROOT
 from penstock.core.channels.difference.libraries import library
 from penstock.errors import ChannelRefused
+from penstock.node.background import Background
 from penstock.node.web import store as sql
 from penstock.node.web.announcing import Announcing
 from penstock.node.web.comparing import Body, Comparing
@@ -37,8 +38,6 @@ from penstock.node.web.store import CHANNELS, ChannelStore
 from penstock.node.web.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from aiohttp import web
 
     from penstock.node.broker import Broker
@@ -107,8 +106,8 @@ class Watching:
         )
         self._contrasting = Contrasting(self._registry, self._poller, self._polls, clock=self._clock)
         self._topics = Topics(self)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._begun: set[asyncio.Task[None]] = set()
+        self._background = Background()
+        self._started = False
         for url, known in self._store.channels():
             self._registry.restore(url, known)
         for subscribed in self._store.subscriptions():
@@ -138,45 +137,30 @@ class Watching:
         follower = self._schedule.follower
         if follower is not None:
             await follower.look()
-            self._task(follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more")
+            self._background.begin(
+                follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more"
+            )
         for delta in self._store.untold():
             channel = self._registry.get(delta.url)
             if channel is not None:
                 await self._polls.tell(channel, delta, before=True)
         for channel in self._registry:
             self._follow(channel)
+        self._started = True
         self._pushes.start()
-        self._task(self._poller.run(), "no web page is polled any more")
-        self._task(self._allocating(), "intervals of web pages stay as they are")
-        self._task(self._keeping.run(), "what is known about web pages is not written down")
-        self._task(self._contrasting.run(), "noise of web pages is not learned any more")
-
-    def _task(self, work: Coroutine[None, None, None], consequence: str) -> None:
-        self._tasks.append(self._soon(work, consequence))
-
-    def _soon(self, work: Coroutine[None, None, None], consequence: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._begun.discard(done)
-            if not done.cancelled() and done.exception() is not None:
-                log.error("a bug: %s", consequence, exc_info=done.exception())
-
-        self._begun.add(task)
-        task.add_done_callback(ended)
-        return task
+        self._background.begin(self._poller.run(), "no web page is polled any more")
+        self._background.begin(self._allocating(), "intervals of web pages stay as they are")
+        self._background.begin(self._keeping.run(), "what is known about web pages is not written down")
+        self._background.begin(self._contrasting.run(), "noise of web pages is not learned any more")
 
     async def close(self) -> None:
         """Stop polling, tell what was found, write everything down."""
         self._broker.web = None
         await self._poller.close()
-        for task in self._tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+        await self._background.close()
         await self._pushes.close()
         await self._polls.close()
-        if self._tasks:
+        if self._started:
             for channel in self._registry:
                 self._polls.refresh(channel)
                 self._keeping.changed(channel.url)
@@ -229,7 +213,7 @@ class Watching:
 
     def _wanted(self, channel: Channel, kind: str, change: int) -> None:
         """Somebody more, or less, wants a channel."""
-        if not self._tasks:
+        if not self._started:
             return  # taken up after a restart
         self._changed(channel)
         if self._log is not None:
@@ -261,7 +245,7 @@ class Watching:
         if channel is None or not channel.polled:
             return None
         body = Body(data, content_type, partial=True)
-        return self._soon(self._polls.pushed(channel, body), "what a hub sent is not used")
+        return self._background.begin(self._polls.pushed(channel, body), "what a hub sent is not used")
 
     def routes(self) -> list[web.RouteDef]:
         """What hubs call, for the node's HTTP port."""
