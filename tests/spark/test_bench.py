@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.bench import spark as bench
+from penstock.bench import spark_stream
 from penstock.bench.spark_events import QUEUE, events
 from penstock.errors import InputError
+from penstock.pipeline.folders import folder_stream, write_folder
+from penstock.pipeline.streaming_account import stands_for
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 
@@ -33,6 +38,28 @@ def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
     sql, pandas, _, more, growth = bench.rows_of(taken, cores=2)[:5]
     assert (sql.ratio, pandas.ratio, more.ratio, growth.ratio) == (1.0, 10.0, 0.5, 0.5)
     assert (sql.ok, pandas.ok, more.ok, growth.ok) == (True, True, False, False)
+
+
+def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark_stream.write_events(spark, 2 * QUEUE, tmp_path)
+    kept = {}
+    for name, way in (("ours", spark_stream.packed), ("theirs", spark_stream.by_hand)):
+        stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=2)
+        out = str(tmp_path / name)
+        write_folder(way(stream), out, checkpoint=f"{out}-checkpoint").awaitTermination()
+        found = spark.read.parquet(out)
+        assert found.agg(stands_for(found)).first() == (2 * QUEUE,)
+        kept[name] = {row["seq"] for row in found.where("kind = 'event'").collect()}
+    assert kept["theirs"] < kept["ours"]  # the newest of a queue stays with us
+    assert len(kept["ours"] - kept["theirs"]) <= 2 * 2
+    assert len(kept["ours"]) < QUEUE
+
+
+def test_a_stream_is_set_beside_both_rivals() -> None:
+    taken = {"ours": 2.0, spark_stream.BY_HAND: 6.0, spark_stream.UNPACKED: 1.0}
+    assert [row.ratio for row in spark_stream.rows_of(taken, 1_000)] == [3.0, 0.5]
 
 
 @pytest.mark.parametrize("text", ["", "many", "1e6,", "1", "1e12", "inf", "-1e6"])

@@ -2,25 +2,29 @@
 
 All three get the same frame, held on disk by Spark, and must give the same rows, digests included; that is
 checked on a small frame before time is taken. Times are from plan to the last row, which nobody stores.
+A stream follows (`spark_stream`), where Spark runs on this machine.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import isclose
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark.sql.types as st
 from pyspark import StorageLevel
 
-from penstock.bench import spark_pandas, spark_sql
+from penstock.bench import spark_pandas, spark_sql, spark_stream
 from penstock.bench.outcome import Outcome, Row
 from penstock.bench.spark_events import QUEUE, events
 from penstock.errors import InputError
 from penstock.pipeline import pack
-from penstock.pipeline.session import cores, few_parts, open_session
+from penstock.pipeline.session import cores, few_parts, is_local, open_session
 from penstock.policy.builder import drop, keep, policy
 
 if TYPE_CHECKING:
@@ -116,7 +120,7 @@ def measure(
         memory=memory or MEMORY,
         config=few_parts(master, remote),
     ) as spark:
-        steps = 1 + len(asked) * len(CONTESTS)
+        steps = 2 + len(asked) * len(CONTESTS)
         progress(0, steps, "the rivals give the same")
         for contest in CONTESTS:
             check_same(spark, contest)
@@ -127,7 +131,11 @@ def measure(
                 progress(before + done, steps, what)
 
             taken[number] = _at_size(spark, number, rounds if turn == 0 else 1, everyone=turn == 0, told=told)
-        rows = rows_of(taken, cores=cores(spark)) + _memory(spark)
+        rows = rows_of(taken, cores=cores(spark))
+        if is_local(master, remote):  # a folder of this machine is the stream
+            progress(steps - 1, steps, f"{spark_stream.NAME}, {asked[0]:,} events")
+            rows += _streamed(spark, asked[0], rounds)
+        rows += _memory(spark)
     return Outcome(NAME, tuple(rows), perf_counter() - start, note=_note(asked, rounds))
 
 
@@ -156,7 +164,8 @@ def _at_size(
             ways = contestants(frame, contest)
             if not everyone:
                 del ways["pandas"]
-            found[contest.name] = _interleaved(ways, rounds, warm=not everyone)
+            runs = {name: partial(_through, made) for name, made in ways.items()}
+            found[contest.name] = _interleaved(runs, rounds, warm=not everyone)
     finally:
         frame.unpersist(blocking=True)
     return found
@@ -182,7 +191,18 @@ def contestants(frame: DataFrame, contest: Contest) -> dict[str, Callable[[], Da
     }
 
 
-def _interleaved(ways: Mapping[str, Callable[[], DataFrame]], rounds: int, *, warm: bool) -> dict[str, float]:
+def _through(made: Callable[[], DataFrame]) -> None:
+    made().write.format("noop").mode("overwrite").save()
+
+
+def _streamed(spark: SparkSession, number: int, rounds: int) -> list[Row]:
+    with TemporaryDirectory(prefix="penstock-bench-") as folder:
+        spark_stream.write_events(spark, number, Path(folder))
+        ways = spark_stream.contestants(spark, Path(folder))
+        return spark_stream.rows_of(_interleaved(ways, rounds, warm=False), number)
+
+
+def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, warm: bool) -> dict[str, float]:
     """Median seconds of each; a slow moment of the machine hits all alike. Cold, one round more for the JIT.
 
     An odd round goes the other way about, so that nobody always follows the same rival.
@@ -191,7 +211,7 @@ def _interleaved(ways: Mapping[str, Callable[[], DataFrame]], rounds: int, *, wa
     for turn in range(1 if warm else 0, rounds + 1):
         for name in list(ways)[:: -1 if turn % 2 else 1]:
             start = perf_counter()
-            ways[name]().write.format("noop").mode("overwrite").save()
+            ways[name]()
             if turn:
                 taken[name].append(perf_counter() - start)
     return {name: median(found) for name, found in taken.items()}
@@ -250,7 +270,8 @@ def _note(asked: tuple[int, ...], rounds: int) -> str:
         f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; median of {rounds} "
         "interleaved rounds, of one where there are more events; applyInPandas at the smallest size only. "
         "Shuffle and sort take most of the time; the dead band folds each queue by Spark's interpreted "
-        "lambdas; making the plan costs some 0.2 s, whatever the number of events"
+        "lambdas; making the plan costs some 0.2 s, whatever the number of events. The stream comes in "
+        f"{spark_stream.TRIGGERS} triggers, each with its fixed cost of about a second for state and commits"
     )
 
 
