@@ -401,6 +401,25 @@ def test_private_networks_are_refused_unless_allowed() -> None:
     asyncio.run(story())
 
 
+def test_a_page_that_robots_txt_keeps_us_away_from_says_so_and_is_read_once_it_may_be(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with WebServer() as server:
+            url = server.put("/news", html("one"))
+            server.put("/robots.txt", "User-agent: *\nDisallow: /", content_type="text/plain")
+            async with watching(str(tmp_path), polling=polling(robots="all")) as node:
+                node.channels.add(url)
+                await until(lambda: node.channels.status().failing)
+                assert "does not allow Penstock to fetch" in node.channels.channel(url).problem
+                assert node.channels.find(state="failing", limit=1)[0] == 1
+                assert server.counts["/news"] == 0
+            async with watching(str(tmp_path)) as node:  # without robots.txt
+                await first_version(node, url)
+                assert node.channels.channel(url).state == "polled"
+                assert node.channels.status().balanced
+
+    asyncio.run(story())
+
+
 def test_noise_is_learned_from_two_fetches_at_once() -> None:
     async def story() -> None:
         async with WebServer() as server, watching() as node:

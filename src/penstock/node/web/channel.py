@@ -44,6 +44,8 @@ class Known(msgspec.Struct):
     """Last answer that told whether there was a change."""
     problem: str = ""
     """Why the last poll told nothing; empty: it did."""
+    barred: str = ""
+    """Why robots.txt keeps us away; empty: it does not, as far as is known."""
     hub: str = ""
     """WebSub hub that the page names."""
     hub_topic: str = ""
@@ -93,6 +95,11 @@ class Channel:
         return self.known.dated_us or self.known.found_us or None
 
     @property
+    def problem(self) -> str:
+        """Why nothing is known about its page now; empty: it was read when it was polled last."""
+        return self.known.problem or self.known.barred
+
+    @property
     def wanted(self) -> bool:
         """Whether it is to be remembered for as long as this lasts."""
         return bool(self.known.kept or self.clients or self.people)
@@ -122,7 +129,7 @@ def status_of(channel: Channel) -> ChannelStatus:
         polled_us=known.poll.polled_us,
         changed_us=known.changed_us,
         version=known.version,
-        problem=known.problem,
+        problem=channel.problem,
         counts=msgspec.structs.replace(known.counts),
     )
 
@@ -133,4 +140,4 @@ def state_of(channel: Channel) -> str:
         return "paused"
     if not channel.polled:
         return "idle"
-    return "failing" if channel.known.problem else "polled"
+    return "failing" if channel.problem else "polled"

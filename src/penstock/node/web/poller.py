@@ -39,7 +39,7 @@ class Poller:
 
     `on_fetched` is called, and awaited if it is asynchronous, after every fetch of a channel with its own
     address, what came, and the state it left; until it is done the fetch counts as under way. It may call
-    `hint` and `complain`.
+    `hint` and `complain`. `barred` is called with an address and why its robots.txt keeps us away.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Poller:
         options: Polling,
         on_fetched: Callable[[str, Fetched, PollState], Any],
         subscribers: Callable[[str], int] = lambda _: 0,
+        barred: Callable[[str, str], None] = lambda *_: None,
         clock: Clock | None = None,
         sleep_s: float = limits.POLLER_SLEEP_S,
     ) -> None:
@@ -67,6 +68,7 @@ class Poller:
             now_us=self._clock.now_us,
             host_of=lambda url: self._turns.host_of(url, self._clock.now_us()),
             domains=lambda: self._turns.hosts,
+            barred=barred,
         )
         self._turns = Turns(
             options,

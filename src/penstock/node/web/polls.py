@@ -83,6 +83,7 @@ class Polls:
         counts = channel.known.counts
         self._count(counts, polls=1, bytes=fetched.bytes_wire)
         known = channel.known
+        known.barred = ""
         known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
         if state.problem:
             self._failed(channel, state.problem)
@@ -94,6 +95,13 @@ class Polls:
             body = Body(fetched.body, fetched.content_type, partial=fetched.partial, link=link)
             await self._whole(channel, body)
         self._note(channel, fetched)
+
+    def barred(self, url: str, reason: str) -> None:
+        """What a robots.txt said about a channel; with a reason, it is not fetched."""
+        channel = self._channel(url)
+        if channel is not None and channel.known.barred != reason:
+            channel.known.barred = reason
+            self._keeping.changed(url)
 
     async def _whole(self, channel: Channel, body: Body, *, beside: Body | None = None) -> None:
         """Compare to the end, even if the poll it belongs to is stopped."""

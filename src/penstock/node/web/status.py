@@ -40,7 +40,7 @@ class ChannelStatus(msgspec.Struct, frozen=True):
     topic: str
     """Where its changes are published."""
     state: str
-    """polled, paused, idle (nobody wants it) or failing (the last poll told nothing)."""
+    """polled, paused, idle (nobody wants it) or failing (the last poll told nothing, or none is allowed)."""
     title: str
     kind: str
     """feed, html, json or text; empty: not read yet."""

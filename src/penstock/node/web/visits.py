@@ -44,14 +44,17 @@ class Visits:
         now_us: Callable[[], Instant],
         host_of: Callable[[str], HostQueue],
         domains: Callable[[], int],
+        barred: Callable[[str, str], None],
     ) -> None:
-        """`domains`: of how many registrable domains channels are polled."""
+        """`domains`: of how many registrable domains channels are polled; `barred` is told of a channel why
+        robots.txt keeps us away from it, and with an empty reason that it does not."""
         self._fetcher = fetcher
         self._manners = manners
         self._contact = contact
         self._now_us = now_us
         self._host_of = host_of
         self._domains = domains
+        self._barred = barred
         self._outage = Outage()
         self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
 
@@ -87,6 +90,7 @@ class Visits:
     def _heed(self, channel: Polled, file: RobotsFile) -> None:
         verdict = file.verdict(channel.state.moved or channel.plan.url)
         channel.state = msgspec.structs.replace(channel.state, robots=verdict)
+        self._barred(channel.plan.url, verdict.reason)
         budget = channel.host.budget
         channel.host.budget = msgspec.structs.replace(budget, spacing_us=file.spacing_us)
 

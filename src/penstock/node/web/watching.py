@@ -93,6 +93,7 @@ class Watching:
             options=web.polling,
             on_fetched=self._polls.fetched,
             subscribers=lambda url: self._registry.known(url).subscribers,
+            barred=self._polls.barred,
         )
         self._polls.attach(self._poller)
         self._restless = asyncio.Event()
@@ -280,7 +281,7 @@ class Watching:
         return WebStatus(
             channels=len(self._registry),
             polled=polling.channels,
-            failing=sum(bool(each.known.problem) and each.polled for each in self._registry),
+            failing=sum(bool(each.problem) and each.polled for each in self._registry),
             subscriptions=self._registry.subscriptions,
             counts=msgspec.structs.replace(counts),
             balanced=counts.balanced and counts.changes == self._polls.told + self._polls.untold,
