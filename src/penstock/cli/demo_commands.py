@@ -126,7 +126,6 @@ def advise(folder: Path, advised: Path) -> Command:
             *("advise", "--events", str(folder / "vitals.parquet"), "--key", "sender"),
             *("--attribute", "pulse", "--budget", "0.3", "--out", str(advised)),
         ),
-        aside=True,
     )
 
 
