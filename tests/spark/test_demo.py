@@ -1,0 +1,29 @@
+"""The tour ends by itself, with a report that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_tour_shows_every_part_and_writes_one_page(tmp_path: Path) -> None:
+    command = ["demo", "--quick", "--json", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *command], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    assert [part["experiment"] for part in found["parts"]] == ["phones", "web-feed", "ces-overload"]
+    failed = [(one["command"], one["found"]) for one in found["commands"] if one["exit"]]
+    assert failed == []
+    assert found["ok"], [row for part in found["parts"] for row in part["rows"] if row["ok"] is False]
+    page = (tmp_path / "report.html").read_text()
+    for said in ("What each phone showed", "EUR 49.00 → EUR 44.00", "keep their jitter", "level 1: keeps"):
+        assert said in page
+    assert 'src="http' not in page
+    assert "<link" not in page
