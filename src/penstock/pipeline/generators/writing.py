@@ -71,7 +71,7 @@ def write(frame: DataFrame, path: str, *, kind: str, replace: bool) -> Written:
     counted = (flat(frame) if kind == "csv" else frame).observe(
         seen, sf.count(sf.lit(1)).alias("rows"), sf.min("ts").alias("from_us"), sf.max("ts").alias("to_us")
     )
-    writer = counted.write.mode("overwrite" if replace else "errorifexists").format(kind)
+    writer = counted.write.mode("overwrite" if replace else "error").format(kind)
     if kind == "csv":
         writer = writer.option("header", "true")
     try:
