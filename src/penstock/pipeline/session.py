@@ -89,7 +89,7 @@ def cores(spark: SparkSession) -> int:
     if local is not None:
         return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
     # Spark cuts a range into as many parts as it has cores: the one answer that Connect gives, too.
-    parts = spark.range(_MANY).selectExpr("max(spark_partition_id()) + 1").first()
+    parts = spark.range(_MANY).selectExpr("spark_partition_id() as part").selectExpr("max(part) + 1").first()
     assert parts is not None
     return int(parts[0])
 
