@@ -49,7 +49,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(STEPS, max_size=80))
 def test_nothing_that_is_told_or_comes_breaks_what_must_hold(
     steps: list[tuple[str, int, int, int, int]],
