@@ -492,6 +492,14 @@ def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tm
             assert flows.status().table_version == 3
             assert steps.served("beat"), "nearly the same period interrupts nothing"
             assert row(running, "other").told == ""
+            steps.now_us += 10_000_000
+            flows.control.on_timer(now_us=steps.now_us)
+            table(("beat", 100_000))
+            await flows._follower.look()
+            assert row(running, "beat").state == "silent", "a new table does not hide an alarm"
+            newer = await running.connect("sensor", user=(("penstock-period", "50ms"),))
+            await steps.publish(newer, "beat", 3, every_us=50_000)
+            assert (row(running, "beat").told, row(running, "beat").period_us) == ("client", 50_000)
 
     run(test())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.node.config import Listener
+from penstock.node.control_table import Follower
+from penstock.node.slots.flows import COLUMNS
 from penstock.node.slots.settings import Slots
 from tests.node.http.running import Running, running
 
@@ -80,12 +83,17 @@ def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) -> None:
         async with running(**SLOTS) as node:
             beat(node)
             url = node.url
+            flows = node.broker.flows
+            assert flows is not None
+            flows._follower = Follower(Path("none"), "reservations", COLUMNS, taken=flows._take_table)
+            flows._follower.fault = "v=0002 is broken"
             said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--url", url, *options])
             assert said.exit_code == 0, said.output
             if "--json" in options:
                 assert [one["topic"] for one in json.loads(said.output)["flows"]] == ["slow", "beat"]
             else:
                 assert "sensor" in said.output
+                assert "control table not taken: v=0002 is broken" in said.output
                 assert "50 ms" in said.output
 
     asyncio.run(story())

@@ -188,7 +188,7 @@ class Flows:
                 self.control.untell(known.client, known.topic, now_us=now_us)
         for row in rows:
             flow = self.control.table.get(key_of(row.client, row.topic))
-            if flow is not None and (flow.told is Told.CLIENT or _is_served_at(flow, row.period_us)):
+            if flow is not None and (flow.told is Told.CLIENT or _is_known_at(flow, row.period_us)):
                 continue
             self.control.tell(
                 row.client, row.topic, row.period_us, jitter_us=row.jitter_us, by=Told.TABLE, now_us=now_us
@@ -224,11 +224,11 @@ class Flows:
         )
 
 
-def _is_served_at(flow: Flow, period_us: int) -> bool:
-    """Whether telling a period again would only interrupt a flow."""
+def _is_known_at(flow: Flow, period_us: int) -> bool:
+    """Whether telling a period again would only interrupt a flow, or hide that it is silent."""
     grid = flow.grid
     return (
-        flow.state is State.SERVED
+        flow.state in (State.SERVED, State.SILENT)
         and grid is not None
         and abs(grid.period_us - period_us) <= SAME_PERIOD * period_us
     )
