@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.slots.control import AGAIN_MOST, AGAIN_US, CHEATS, DISBELIEVED, FlowControl
+from penstock.core.slots.control import CHEATS, DISBELIEVED, FlowControl
 from penstock.core.slots.control_options import ControlOptions
+from penstock.core.slots.control_standing import AGAIN_MOST, AGAIN_US
 from penstock.core.slots.control_treatment import Happening, Lane
 from penstock.core.slots.flows import State, key_of
 

@@ -1,8 +1,8 @@
 """The control of flows: record an arrival, predict and reserve the next, and say how this packet is treated.
 
-`control_treatment` has the table of treatments, `control_places` what is reserved, `control_silence` who does
-not come any more. The core is told the time, and if that goes back, takes it as standing still for its slots;
-it has `timer`, `on_timer` and `events`.
+`control_treatment` has the table of treatments, `control_places` what is reserved, `control_standing` why a
+flow is refused, `control_silence` who does not come any more. The core is told the time, and if that goes
+back, takes it as standing still for its slots; it has `timer`, `on_timer` and `events`.
 """
 
 from __future__ import annotations
@@ -11,26 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.slots.control_places import FULL_SLOT, Places
 from penstock.core.slots.control_silence import Silence
-from penstock.core.slots.control_treatment import FlowEvent, Happening, Lane, treated
+from penstock.core.slots.control_standing import Standing, wait_us
+from penstock.core.slots.control_treatment import Happening, Lane, treated
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.flows import RECENT, Flow, FlowTable, State, Told, key_of
 from penstock.core.slots.grid import Grid
 from penstock.core.slots.police import Police
 from penstock.core.slots.shape import Shape
-from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.core.slots.control_options import ControlOptions
+    from penstock.core.slots.control_treatment import FlowEvent
     from penstock.model.instant import Instant
 
 SEEN_SLOTS: Final = 2
 """Slots of the history a flow must be in before it gets a place in the table: what comes once, gets none."""
-
-AGAIN_US: Final = SECOND_US
-"""A flow that was refused is tried again after this, then after twice as long …"""
-
-AGAIN_MOST: Final = 6
-"""… doubled so many times at most: about a minute."""
 
 PUNCTUAL: Final = 0.5
 """Share of its last packets in their slots below which a flow is better off as best effort."""
@@ -54,15 +49,18 @@ class FlowControl:
     def __init__(self, options: ControlOptions, *, now_us: Instant) -> None:
         self.options = options
         self.table = FlowTable(most=options.flows, idle_us=options.idle_us)
-        self.refused: dict[str, int] = {}
-        """Flows not admitted or served no more, by reason."""
+        self.standing = Standing()
         self.packets = dict.fromkeys(Lane, 0)
         shape = Shape(arrays=options.slots, groups=1, positions=options.positions)
         self.history = RefreshingFilter(shape, start=now_us // options.slot_us)
         self.places = Places(options, now_us=now_us)
         self.reservations = self.places.reservations
         self._silence = Silence(options)
-        self._events: list[FlowEvent] = []
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Flows not admitted or served no more, by reason."""
+        return self.standing.refused
 
     @property
     def served(self) -> int:
@@ -127,7 +125,7 @@ class FlowControl:
             flow.on_time += 1
         else:
             flow.late += 1
-        if flow.failures and now_us - flow.since_us > _wait_us(flow.failures):
+        if flow.failures and now_us - flow.since_us > wait_us(flow.failures):
             flow.failures, flow.disbelieved_us = 0, 0.0
         self.places.fit_tolerance(flow)
         # A packet may be early by a period, if the one before was late by as much.
@@ -144,8 +142,8 @@ class FlowControl:
     def _take_other(self, flow: Flow, now_us: Instant) -> Lane:
         """Best effort; perhaps it can be served from now on."""
         if flow.state is State.SILENT:
-            self._happened(Happening.BACK, flow, now_us)
-            self._become(flow, State.LEARNING, "", now_us)
+            self.standing.happened(Happening.BACK, flow, now_us)
+            self.standing.become(flow, State.LEARNING, "", now_us)
         if flow.told is None:
             found = flow.learn(now_us)
             if found is None:
@@ -183,11 +181,11 @@ class FlowControl:
         if flow is not None and flow.disbelieved_us == period_us and now_us < flow.again_us:
             return flow.reason or DISBELIEVED
         if not period_us > 0:
-            return self.count(self.options.problem_with(period_us))
+            return self.standing.count(self.options.problem_with(period_us))
         if flow is None:
             flow = self.table.add(key, client, topic, now_us=now_us)
         if flow is None or flow.topic != topic or flow.client != client:
-            return self.count("table full: so many flows cannot be known at a time")
+            return self.standing.count("table full: so many flows cannot be known at a time")
         self.places.give_back(flow)
         flow.learnt()
         flow.told, flow.declared_us, flow.grid = by, period_us, None
@@ -197,12 +195,12 @@ class FlowControl:
         flow.last_us = now_us
         reason = self.options.problem_with(period_us, jitter_us)
         if reason:
-            self._refuse(flow, Happening.REFUSED, reason, now_us)
+            self.standing.refuse(flow, Happening.REFUSED, reason, now_us)
         elif now_us < flow.again_us:
             reason = DISBELIEVED
-            self._become(flow, State.REFUSED, reason, now_us)
+            self.standing.become(flow, State.REFUSED, reason, now_us)
         else:
-            self._become(flow, State.LEARNING, "", now_us)
+            self.standing.become(flow, State.LEARNING, "", now_us)
         return reason
 
     def untell(self, client: str, topic: str, *, now_us: Instant) -> None:
@@ -211,7 +209,7 @@ class FlowControl:
         if flow is not None and flow.told is not None:
             self.places.give_back(flow)
             flow.unlearn()
-            self._become(flow, State.LEARNING, "", now_us)
+            self.standing.become(flow, State.LEARNING, "", now_us)
 
     # -- being served, and no more ---------------------------------------------------------------------------
 
@@ -227,7 +225,7 @@ class FlowControl:
                 flow.grid = None
             elif grid.jitter_us > grid.period_us / 4:  # nobody has such a grid: it is lost
                 flow.unlearn()
-            self._wait(flow, Happening.REFUSED, reason, now_us)
+            self.standing.defer(flow, Happening.REFUSED, reason, now_us)
             return
         period_us, credit_us = flow.declared_us or grid.period_us, CREDIT * grid.period_us
         flow.police = Police(period_us, grid.period_us)
@@ -236,8 +234,8 @@ class FlowControl:
             police.conforms(now_us)
         flow.laned = True
         flow.on_time_rate, flow.excess_rate = 1.0, 0.0
-        self._become(flow, State.SERVED, "", now_us)
-        self._happened(Happening.ADMITTED, flow, now_us)
+        self.standing.become(flow, State.SERVED, "", now_us)
+        self.standing.happened(Happening.ADMITTED, flow, now_us)
         self._silence.watch(flow)
 
     def _leave(self, flow: Flow, reason: str, now_us: Instant) -> None:
@@ -248,29 +246,7 @@ class FlowControl:
                 flow.unlearn()
             else:  # nobody would find it out
                 flow.grid = None
-        self._wait(flow, Happening.LEFT, reason, now_us)
-
-    def _wait(self, flow: Flow, what: Happening, reason: str, now_us: Instant) -> None:
-        """Not served: tried again later, each time after twice as long, until it was served for so long."""
-        again_us = _wait_us(flow.failures)
-        flow.failures += 1
-        flow.again_us = now_us + again_us
-        self._refuse(flow, what, reason, now_us, again_us)
-
-    def _refuse(
-        self, flow: Flow, what: Happening, reason: str, now_us: Instant, again_us: Instant = 0
-    ) -> None:
-        self.count(reason)
-        news = what is Happening.LEFT or _short(flow.reason) != _short(reason)
-        self._become(flow, State.REFUSED, reason, now_us)
-        if news:  # the same refusal again is none
-            self._happened(what, flow, now_us, reason, again_us)
-
-    def count(self, reason: str) -> str:
-        """Something could not be served: by what its reason says before the colon."""
-        short = _short(reason)
-        self.refused[short] = self.refused.get(short, 0) + 1
-        return reason
+        self.standing.defer(flow, Happening.LEFT, reason, now_us)
 
     # -- silence ---------------------------------------------------------------------------------------------
 
@@ -285,15 +261,14 @@ class FlowControl:
             assert flow.grid is not None
             flow.missed += max(0, flow.grid.steps(now_us))
             self.places.give_back(flow)
-            self._become(flow, State.SILENT, "silent", now_us)
-            self._happened(Happening.SILENT, flow, now_us, "silent")
+            self.standing.become(flow, State.SILENT, "silent", now_us)
+            self.standing.happened(Happening.SILENT, flow, now_us, "silent")
 
     # -- what can be known -----------------------------------------------------------------------------------
 
     def events(self) -> list[FlowEvent]:
         """Take what happened."""
-        events, self._events = self._events, []
-        return events
+        return self.standing.events()
 
     def _advance(self, now_us: Instant) -> int:
         before = self.reservations.now
@@ -301,23 +276,3 @@ class FlowControl:
         if slot != before:
             self.history.advance(slot)
         return slot
-
-    def _become(self, flow: Flow, state: State, reason: str, now_us: Instant) -> None:
-        if flow.state is not state:
-            flow.since_us = now_us
-        flow.state, flow.reason = state, reason
-
-    def _happened(
-        self, what: Happening, flow: Flow, now_us: Instant, reason: str = "", retry_us: int = 0
-    ) -> None:
-        self._events.append(FlowEvent(what, flow, now_us, reason, retry_us))
-
-
-def _short(reason: str) -> str:
-    """A reason without what differs from case to case."""
-    return reason.partition(":")[0]
-
-
-def _wait_us(failures: int) -> Instant:
-    """How long a flow waits that failed so often before."""
-    return AGAIN_US << min(failures, AGAIN_MOST)

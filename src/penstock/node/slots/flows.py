@@ -148,7 +148,7 @@ class Flows:
 
     def unreadable(self, client_id: str, topic: str, why: str) -> None:
         """A client says something about a flow that cannot be read."""
-        self.control.count("bad period")
+        self.control.standing.count("bad period")
         self._say_refused(client_id, topic, why)
 
     def _say_refused(self, client_id: str, topic: str, why: str) -> None:
