@@ -18,7 +18,7 @@ from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_sp
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.policy.nodes import Policy
@@ -175,8 +175,8 @@ class _Account:
         if _IN not in metrics or _OUT not in metrics:
             self.uncounted += 1
             return None
-        gone = metrics[_OUT]
-        counts = {"events_in": metrics[_IN]["events"], "events_out": gone["events"]}
+        gone = _named(metrics[_OUT])
+        counts = {"events_in": _named(metrics[_IN])["events"], "events_out": gone["events"]}
         counts |= {"digested": gone["digested"], "digests": gone["digests"]}
         if not any(counts.values()):
             return None
@@ -191,6 +191,15 @@ class _Account:
         """Whether nothing is missing; None where something was not counted."""
         came = self.held_before + self.events_in
         return None if self.uncounted else came == self.events_out + self.digested + self.held_after
+
+
+def _named(row: Row) -> dict[str, Any]:
+    """Metrics by name; through Spark Connect they come as values beside their schema."""
+    found = row.asDict()
+    if found.keys() != {"values", "schema"}:
+        return found
+    names = [field["name"] for field in found["schema"]["fields"]]
+    return dict(zip(names, found["values"], strict=True))
 
 
 def _run(spark: SparkSession, asked: _Asked) -> _Account:
