@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.slots.grid import Grid
-from penstock.core.slots.pattern import Constant, Exponential, exponential
+from penstock.core.slots.pattern import Exponential, exponential
 from penstock.core.slots.period import LEAST, estimate
 from penstock.core.slots.police import Police
 from penstock.errors import SlotError
@@ -157,10 +157,7 @@ def test_police_without_a_rate_is_refused(period_us: float, tolerance_us: float)
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**7), st.integers(0, 10**10))
-def test_the_next_arrival_of_a_pattern_is_its_first_after_now(start: int, period: int, now: int) -> None:
-    following = Constant(start, period).after(now)
-    assert following > now or following == start
-    assert (following - start) % period == 0
+def test_the_next_retry_is_the_first_after_now(start: int, period: int, now: int) -> None:
     retry = Exponential(start, period).after(now)
     assert retry > now or retry == start
     if retry > start:
@@ -176,8 +173,7 @@ def test_doubling_distances_are_recognised(start: int, period: int, count: int) 
     assert exponential([start + period * number for number in range(count)]) is None
 
 
-@pytest.mark.parametrize("kind", [Constant, Exponential])
 @pytest.mark.parametrize("period_us", [0, -5, float("inf")])
-def test_patterns_need_a_period(kind: type[Constant], period_us: float) -> None:
+def test_patterns_need_a_period(period_us: float) -> None:
     with pytest.raises(SlotError, match="is none"):
-        kind(0, period_us)
+        Exponential(0, period_us)

@@ -1,4 +1,4 @@
-"""Arrival patterns (paper §2.1): constant, t0 + n·T, and exponential, t0 + 2ⁿ·T, which retries have."""
+"""The exponential arrival pattern (paper §2.1), t0 + 2ⁿ·T, which retries have; `grid` is the constant one."""
 
 from __future__ import annotations
 
@@ -21,23 +21,6 @@ SLACK: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """t0 + n·T."""
-
-    start_us: Instant
-    period_us: float
-
-    def __post_init__(self) -> None:
-        _positive(self.period_us)
-
-    def after(self, now_us: Instant) -> Instant:
-        """The next arrival, later than now."""
-        if now_us < self.start_us:
-            return self.start_us
-        return round(self.start_us + self.period_us * ((now_us - self.start_us) // self.period_us + 1))
-
-
-@dataclass(frozen=True, slots=True)
 class Exponential:
     """t0, then t0 + 2ⁿ·T for n = 0, 1, 2 …: the n-th retry."""
 
@@ -45,7 +28,8 @@ class Exponential:
     period_us: float
 
     def __post_init__(self) -> None:
-        _positive(self.period_us)
+        if not 0 < self.period_us <= LONGEST_US:
+            raise SlotError(f"a period of {self.period_us} µs is none: above 0, and at most {LONGEST_US}")
 
     def retry(self, number: int) -> Instant:
         """When the retry of this number comes; the first has 0."""
@@ -86,8 +70,3 @@ def exponential(arrivals_us: Sequence[Instant]) -> Exponential | None:
             return None
         before_us = expected_us
     return pattern
-
-
-def _positive(period_us: float) -> None:
-    if not 0 < period_us <= LONGEST_US:
-        raise SlotError(f"a period of {period_us} µs is none: above 0, and at most {LONGEST_US}")
