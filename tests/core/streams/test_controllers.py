@@ -42,7 +42,8 @@ class Asking:
         return self.second
 
     def alert(self, keeping: float, recovering: float = inf, *, behind_s: float = 0.0) -> None:
-        alert = Alert("p", self.second, keeping, recovering, int(behind_s * TICKS_PER_S))
+        behind = int(behind_s * TICKS_PER_S)
+        alert = Alert("p", self.second, keeping, recovering, behind, self.second * TICKS_PER_S - behind)
         self.control.alerted(alert, now_us=self.second * SECOND_US + 10_000)
 
 
@@ -217,10 +218,12 @@ def test_steady_leaves_the_way_to_those_that_recover() -> None:
     assert TARGET_S < 1
 
 
-def test_steady_passes_over_answers_to_queries_it_does_not_know() -> None:
+def test_steady_passes_over_answers_about_ticks_it_does_not_know() -> None:
     asking = Asking(Steady(StreamOptions()))
     asking.query()
-    asking.control.alerted(Alert("p", 77, 0.5, inf, 10**9), now_us=5)
+    for reached in (0, 5):
+        for second in range(3):
+            asking.control.alerted(Alert("p", 1, 0.5, inf, 10**9, reached), now_us=second * SECOND_US)
     assert asking.control.rate == inf
 
 

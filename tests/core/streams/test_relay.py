@@ -232,13 +232,13 @@ def test_the_acknowledgement_that_goes_up_is_the_least_of_all() -> None:
 
 def test_alerts_are_folded_as_in_figure_5() -> None:
     relay = relayed({"a": None, "b": None})
-    relay.receive(Alert("p", 7, 0.9, inf, 5), child="a", now_us=0)
-    assert relay.upward() == [Alert("p", 7, 0.9, inf, 5)]
-    relay.receive(Alert("p", 7, 0.5, 1.2, 9), child="b", now_us=0)
+    relay.receive(Alert("p", 7, 0.9, inf, 5, 60), child="a", now_us=0)
+    assert relay.upward() == [Alert("p", 7, 0.9, inf, 5, 60)]
+    relay.receive(Alert("p", 7, 0.5, 1.2, 9, 40), child="b", now_us=0)
     relay.receive(Alert("p", 6, 0.4, inf, 1), child="b", now_us=0)
     assert relay.upward() == []
-    relay.receive(Alert("p", 8, 0.8, inf, 2), child="a", now_us=0)
-    assert relay.upward() == [Alert("p", 8, 0.4, 1.2, 9)]
+    relay.receive(Alert("p", 8, 0.8, inf, 2, 70), child="a", now_us=0)
+    assert relay.upward() == [Alert("p", 8, 0.4, 1.2, 9, 40)]
     relay.receive(Alert("p", 9, 0.8, inf), child="a", now_us=0)
     assert relay.upward() == [Alert("p", 9, 0.8, inf)]
 

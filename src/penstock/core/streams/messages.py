@@ -82,6 +82,8 @@ class Alert(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     """Smallest rate of those that recover."""
     behind: int = 0
     """Not in the paper: ticks by which the last of those that do not recover is behind the query."""
+    reached: int = 0
+    """Not in the paper: the tick that the last of those has reached; 0 if there is none."""
 
 
 Message: TypeAlias = Data | Silence | Final | Query | Nack | Ack | Alert

@@ -102,12 +102,10 @@ class Steady:
 
     def _taken_at(self, alert: Alert) -> float | None:
         """Messages up to the tick that the slowest one has reached; evenly spread between two queries."""
-        place = bisect_right([number for number, _, _ in self._queries], alert.number) - 1
-        if place < 0 or self._queries[place][0] != alert.number:
-            return None
-        reached = self._queries[place][1] - alert.behind
+        # Absolute, since a folded alert may tell the answer to an earlier query than its number says.
+        reached = alert.reached
         before = bisect_right([position for _, position, _ in self._queries], reached) - 1
-        if before < 0:
+        if before < 0 or not reached:
             return None
         _, position, published = self._queries[before]
         if before + 1 == len(self._queries):

@@ -248,7 +248,7 @@ class Subend:
             or behind > self._lag
             or self._options.publisher_control == "steady"
         ):
-            self._outgoing.append(Alert(self.pubend, query.number, rate, NO_RATE, behind))
+            self._outgoing.append(Alert(self.pubend, query.number, rate, NO_RATE, behind, self.horizon))
 
     @property
     def _lag(self) -> int:

@@ -82,7 +82,11 @@ def _problem(message: Message) -> str:
         return _spans_problem(message)
     if isinstance(message, Alert):
         broken = any(isnan(rate) or rate < 0 for rate in (message.keeping, message.recovering))
-        return "a rate that is none" if broken else _ranges_problem(message.number, message.behind)
+        return (
+            "a rate that is none"
+            if broken
+            else _ranges_problem(message.number, message.behind, message.reached)
+        )
     if isinstance(message, Query):
         return _ranges_problem(message.number, message.position)
     if isinstance(message, Data):
