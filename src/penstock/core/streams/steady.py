@@ -1,10 +1,11 @@
 """Our control of the rate of publishing: as much as the slowest stream takes, and a short queue before it.
 
-The paper leaves the rates in alerts unused (§7). Here streams answer every query with how far behind they
-are, so a pubend, which knows what it published up to each tick, knows how many messages the slowest one took
-since the last answer. It publishes as many, a little more while that one is less than TARGET behind and a
-little less while it is more: the bottleneck never runs dry, and its queue stays short. For those that
-recover, and need more than the stream, the rate falls as long as they do not get it.
+The paper leaves the rates in alerts unused (§7). Here streams answer every query with the tick they have
+reached and how far behind they are, so a pubend, which knows what it published up to each tick, knows how
+many messages the slowest one took since the last answer. It publishes as many, a little more while that one
+is less than TARGET behind and a little less while it is more: the bottleneck never runs dry, and its queue
+stays short. For those that recover, and need more than the stream, the rate falls as long as they do not get
+it.
 """
 
 from __future__ import annotations
