@@ -43,18 +43,20 @@ def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
 def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    spark_stream.write_events(spark, 2 * QUEUE, tmp_path)
+    spark_stream.write_events(spark, QUEUE // 2, tmp_path)
     kept = {}
     for name, way in (("ours", spark_stream.packed), ("theirs", spark_stream.by_hand)):
-        stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=2)
+        stream = folder_stream(
+            spark, str(tmp_path / "in"), files_per_trigger=2
+        )  # as many rows as in the bench
         out = str(tmp_path / name)
         write_folder(way(stream), out, checkpoint=f"{out}-checkpoint").awaitTermination()
         found = spark.read.parquet(out)
-        assert found.agg(stands_for(found)).first() == (2 * QUEUE,)
+        assert found.agg(stands_for(found)).first() == (QUEUE // 2,)
         kept[name] = {row["seq"] for row in found.where("kind = 'event'").collect()}
-    assert kept["theirs"] < kept["ours"]  # the newest of a queue stays with us
-    assert len(kept["ours"] - kept["theirs"]) <= 2 * 2
-    assert len(kept["ours"]) < QUEUE
+    assert kept["theirs"] <= kept["ours"]
+    assert len(kept["ours"] - kept["theirs"]) <= 2  # the newest of a queue stays with us
+    assert 0 < len(kept["theirs"]) < QUEUE // 4
 
 
 def test_a_stream_is_set_beside_both_rivals() -> None:
