@@ -46,9 +46,7 @@ def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(
     spark_stream.write_events(spark, QUEUE // 2, tmp_path)
     kept = {}
     for name, way in (("ours", spark_stream.packed), ("theirs", spark_stream.by_hand)):
-        stream = folder_stream(
-            spark, str(tmp_path / "in"), files_per_trigger=2
-        )  # as many rows as in the bench
+        stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=2)
         out = str(tmp_path / name)
         write_folder(way(stream), out, checkpoint=f"{out}-checkpoint").awaitTermination()
         found = spark.read.parquet(out)
