@@ -29,7 +29,14 @@ class Terminal:
         environment = os.environ | {"TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
         command = [sys.executable, "-m", "penstock", *arguments]
         self._process = subprocess.Popen(
-            command, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
+            command,
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env=environment,
+            start_new_session=True,
+            # A test run in the background of a shell ignores SIGINT, and so would the program.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         os.close(other)
         self.seen = b""
