@@ -271,7 +271,7 @@ def _note(asked: tuple[int, ...], rounds: int) -> str:
         "interleaved rounds, of one where there are more events; applyInPandas at the smallest size only. "
         "Shuffle and sort take most of the time; the dead band folds each queue by Spark's interpreted "
         "lambdas; making the plan costs some 0.2 s, whatever the number of events. The stream comes in "
-        f"{spark_stream.TRIGGERS} triggers, each with its fixed cost of about a second for state and commits"
+        f"{spark_stream.TRIGGERS} triggers, each with a fixed cost for state and commits"
     )
 
 
