@@ -102,7 +102,7 @@ setup_java() {
 # Program and Debian package. The tests start them on loopback and stop them again; where one is missing
 # they say so and leave out what needs it.
 readonly RIVALS=(mosquitto:mosquitto mosquitto_pub:mosquitto-clients chromium:chromium
-    prosody:prosody)
+    prosody:prosody nats-server:nats-server)
 
 missing_rivals() {
     local rival
