@@ -11,6 +11,7 @@ import msgspec
 
 from penstock import limits
 from penstock.node.slots.settings import Slots
+from penstock.node.streams.settings import Streams
 from penstock.node.telling.settings import Telling
 from penstock.node.web.settings import Polling
 
@@ -248,6 +249,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Web channels: pages and feeds as streams."""
     slots: Slots = Slots()
     """Reserved time slots, for listeners that have them."""
+    streams: Streams = Streams()
+    """Reliable streams."""
     telling: Telling = Telling()
     """Telling people and programs what changed."""
     sys_interval_s: Seconds = 10.0

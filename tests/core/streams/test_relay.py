@@ -251,3 +251,15 @@ def test_a_message_from_the_wrong_side_is_refused() -> None:
         relay.receive(Final("p", 1), child="a", now_us=0)
     with pytest.raises(StreamError, match="no link to 'b'"):
         relay.receive(Ack("p", 1), child="b", now_us=0)
+
+
+def test_what_somebody_holds_is_not_acknowledged() -> None:
+    relay = Relay("p", StreamOptions())
+    assert relay.acked() is None
+    relay.attach("below")
+    relay.hold("away", 5)
+    assert relay.acked() is None
+    relay.receive(Ack("p", 9), child="below", now_us=0)
+    assert relay.acked() == 5
+    relay.hold("away", None)
+    assert relay.acked() == 9

@@ -68,15 +68,21 @@ class Broker:
         self._outgoing: list[tuple[str, Message]] = []
         self._events: list[Event] = []
 
-    def host(self, pubend: str, log: Log, *, now_us: int) -> Pubend:
-        """Be the root of a stream."""
+    def host(self, pubend: str, log: Log, *, now_us: int, options: StreamOptions | None = None) -> Pubend:
+        """Be the root of a stream, with options of its own (how long it keeps messages, say) if given."""
         stream = self._add(pubend, upstream=None)
-        stream.pubend = Pubend(pubend, log, self._options, now_us=now_us, interests=self._interests)
+        stream.pubend = Pubend(
+            pubend, log, options or self._options, now_us=now_us, interests=self._interests
+        )
         return stream.pubend
 
     def follow(self, pubend: str, upstream: str) -> None:
         """Get a stream from a neighbour."""
         self._add(pubend, upstream=upstream)
+
+    def knows(self, pubend: str) -> bool:
+        """Whether a stream is hosted or followed here."""
+        return pubend in self._streams
 
     def attach(self, pubend: str, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
         """Pass a stream on to a neighbour, as far as its filter lets through."""
@@ -97,6 +103,10 @@ class Broker:
         stream = self._stream(pubend)
         stream.subends.pop(name, None)
         stream.relay.detach(name)
+
+    def hold(self, pubend: str, name: str, until: int | None) -> None:
+        """Somebody here needs what follows a tick and is not reading now; None: not any more."""
+        self._stream(pubend).relay.hold(name, until)
 
     def pubend(self, name: str) -> Pubend:
         """The root of a stream that is hosted here."""

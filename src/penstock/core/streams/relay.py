@@ -59,6 +59,7 @@ class Relay:
         self._interest = interest
         self._interests = interests or {}
         self._children: dict[str, RelayChild] = {}
+        self._holds: dict[str, int] = {}
         self._cache = Knowledge()
         self._hold = NackHold(options.hold_us)
         self._fold = AlertFold()
@@ -82,7 +83,16 @@ class Relay:
     def acked(self) -> int | None:
         """What all below have processed; None while one of them, or everybody, has not spoken."""
         spoken = [child.acked for child in self._children.values() if child.acked is not None]
-        return min(spoken) if spoken and len(spoken) == len(self._children) else None
+        if len(spoken) < len(self._children):
+            return None
+        return min((*spoken, *self._holds.values()), default=None)
+
+    def hold(self, name: str, until: int | None) -> None:
+        """Count nothing from a tick on as processed, for somebody who is away; None: no more."""
+        if until is None:
+            self._holds.pop(name, None)
+        else:
+            self._holds[name] = until
 
     def receive(self, message: Message, *, child: str | None, now_us: int) -> None:
         """From above if `child` is None, else from that link below."""

@@ -1,0 +1,59 @@
+"""What a node needs of a log beyond what the core does: commits of its own, figures, an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.core.streams.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class LogFigures:
+    """A snapshot."""
+
+    messages: int
+    """In the log."""
+    bytes: int
+    commits: int
+    """Since the start."""
+    committed: int
+    """Messages of those commits."""
+    commit_us: int
+    """Time spent in them."""
+
+
+class DurableLog(Log, Protocol):
+    """A log that commits by itself: what is appended in one turn of the loop becomes durable together.
+
+    Everything is called in the thread of the event loop and never waits there.
+    """
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be made durable at the moment, fit to be shown; empty: it can."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """That the messages take, those not durable yet included."""
+        ...
+
+    def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
+        """Begin, in the running loop.
+
+        `committed(until, claimed)` follows each commit (see `Pubend.committed`); `ready` when a `read` that
+        answered None may be asked again.
+        """
+        ...
+
+    def figures(self) -> LogFigures:
+        """A snapshot."""
+        ...
+
+    async def close(self) -> None:
+        """Make durable what waits, and let go; StoreError if that cannot be done."""
+        ...
