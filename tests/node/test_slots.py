@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock.node.slots.status import FlowRow
+    from penstock.core.slots.flows import FlowStatistics
 
 pa = pytest.importorskip("pyarrow")
 
@@ -46,7 +46,7 @@ def config(**slots: Any) -> Config:
     )
 
 
-def row(running: Running, topic: str) -> FlowRow:
+def row(running: Running, topic: str) -> FlowStatistics:
     rows = running.broker.flow_rows()
     assert rows is not None
     return next(one for one in rows if one.topic == topic)

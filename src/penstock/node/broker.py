@@ -35,6 +35,7 @@ from penstock.node.status import NodeStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.slots.flows import FlowStatistics
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.connect import Connect, Will
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from penstock.node.routes import Fan, Tap
     from penstock.node.session import Session
     from penstock.node.slots.flows import Flows
-    from penstock.node.slots.status import FlowRow
     from penstock.node.store import Store
     from penstock.node.subscription import Subscription
     from penstock.node.telling.figures import TellingFigures
@@ -362,7 +362,7 @@ class Broker:
         if before != after:
             subscription.install(chosen, now_us=now_us)
 
-    def flow_rows(self) -> list[FlowRow] | None:
+    def flow_rows(self) -> list[FlowStatistics] | None:
         """Flows of constant rate; None if no listener has slots."""
         return None if self.flows is None else self.flows.rows()
 

@@ -60,13 +60,15 @@ class Told(StrEnum):
 class FlowStatistics:
     """A flow at a moment."""
 
-    client: str
+    client_id: str
     topic: str
     state: str
+    """learning, served, refused or silent."""
     told: str
-    """Where its period is known from; empty if it is not known."""
+    """Where its period is known from: client, table or detected; empty if it is not known."""
     period_us: int
     jitter_us: int
+    """Standard deviation around the expected times."""
     tolerance_us: int
     """How much earlier or later than expected a packet is still on time."""
     arrivals: int
@@ -189,7 +191,7 @@ class Flow:
         """A snapshot."""
         grid = self.grid
         return FlowStatistics(
-            client=self.client,
+            client_id=self.client,
             topic=self.topic,
             state=self.state.value,
             told=self.told.value if self.told is not None else "",

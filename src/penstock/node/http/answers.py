@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 
 from penstock import limits
-from penstock.node.slots.status import FlowRow, FlowsStatus  # noqa: TC001  # msgspec reads annotations
+from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
+from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
 from penstock.node.status import Account, ClientStatus, FilterStatus, SubscriptionStatus
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
@@ -130,7 +131,7 @@ class Flows(msgspec.Struct, frozen=True, gc=False):
     """Whether a listener has slots."""
     total: int
     offset: int
-    flows: tuple[FlowRow, ...]
+    flows: tuple[FlowStatistics, ...]
     status: FlowsStatus | None
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.slots.flows import FlowStatistics
     from penstock.model.event import Event
-    from penstock.node.slots.status import FlowRow
     from penstock.node.status import NodeStatus
 
 
@@ -27,7 +27,7 @@ class Watched(Protocol):
         """The node at this moment."""
         ...
 
-    def flow_rows(self) -> list[FlowRow] | None:
+    def flow_rows(self) -> list[FlowStatistics] | None:
         """Flows of constant rate; None if no listener has slots."""
         ...
 

@@ -21,14 +21,14 @@ from penstock.errors import InputError
 from penstock.model.instant import SECOND_US
 from penstock.node.control_table import Follower
 from penstock.node.slots.lanes import Assigned
-from penstock.node.slots.status import FlowRow, FlowsStatus
+from penstock.node.slots.status import FlowsStatus
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from penstock.core.slots.control_treatment import FlowEvent
-    from penstock.core.slots.flows import Flow
+    from penstock.core.slots.flows import Flow, FlowStatistics
     from penstock.model.instant import Instant
     from penstock.node.control_table import Loaded
     from penstock.node.slots.declared import Declared
@@ -196,11 +196,11 @@ class Flows:
 
     # -- what can be known -----------------------------------------------------------------------------------
 
-    def rows(self) -> list[FlowRow]:
+    def rows(self) -> list[FlowStatistics]:
         """All flows: silent ones first, then refused, served, learning; each by client and topic."""
         order = {State.SILENT: 0, State.REFUSED: 1, State.SERVED: 2, State.LEARNING: 3}
         found = sorted(self.control.table.values(), key=lambda one: (order[one.state], one.client, one.topic))
-        return [_row(flow) for flow in found]
+        return [flow.statistics() for flow in found]
 
     def status(self) -> FlowsStatus:
         """All flows in figures."""
@@ -231,14 +231,6 @@ def _is_known_at(flow: Flow, period_us: int) -> bool:
         flow.state in (State.SERVED, State.SILENT)
         and grid is not None
         and abs(grid.period_us - period_us) <= SAME_PERIOD * period_us
-    )
-
-
-def _row(flow: Flow) -> FlowRow:
-    found = flow.statistics()
-    return FlowRow(
-        client_id=found.client,
-        **{name: getattr(found, name) for name in FlowRow.__struct_fields__ if name != "client_id"},
     )
 
 

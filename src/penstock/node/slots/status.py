@@ -1,38 +1,8 @@
-"""What can be known about flows: frozen snapshots for the API, the dashboard and metrics."""
+"""What can be known about all flows together; of one, the core tells (`core.slots.flows`)."""
 
 from __future__ import annotations
 
 import msgspec
-
-
-class FlowRow(msgspec.Struct, frozen=True, gc=False):
-    """A flow in one line."""
-
-    client_id: str
-    topic: str
-    state: str
-    """learning, served, refused or silent."""
-    told: str
-    """Where its period is known from: client, table or detected; empty if it is not known."""
-    period_us: int
-    jitter_us: int
-    """Standard deviation around the expected times."""
-    tolerance_us: int
-    """How far from its expected time a message is still on time."""
-    arrivals: int
-    on_time: int
-    late: int
-    missed: int
-    excess: int
-    """Messages beyond its rate."""
-    on_time_rate: float
-    """Of its last messages while it was served."""
-    since_us: int
-    """When its state began."""
-    last_us: int
-    """When its last message came."""
-    reason: str
-    """Why it is not served."""
 
 
 class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
