@@ -27,6 +27,8 @@ from penstock.errors import StreamError
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.core.streams.answers import Matches
     from penstock.core.streams.control import RateControl
     from penstock.core.streams.events import Event
@@ -135,7 +137,11 @@ class Pubend:
 
     def publish(self, body: bytes, *, now_us: int) -> int:
         """Give a message its tick and write it; `Acknowledged` follows once it is durable and in its turn."""
-        if len(self._unsent) + len(self._shaper) >= self._options.held_most:
+        return self.publish_many((body,), now_us=now_us)
+
+    def publish_many(self, bodies: Sequence[bytes], *, now_us: int) -> int:
+        """The same for messages that get ticks one after the other, all of them or none; the first tick."""
+        if len(self._unsent) + len(self._shaper) + len(bodies) > self._options.held_most:
             raise StreamError(
                 f"stream {self.name!r} holds back {self._options.held_most:,} acknowledgements: "
                 "publish more slowly, or wait for them"
@@ -145,11 +151,12 @@ class Pubend:
         if behind_us > BEHIND_US and not self._behind:
             self._events.append(ClockBehind(self.name, behind_us))
         self._behind = behind_us > BEHIND_US
-        tick = max(self._next, clock)
-        self._log.append(tick, body)
-        self._next = tick + 1
-        self._unsent.append((tick, body))
-        return tick
+        first = max(self._next, clock)
+        self._next = first + len(bodies)
+        for tick, body in enumerate(bodies, start=first):
+            self._log.append(tick, body)
+            self._unsent.append((tick, body))
+        return first
 
     def committed(self, until: int, *, claimed: int, now_us: int) -> None:
         """Messages before a tick, and a claim, are durable: tell them, acknowledge what the rate allows."""

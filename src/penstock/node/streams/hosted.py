@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.errors import StreamError
 from penstock.mqtt.topics import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.core.streams.pubend import Pubend
     from penstock.node.streams.hub import Hub
     from penstock.node.streams.log import DurableLog
+    from penstock.node.streams.marks import Marks
     from penstock.node.streams.settings import Hosting
+
+
+class _Waiting:
+    """Somebody waits for the acknowledgements of ticks that follow one another."""
+
+    __slots__ = ("at", "released", "until")
+
+    def __init__(self, first: int, until: int, released: Callable[[int], None]) -> None:
+        self.at = first
+        """The first tick that is not acknowledged."""
+        self.until = until
+        self.released = released
+        """Told how many more are."""
 
 
 class Hosted:
     """Takes records and says when each is durable and in its turn."""
 
-    def __init__(
-        self, hosting: Hosting, log: DurableLog, pubend: Pubend, *, hub: Hub, clock: Callable[[], int]
+    def __init__(  # noqa: PLR0913 (its parts)
+        self,
+        hosting: Hosting,
+        log: DurableLog,
+        pubend: Pubend,
+        marks: Marks,
+        *,
+        hub: Hub,
+        clock: Callable[[], int],
     ) -> None:
         self.name = hosting.name
         self.hosting = hosting
         self.log = log
         self.pubend = pubend
+        self.marks = marks
+        """Which messages of publishers that may send again are in the log already."""
+        self.on_told: list[Callable[[int], None]] = []
+        """Called with `end` when messages have become durable and can be read."""
+        self.on_ready: list[Callable[[], None]] = []
+        """Called when a `read` that answered None may be asked again."""
         self._hub = hub
         self._clock = clock
-        self._waiting: dict[int, Callable[[], None]] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self.refused = 0
+        """Messages since the start that were not taken."""
         hub.acknowledged[hosting.name] = self._acknowledged
 
     def start(self) -> None:
         """Begin to commit, in the running loop."""
         self.log.start(committed=self._committed, ready=self._ready)
+        self._hub.changed(self.name)
+
+    @property
+    def begin(self) -> int:
+        """Messages before this tick are gone."""
+        return self.log.trimmed
+
+    @property
+    def end(self) -> int:
+        """Behind the last tick that is durable and told."""
+        return self.pubend.position
 
     def carries(self, topic: str) -> bool:
         """Whether what is published on a topic goes into this stream."""
@@ -44,25 +85,68 @@ class Hosted:
 
         StreamError, with what to do, if nothing more can be taken.
         """
+        return self.publish_many((body,), done).start
+
+    def publish_many(
+        self,
+        bodies: Sequence[bytes],
+        done: Callable[[], None] | None = None,
+        *,
+        released: Callable[[int], None] | None = None,
+    ) -> range:
+        """Log records, all or none; their ticks, which follow one another.
+
+        `done` follows when all may be acknowledged; `released` is told, in order, how many more may be.
+        StreamError, with what to do, if they cannot be taken.
+        """
+        try:
+            self._check()
+            first = self.pubend.publish_many(bodies, now_us=self._clock())
+        except StreamError:
+            self.refused += len(bodies)
+            raise
+        ticks = range(first, first + len(bodies))
+        if released is not None:
+            self._waiting.append(_Waiting(first, ticks.stop, released))
+        elif done is not None:
+            self._waiting.append(_Waiting(ticks.stop - 1, ticks.stop, lambda _: done()))
+        return ticks
+
+    def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
+        """The first `most` durable messages of a span, by tick; None: ask again when `on_ready` is called."""
+        return self.log.read(since, min(until, self.end), most)
+
+    def _check(self) -> None:
         if self.log.bytes >= self.hosting.bytes:
             raise StreamError(
                 f"the log of stream {self.name!r} is full ({self.hosting.bytes:,} bytes): "
                 "let its readers catch up, or give it more (streams.host.bytes)"
             )
-        tick = self.pubend.publish(body, now_us=self._clock())
-        if done is not None:
-            self._waiting[tick] = done
-        return tick
+        if self.log.fault:
+            raise StreamError(f"stream {self.name!r} takes nothing at the moment: {self.log.fault}")
 
     def _committed(self, until: int, claimed: int) -> None:
+        before = self.pubend.position
         self.pubend.committed(until, claimed=claimed, now_us=self._clock())
+        if self.pubend.position > before:
+            for told in self.on_told:
+                told(self.pubend.position)
         self._hub.changed(self.name)
 
     def _ready(self) -> None:
         self.pubend.resume()
+        for ready in self.on_ready:
+            ready()
         self._hub.changed(self.name)
 
-    def _acknowledged(self, tick: int) -> None:
-        done = self._waiting.pop(tick, None)
-        if done is not None:
-            done()
+    def _acknowledged(self, ticks: list[int]) -> None:
+        """In order, as all acknowledgements of a pubend are."""
+        last = ticks[-1]
+        waiting = self._waiting
+        while waiting and waiting[0].at <= last:
+            first = waiting[0]
+            count = min(last + 1, first.until) - first.at
+            first.at += count
+            if first.at == first.until:
+                waiting.popleft()
+            first.released(count)

@@ -40,8 +40,8 @@ class Hub:
         """Who takes the messages of a subscriber-hosting stream, by pubend and name."""
         self.missed: dict[tuple[str, str], Callable[[int, int], None]] = {}
         """Who is told that messages are gone for good."""
-        self.acknowledged: dict[str, Callable[[int], None]] = {}
-        """Who is told that a message's publisher may be told, by pubend."""
+        self.acknowledged: dict[str, Callable[[list[int]], None]] = {}
+        """Who is told of which messages the publishers may be told, by pubend: ticks, in order."""
 
     @classmethod
     def make(cls, name: str, options: StreamOptions, *, clock: Callable[[], int]) -> Hub:
@@ -86,8 +86,14 @@ class Hub:
                     send = self.links.get(peer)
                     if send is not None:
                         send(message)
+                released: dict[str, list[int]] = {}
                 for event in events:
-                    self._happened(event)
+                    if isinstance(event, Acknowledged):
+                        released.setdefault(event.pubend, []).append(event.tick)
+                    else:
+                        self._happened(event)
+                for pubend, ticks in released.items():
+                    self.acknowledged[pubend](ticks)
         finally:
             self._busy = False
         self._wind()
@@ -98,10 +104,6 @@ class Hub:
                 take = self.delivered.get((pubend, stream))
                 if take is not None:
                     take(tick, body)
-            case Acknowledged(pubend, tick):
-                told = self.acknowledged.get(pubend)
-                if told is not None:
-                    told(tick)
             case Missed(pubend, stream, since, until):
                 log.error("stream %r: %r misses ticks %d to %d: the log has let them go", *_of(event))
                 gone = self.missed.get((pubend, stream))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,44 +12,129 @@ from penstock.model.instant import to_us
 from penstock.node.streams.hosted import Hosted
 from penstock.node.streams.hub import Hub
 from penstock.node.streams.logs import open_log
+from penstock.node.streams.marks import Marks
+from penstock.node.streams.state import StateFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.streams.meeting import Offered
+    from penstock.core.streams.record import Record
     from penstock.node.broker import Broker
     from penstock.node.config import Config
+    from penstock.node.streams.door import Door
+    from penstock.node.streams.links import Links
+    from penstock.node.streams.reading import Reading
+    from penstock.node.streams.serving import Serving
+    from penstock.node.streams.settings import Hosting
+    from penstock.node.streams.status import StreamsStatus
 
 FOLDER: Final = "streams"
 """Of the logs, below a node's data folder."""
+
+STATE: Final = "streams.sqlite"
+"""In that folder: cursors, consumers, marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A stream that this node hosts or follows."""
+
+    name: str
+    topics: tuple[str, ...]
+    host: str
+    """The node that it is published at."""
+    hosted_here: bool
+    upstream: str = ""
+    """The neighbour that it comes from; empty: hosted here."""
 
 
 class StreamService:
     """All streams this node hosts or follows."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
-        self._broker = broker
-        self._settings = config.streams
+        self.broker = broker
+        self.settings = config.streams
+        self.node = config.streams.node or "node"
         self._folder = Path(config.data) / FOLDER if config.data else None
         self._options = config.streams.options()
-        self.hub = Hub.make(config.streams.node or "node", self._options, clock=broker.clock)
+        self._stack = AsyncExitStack()
+        self.hub = Hub.make(self.node, self._options, clock=broker.clock)
         self.hosted: dict[str, Hosted] = {}
+        self.known: dict[str, Known] = {}
+        self.on_known_changed: list[Callable[[], None]] = []
+        """Called after `known` has changed."""
+        self.state: StateFile
+        """What must survive beside the logs."""
+        self.reading: Reading | None = None
+        self.links: Links | None = None
+        self.door: Door | None = None
+        self.serving: Serving | None = None
 
     async def start(self) -> None:
-        """Open the logs; StoreError or NodeError if one cannot be opened."""
-        for hosting in self._settings.host:
-            log = await open_log(self._settings, hosting.name, self._folder)
-            options = replace(self._options, retain_us=to_us(hosting.retain_s))
-            now_us = self._broker.clock()
-            pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
-            hosted = Hosted(hosting, log, pubend, hub=self.hub, clock=self._broker.clock)
-            self.hosted[hosting.name] = hosted
-            hosted.start()
+        """Open the logs, then everything else; StoreError or NodeError if something cannot be opened."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        self.state = StateFile(None if self._folder is None else self._folder / STATE)
+        self.state.start()
+        self._stack.push_async_callback(self.state.close)
+        for hosting in self.settings.host:
+            await self._host(hosting)
+        self._changed()
+        self._stack.callback(self.hub.close)
         self.hub.start(asyncio.get_running_loop())
 
+    async def _host(self, hosting: Hosting) -> None:
+        log = await open_log(self.settings, hosting.name, self._folder)
+        self._stack.push_async_callback(log.close)
+        marks = Marks(self.state, hosting.name)
+        await marks.recover(log)
+        options = replace(self._options, retain_us=to_us(hosting.retain_s))
+        now_us = self.broker.clock()
+        pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
+        hosted = Hosted(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
+        self.hosted[hosting.name] = hosted
+        self.known[hosting.name] = Known(hosting.name, hosting.topics, self.node, hosted_here=True)
+        hosted.start()
+
+    # -- streams of the tree ---------------------------------------------------------------------------------
+
+    def learnt(self, offered: Offered, upstream: str) -> None:
+        """A neighbour offers a stream, which the core follows from there already."""
+        known = Known(offered.name, offered.topics, offered.host, hosted_here=False, upstream=upstream)
+        if offered.name not in self.hosted and self.known.get(offered.name) != known:
+            self.known[offered.name] = known
+            self._changed()
+
+    def lost(self, name: str) -> None:
+        """A stream cannot be had any more."""
+        if name not in self.hosted and self.known.pop(name, None) is not None:
+            self._changed()
+
+    def told(self, name: str, tick: int, record: Record) -> None:
+        """A message of a stream has come to this node, once and in order: retained messages and taps."""
+
     def hosted_for(self, topic: str) -> Hosted | None:
-        """The stream that messages on a topic go into here; None: it is a topic like others."""
+        """The stream that messages on a topic go into here; None: there is none."""
         return next((one for one in self.hosted.values() if one.carries(topic)), None)
+
+    def _changed(self) -> None:
+        for changed in self.on_known_changed:
+            changed()
+
+    # -- the rest ----------------------------------------------------------------------------------------------
+
+    def status(self) -> StreamsStatus:
+        """The streams at this moment."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Make durable what waits, and let go."""
-        self.hub.close()
-        for hosted in self.hosted.values():
-            await hosted.log.close()
+        await self._stack.aclose()
