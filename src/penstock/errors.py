@@ -21,6 +21,7 @@
     │   │   ├── ConnectRefused    to the connection
     │   │   ├── SubscribeRefused  to a subscription
     │   │   └── PublishRefused    to a message
+    │   ├── StreamRefused         the node does not do what is asked of a stream; carries a code
     │   ├── ConnectionLost        the connection is gone and is not made again
     │   └── BufferFull            nothing more can wait to be sent
     ├── ChannelError              a web channel cannot do what is asked for
@@ -244,6 +245,19 @@ class SubscribeRefused(Refused):
 
 class PublishRefused(Refused):
     """A node does not take a message of QoS 1 or 2; the connection lives."""
+
+
+class StreamRefused(ClientError):
+    """A node does not do what a program asks of a stream.
+
+    `code` says why, as `penstock.core.streams.requests.Code` names it; `first` is the first tick that can be
+    had if messages are gone.
+    """
+
+    def __init__(self, problem: str, *, code: str, first: int = 0) -> None:
+        self.code = code
+        self.first = first
+        super().__init__(problem)
 
 
 class ConnectionLost(ClientError):

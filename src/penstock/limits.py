@@ -206,6 +206,9 @@ HISTORY_SUBSCRIPTIONS: Final = 500
 METRICS_SLOWEST: Final = 20
 """Subscriptions with metrics of their own: Prometheus keeps every label it ever saw."""
 
+METRICS_STREAMS: Final = 100
+"""Streams, and neighbours, with metrics of their own; the totals count all."""
+
 # -- the gate: strangers who try passwords and topics --------------------------------------------------------
 
 GATE_THREADS: Final = 2
@@ -630,5 +633,68 @@ STREAM_NAME_CHARS: Final = 1_024
 STREAM_TICKS: Final = 1 << 62
 """Ticks lie below this: two million years of milliseconds with a thousand ticks each, and 64 bits hold it."""
 
+STREAM_HELLO_BYTES: Final = 1 << 16
+"""The first frame of whoever calls, read before anything is known about the caller."""
+
+STREAM_OFFERS: Final = 10_000
+"""Streams that a neighbour may offer: a core of each is kept here."""
+
+STREAM_TOPICS: Final = 1_000
+"""Topic filters of one stream."""
+
+STREAM_ALIVE_S: Final = 3.0
+"""A link on which nothing was said for so long says that it is alive."""
+
+STREAM_DEAD_S: Final = 10.0
+"""A link on which nothing was heard for so long is dead: three times silent, and one second for the way."""
+
+STREAM_CALL_MOST_S: Final = 5.0
+"""Longest pause before a neighbour is called again: a tree has few nodes, and streams wait for the link."""
+
+STREAM_CONTROL_BYTES: Final = 4 << 20
+"""What may wait for a link beside its data; a neighbour that lets more wait is cut off and met again."""
+
+STREAM_WRITE_BYTES: Final = 1 << 15
+"""Written to a link at once, and what may lie unsent behind it: control cannot overtake that."""
+
+STREAM_HANDSHAKES: Final = 256
+"""Callers at the streams' door whose greeting is not read and checked yet; more are refused."""
+
 STREAM_READ: Final = 256
 """Messages read from a log at once to answer a NACK: the loop turns between two reads."""
+
+STREAM_FETCH: Final = 4_096
+"""Messages in one answer to a program, unless it asks for fewer."""
+
+STREAM_FETCH_BYTES: Final = 1 << 20
+"""Bytes of messages in one answer to a program, unless it asks for fewer; a single one may be larger."""
+
+STREAM_PARTS: Final = 10_000
+"""Parts that a span is cut into for a program at once."""
+
+STREAM_REQUESTS: Final = 16
+"""Requests of one program under way at once; it is not read from before one of them is answered."""
+
+STREAM_CONSUMERS: Final = 10_000
+"""Consumers of a stream, each with a place on disk that the log waits for."""
+
+STREAM_CONSUMER_S: Final = 7 * 86_400
+"""A consumer that asks for nothing for so long is forgotten: its messages would fill the disk."""
+
+STREAM_WRITERS: Final = 10_000
+"""Writers whose last number is known for a stream."""
+
+STREAM_WRITER_S: Final = 30 * 86_400
+"""A writer that is silent for so long is forgotten; what it sends again afterwards is new."""
+
+STREAM_STAGED_BYTES: Final = 4 << 30
+"""Rows on disk that wait for the commit of their batch; more are refused."""
+
+STREAM_STAGED_S: Final = 86_400
+"""Rows that nobody commits for so long belong to a job that is no more."""
+
+STREAM_WAIT_MS: Final = 30_000
+"""An empty answer to a program that waits for messages follows at the latest after so long."""
+
+STREAM_CONSUMERS_SHOWN: Final = 100
+"""Consumers of one stream in an answer of the API, those with the oldest places; the total counts all."""
