@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from penstock.node.session import Session
     from penstock.node.slots.flows import Flows
     from penstock.node.store import Store
+    from penstock.node.streams.service import StreamService
     from penstock.node.subscription import Subscription
     from penstock.node.telling.figures import TellingFigures
     from penstock.node.web.topics import Topics
@@ -101,6 +102,8 @@ class Broker:
         """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
         self.telling: Callable[[], TellingFigures] | None = None
         """What is told by other ways than MQTT, in figures."""
+        self.streams: StreamService | None = None
+        """Reliable streams; None: there are none."""
         self.flows: Flows | None = None
         if any(listener.slots for listener in config.listeners):
             from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
@@ -390,6 +393,7 @@ class Broker:
             flows=None if self.flows is None else self.flows.status(),
             web=None if self.web is None else self.web.status(),
             telling=None if self.telling is None else self.telling(),
+            streams=None if self.streams is None else self.streams.status(),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations at run time
+from penstock.node.streams.status import StreamsStatus  # noqa: TC001
 from penstock.node.telling.figures import TellingFigures  # noqa: TC001
 from penstock.node.web.status import WebStatus  # noqa: TC001  # msgspec reads annotations at run time
 
@@ -158,6 +159,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """None: web channels are off."""
     telling: TellingFigures | None = None
     """None: nobody is told but by MQTT."""
+    streams: StreamsStatus | None = None
+    """None: no reliable streams."""
 
     @property
     def account(self) -> Account:

@@ -10,6 +10,7 @@ from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from penstock.node.status import NodeStatus
+    from penstock.node.streams.status import StreamsStatus
     from penstock.node.web.status import WebStatus
 
 ROOT: Final = "$SYS/broker/"
@@ -70,6 +71,31 @@ def _web(web: WebStatus) -> dict[str, int]:
     return found
 
 
+def _streams(streams: StreamsStatus) -> dict[str, int]:
+    rows = streams.streams
+    logs = [row.log for row in rows if row.log is not None]
+    return {
+        "streams/count": len(rows),
+        "streams/hosted": len(logs),
+        "streams/stopped": sum(row.state == "stopped" for row in rows),
+        "streams/recovering": sum(row.recovering for row in rows),
+        "streams/messages/published": sum(row.published for row in rows),
+        "streams/messages/delivered": sum(row.delivered for row in rows),
+        "streams/messages/waiting": sum(row.waiting for row in rows),
+        "streams/messages/held": sum(row.held for row in rows),
+        "streams/log/messages": sum(log.messages for log in logs),
+        "streams/log/bytes": sum(log.bytes for log in logs),
+        "streams/log/commits": sum(log.commits for log in logs),
+        "streams/readers/live": sum(row.readers.live for row in rows),
+        "streams/readers/catching up": sum(row.readers.catching_up for row in rows),
+        "streams/readers/away": sum(row.readers.away for row in rows),
+        "streams/consumers/count": sum(row.consumers_total for row in rows),
+        "streams/neighbours/count": len(streams.neighbours),
+        "streams/neighbours/up": sum(one.state == "up" for one in streams.neighbours),
+        "streams/faults": len(streams.faults),
+    }
+
+
 class SysTopics:
     """Publishes what has changed, at every interval."""
 
@@ -119,6 +145,8 @@ class SysTopics:
         }
         if status.web is not None:
             counts |= _web(status.web)
+        if status.streams is not None:
+            counts |= _streams(status.streams)
         counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in status.refused.items()}
         found = {
             "version": f"penstock {status.version}",

@@ -10,6 +10,7 @@ from penstock import limits
 from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
 from penstock.node.status import Account, ClientStatus, FilterStatus, SubscriptionStatus
+from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
 
@@ -133,6 +134,21 @@ class Flows(msgspec.Struct, frozen=True, gc=False):
     offset: int
     flows: tuple[FlowStatistics, ...]
     status: FlowsStatus | None
+
+
+class Streams(msgspec.Struct, frozen=True):
+    """Some of the reliable streams, those in trouble first, and all neighbours."""
+
+    enabled: bool
+    """Whether this node has streams."""
+    total: int
+    offset: int
+    streams: tuple[StreamRow, ...]
+    neighbours: tuple[NeighbourRow, ...] = ()
+    node: str = ""
+    """This node's name in the tree."""
+    faults: tuple[str, ...] = ()
+    """What does not work: logs, the file of places."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -308,6 +324,7 @@ __all__ = [
     "Remembered",
     "Series",
     "Snapshot",
+    "Streams",
     "SubscriptionRow",
     "Subscriptions",
     "Timeline",

@@ -101,6 +101,25 @@ class Handlers:
             )
         )
 
+    async def streams(self, request: web.Request) -> web.Response:
+        """Reliable streams, those in trouble first, and neighbours."""
+        offset, limit = page_of(request)
+        status = self._watch.status().streams
+        if status is None:
+            return json_answer(answers.Streams(enabled=False, total=0, offset=offset, streams=()))
+        found = views.streams(status, search=request.query.get("search", ""))
+        return json_answer(
+            answers.Streams(
+                enabled=True,
+                total=len(found),
+                offset=offset,
+                streams=tuple(found[offset : offset + limit]),
+                neighbours=status.neighbours,
+                node=status.node,
+                faults=status.faults,
+            )
+        )
+
     async def history(self, request: web.Request) -> web.Response:
         """The past of one subscription, or which subscriptions have one."""
         history = self._watch.history

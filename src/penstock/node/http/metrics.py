@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from penstock import limits
 from penstock.model.instant import SECOND_US
 from penstock.node.http import views
+from penstock.node.http.stream_metrics import stream_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -83,6 +84,8 @@ class _Status(Collector):
         yield from _flows(status)
         yield from _web(status)
         yield from _telling(status)
+        if status.streams is not None:
+            yield from stream_metrics(status.streams)
         yield from _by_label(status)
         yield from _slowest(status)
 

@@ -113,6 +113,17 @@ ROUTES: Final = (
     ),
     Route(
         method="GET",
+        path=f"{API}/streams",
+        handler="streams",
+        about="reliable streams, those in trouble first, and neighbours: places, logs, readers, links",
+        answer=(answers.Streams,),
+        parameters=(
+            Parameter("search", "text within name, topics or host; case does not matter"),
+            *PAGE,
+        ),
+    ),
+    Route(
+        method="GET",
         path=f"{API}/history",
         handler="history",
         about="the last minutes of one subscription; without client and filter, which are remembered",

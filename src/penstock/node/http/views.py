@@ -12,6 +12,7 @@ from penstock.node.status import Account
 
 if TYPE_CHECKING:
     from penstock.node.status import ClientStatus, NodeStatus, SubscriptionStatus
+    from penstock.node.streams.status import StreamRow, StreamsStatus
 
 
 def overview(status: NodeStatus, *, rates: Rates, queue_events: int) -> Overview:
@@ -145,6 +146,18 @@ def snapshot(status: NodeStatus, *, rates: Rates, queue_events: int) -> Snapshot
         clients=tuple(map(client_row, nlargest(limits.LIVE_CLIENTS, status.clients, key=_client_trouble))),
         slow=tuple(slow(status, most=limits.METRICS_SLOWEST)),
     )
+
+
+def streams(status: StreamsStatus, *, search: str = "") -> list[StreamRow]:
+    """Streams whose name, topics or host hold a text: stopped ones first, then those furthest behind."""
+    wanted = search.casefold()
+    found = [
+        row
+        for row in status.streams
+        if not wanted or any(wanted in text.casefold() for text in (row.name, row.host, *row.topics))
+    ]
+    found.sort(key=lambda row: (row.state != "stopped", not row.recovering, -row.lag_s, row.name))
+    return found
 
 
 def _trouble(one: SubscriptionStatus) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ from penstock.model.instant import to_us
 from penstock.node.streams.hosted import Hosted
 from penstock.node.streams.hub import Hub
 from penstock.node.streams.logs import open_log
+from penstock.node.streams.looking import Looking
 from penstock.node.streams.marks import Marks
 from penstock.node.streams.state import StateFile
 
@@ -70,6 +71,7 @@ class StreamService:
         self.links: Links | None = None
         self.door: Door | None = None
         self.serving: Serving | None = None
+        self._looking = Looking(self)
 
     async def start(self) -> None:
         """Open the logs, then everything else; StoreError or NodeError if something cannot be opened."""
@@ -133,7 +135,7 @@ class StreamService:
 
     def status(self) -> StreamsStatus:
         """The streams at this moment."""
-        raise NotImplementedError
+        return self._looking.status()
 
     async def close(self) -> None:
         """Make durable what waits, and let go."""

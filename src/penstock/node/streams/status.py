@@ -79,6 +79,8 @@ class StreamRow(msgspec.Struct, frozen=True):
     """The node it is published at."""
     hosted: bool
     """Whether that is this node."""
+    upstream: str
+    """The neighbour that it comes from; empty: hosted here."""
     state: str
     """live, catching up, waiting (nothing was heard of it yet) or stopped (its log takes nothing)."""
     position: int

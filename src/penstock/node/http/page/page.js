@@ -8,6 +8,7 @@ import { showOverview } from "./overview.js";
 import { check, offerRegistered } from "./policies.js";
 import { showSlow } from "./slow.js";
 import { state } from "./state.js";
+import { showStreams } from "./streams.js";
 import "./theme.js";
 import { fetchSeries, offerChoices } from "./timeline.js";
 import { $, write } from "./write.js";
@@ -63,7 +64,7 @@ async function shown(snapshot) {
   offerChoices();
   showSlow();
   showClients();
-  await Promise.all([fetchSeries(), showFlows(), showChannels(), state.search ? search() : null]);
+  await Promise.all([fetchSeries(), showFlows(), showChannels(), showStreams(), state.search ? search() : null]);
 }
 
 document.addEventListener("visibilitychange", () => {

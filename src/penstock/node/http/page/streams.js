@@ -1,0 +1,56 @@
+// Reliable streams of the node, and its links to others.
+
+import { get } from "./ask.js";
+import { bytes, duration, rate, whole } from "./figures.js";
+import { $, h, keyed, tone, write } from "./write.js";
+
+const SHOWN = 50;
+const STREAM = ["", "Host", "State", "Log", "Commits", "Rate", "Messages", "Behind", "Readers"];
+const NEIGHBOUR = ["", "State", "Queue", "Sent", "Received", "Dropped", "Reconnects"];
+let enabled = true;
+
+export async function showStreams() {
+  if (!enabled) return;
+  const found = await get(`/streams?limit=${SHOWN}`);
+  enabled = found.enabled;
+  $("streams").hidden = $("streams-link").hidden = !enabled;
+  if (!enabled) return;
+  const { streams, neighbours, total, faults } = found;
+  write($("streams-count"), `${whole.format(total)}`
+    + (neighbours.length ? `, ${whole.format(neighbours.filter(({ state }) => state === "up").length)} of `
+      + `${whole.format(neighbours.length)} neighbours up` : "")
+    + (streams.length < total ? `; ${whole.format(streams.length)} shown` : ""));
+  $("streams-none").hidden = streams.length > 0;
+  $("streams-faults").hidden = !faults.length;
+  write($("streams-faults"), faults.join("; "));
+  rows($("stream-rows"), streams, STREAM, 3, streamCells, ({ state }) => (
+    state === "stopped" ? "bad" : state === "live" ? null : "warn"));
+  $("neighbours").hidden = !neighbours.length;
+  rows($("neighbour-rows"), neighbours, NEIGHBOUR, 2, neighbourCells, ({ state }) => (state === "down" ? "bad" : null));
+}
+
+function rows(parent, found, labels, texts, cellsOf, toneOf) {
+  keyed(parent, found, ({ name }) => name,
+    () => h("tr", {}, ...labels.map((label, n) => h("td", { class: n < texts ? "" : "number", "data-label": label || null }))),
+    (line, row) => {
+      cellsOf(row).forEach((text, n) => write(line.children[n], text));
+      tone(line.children[texts - 1], toneOf(row));
+    });
+}
+
+function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: bound, held, published, delivered, readers }) {
+  return [
+    `${name} · ${topics.join(", ")}`, hosted ? "here" : host, state,
+    log ? `${whole.format(log.messages)} · ${bytes(log.bytes)}` : "–",
+    log && log.commits ? `${rate(log.commits_per_s)} · ${duration(log.commit_us)}` : "–",
+    `${bound === null ? "–" : rate(bound)}${held ? ` · ${whole.format(held)} held` : ""}`,
+    whole.format(hosted ? published : delivered),
+    duration(Math.round(1e6 * lag_s)),
+    `${whole.format(readers.live)} / ${whole.format(readers.catching_up)} / ${whole.format(readers.away)}`,
+  ];
+}
+
+function neighbourCells({ name, state, fault, queue_bytes, sent, received, dropped, reconnects }) {
+  return [name, fault ? `${state}: ${fault}` : state, bytes(queue_bytes),
+    ...[sent, received, dropped, reconnects].map((count) => whole.format(count))];
+}
