@@ -60,9 +60,9 @@ def test_a_message_survives_the_wire(message: Message) -> None:
 def test_a_stream_may_be_cut_at_every_byte() -> None:
     data = b"".join(map(encode, EVERY))
     for cut in range(len(data) + 1):
-        reader = FrameReader()
+        reader = FrameReader(decode)
         assert (*reader.feed(data[:cut]), *reader.feed(data[cut:])) == EVERY
-    reader = FrameReader()
+    reader = FrameReader(decode)
     assert tuple(one for byte in data for one in reader.feed(bytes([byte]))) == EVERY
 
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_is_refused(message: Message) -> None:
 
 def test_a_frame_beyond_the_bound_is_refused_before_it_is_there() -> None:
     with pytest.raises(StreamError, match="are allowed"):
-        FrameReader().feed((limits.STREAM_FRAME_BYTES + 1).to_bytes(4))
+        FrameReader(decode).feed((limits.STREAM_FRAME_BYTES + 1).to_bytes(4))
     with pytest.raises(StreamError, match="can be sent"):
         encode(Data("p", 0, 1, bytes(limits.STREAM_FRAME_BYTES)))
 

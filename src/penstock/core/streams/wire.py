@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from typing import TYPE_CHECKING, Generic, TypeVar
 from typing import Final as Constant
 
 import msgspec
@@ -11,21 +12,29 @@ from penstock import limits
 from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
 from penstock.errors import StreamError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
 HEAD_BYTES: Constant = 4
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Data | Silence | Final | Query | Nack | Ack | Alert)
 
 
-def encode(message: Message) -> bytes:
-    """A frame."""
-    body = _encoder.encode(message)
+def framed(body: bytes, *, what: str = "a message") -> bytes:
+    """Bytes with their length before them; StreamError if they are too many."""
     if len(body) > limits.STREAM_FRAME_BYTES:
         raise StreamError(
-            f"a message of {len(body):,} bytes in stream {message.pubend!r}: "
-            f"up to {limits.STREAM_FRAME_BYTES:,} can be sent"
+            f"{what} of {len(body):,} bytes: up to {limits.STREAM_FRAME_BYTES:,} can be sent at once"
         )
     return len(body).to_bytes(HEAD_BYTES) + body
+
+
+def encode(message: Message) -> bytes:
+    """A frame."""
+    return framed(_encoder.encode(message), what=f"a message in stream {message.pubend!r}")
 
 
 def wire_bytes(message: Message) -> int:
@@ -42,37 +51,53 @@ def decode(body: bytes) -> Message:
         message: Message = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise StreamError(f"this is no message of a stream: {error}") from None
+    return checked(message)
+
+
+def checked(message: Message) -> Message:
+    """A message that was decoded elsewhere; StreamError if it says what cannot be."""
     if problem := _problem(message):
         raise StreamError(f"this is no message of a stream: {problem}")
     return message
 
 
-class FrameReader:
-    """Bytes as they come, messages as they are complete."""
+class FrameReader(Generic[T]):
+    """Bytes as they come, whatever `decode` makes of each frame as they are complete."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_decode", "_most", "_rest")
 
-    def __init__(self) -> None:
+    def __init__(self, decode: Callable[[bytes], T], *, most: int = limits.STREAM_FRAME_BYTES) -> None:
+        self._decode = decode
+        self._most = most
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
+    @property
+    def rest(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> list[T]:
         """Take bytes; the messages that are whole now. After a StreamError the connection is of no use."""
         self._rest += data
-        found: list[Message] = []
+        found: list[T] = []
         at = 0
         while len(self._rest) - at >= HEAD_BYTES:
-            size = int.from_bytes(self._rest[at : at + HEAD_BYTES])
-            if size > limits.STREAM_FRAME_BYTES:
-                raise StreamError(
-                    f"a frame of {size:,} bytes: up to {limits.STREAM_FRAME_BYTES:,} are allowed"
-                )
+            size = frame_size(self._rest[at : at + HEAD_BYTES], most=self._most)
             if len(self._rest) - at - HEAD_BYTES < size:
                 break
             at += HEAD_BYTES
-            found.append(decode(bytes(self._rest[at : at + size])))
+            found.append(self._decode(bytes(self._rest[at : at + size])))
             at += size
         del self._rest[:at]
         return found
+
+
+def frame_size(head: bytes | bytearray, *, most: int = limits.STREAM_FRAME_BYTES) -> int:
+    """The bytes that follow a head; StreamError if they are too many."""
+    size = int.from_bytes(head)
+    if size > most:
+        raise StreamError(f"a frame of {size:,} bytes: up to {most:,} are allowed")
+    return size
 
 
 def _problem(message: Message) -> str:
