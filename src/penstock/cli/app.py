@@ -38,6 +38,7 @@ from penstock.cli import (
     reproduce,
     shed,
     sim,
+    streams,
     sub,
     telling,
     top,
@@ -62,6 +63,7 @@ app.add_typer(channels.app, name="channels")
 app.add_typer(telling.app, name="telling")
 app.add_typer(flows.app, name="flows")
 app.add_typer(sim.app, name="sim")
+app.add_typer(streams.app, name="streams")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
 app.command("conformance")(conformance.conformance)

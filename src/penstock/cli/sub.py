@@ -247,13 +247,13 @@ def _envelope(event: Event) -> dict[str, Any]:
     return {
         "topic": event.topic,
         "ts": event.ts_us,
-        **_payload(event.payload),
+        **payload_json(event.payload),
         "properties": dict(pairs) if len(set(names)) == len(names) else pairs,
         "content_type": event.content_type,
     }
 
 
-def _payload(payload: bytes) -> dict[str, Any]:
+def payload_json(payload: bytes) -> dict[str, Any]:
     """JSON objects and lists as they are, else text; what is no text, in base64."""
     if payload[:1] in (b"{", b"["):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -279,15 +279,17 @@ def _told(digest: Digest) -> dict[str, Any]:
 # -- for people ----------------------------------------------------------------------------------------------
 
 
-def _event_line(event: Event) -> str:
+def payload_text(payload: bytes) -> str:
+    """A payload in a line; what is no text, by its first bytes."""
     try:
-        body = printable(event.payload.decode())
+        return printable(payload.decode())
     except UnicodeDecodeError:
-        body = f"({len(event.payload)} bytes) {event.payload[:32].hex(' ')}" + (
-            " …" if len(event.payload) > 32 else ""
-        )
+        return f"({len(payload)} bytes) {payload[:32].hex(' ')}" + (" …" if len(payload) > 32 else "")
+
+
+def _event_line(event: Event) -> str:
     kept = " (retained)" if event.carried.retain else ""
-    return f"{_time(event.ts_us)} {printable(event.topic)}{kept} {body}"
+    return f"{time_of_day(event.ts_us)} {printable(event.topic)}{kept} {payload_text(event.payload)}"
 
 
 def digest_line(digest: Digest, filter_: str) -> str:
@@ -297,7 +299,7 @@ def digest_line(digest: Digest, filter_: str) -> str:
     level = f"at level {digest.level}" if digest.level else "by no level"
     parts = [f"{digest.count:,} event{'s' * (digest.count != 1)} dropped {level} ({causes})"]
     parts += [f"{name} {_summary(found)}" for name, found in told.get("attributes", {}).items() if found]
-    parts.append(f"{_time(digest.from_us)}–{_time(digest.to_us)}")
+    parts.append(f"{time_of_day(digest.from_us)}–{time_of_day(digest.to_us)}")
     topic = getattr(digest, "topic", "") or filter_
     return printable(f"    … {topic}: {', '.join(parts)}")
 
@@ -314,7 +316,7 @@ def _summary(found: dict[str, Any]) -> str:
     return " ".join(shown) or "no values"
 
 
-def _time(ts_us: int) -> str:
+def time_of_day(ts_us: int) -> str:
     """Time of day, here; the date is known to whoever looks on."""
     try:
         when = datetime.fromtimestamp(ts_us // SECOND_US, tz=UTC).astimezone()
