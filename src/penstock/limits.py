@@ -693,6 +693,24 @@ STREAM_STAGED_BYTES: Final = 4 << 30
 STREAM_STAGED_S: Final = 86_400
 """Rows that nobody commits for so long belong to a job that is no more."""
 
+STREAM_APPEND: Final = 512
+"""Messages of a program in one request; a stream that is committed twice a millisecond fills no more."""
+
+STREAM_APPEND_BYTES: Final = 1 << 18
+"""Or this many bytes of them."""
+
+STREAM_ROW_BYTES: Final = STREAM_FRAME_BYTES - (1 << 20)
+"""A payload that a program writes: a frame less its topic and its properties."""
+
+STREAM_KEEP_ALIVE_S: Final = 15
+"""A program's idle connection is probed this often: a machine that is gone is noticed in a minute."""
+
+STREAM_RECONNECT_LEAST_S: Final = 0.1
+"""First pause of a program before it connects again; it doubles with each failure."""
+
+STREAM_RECONNECT_MOST_S: Final = 5
+"""Longest pause of a program before it connects again: programs are fewer than MQTT clients."""
+
 STREAM_WAIT_MS: Final = 30_000
 """An empty answer to a program that waits for messages follows at the latest after so long."""
 

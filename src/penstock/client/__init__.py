@@ -1,4 +1,5 @@
-"""What a program outside the node uses: an asynchronous MQTT 5 client that knows policies and digests.
+"""What a program outside the node uses: an asynchronous MQTT 5 client that knows policies and digests, and
+blocking readers and writers of reliable streams.
 
 client.py        Client: connect, publish, subscribe, connect again, close
 subscription.py  Subscription: events and digests in order, with a buffer of its own
@@ -13,13 +14,32 @@ buffer.py        a queue that says what it dropped
 backoff.py       pauses before connecting again
 address.py       mqtt://, mqtts://, ws://, wss://
 statistics.py    snapshots
+
+stream_reader.py      StreamReader: each message of a stream once and in order, a place that is kept
+stream_writer.py      StreamWriter: each message into a stream once and in order
+stream_message.py     what they read
+stream_connection.py  a blocking connection that is made again
+stream_address.py     stream://, streams://
 """
 
 from penstock.client.client import Client
 from penstock.client.items import ReceivedDigest
 from penstock.client.sending import Published
 from penstock.client.statistics import ClientStatistics
+from penstock.client.stream_message import StreamMessage
+from penstock.client.stream_reader import StreamReader
+from penstock.client.stream_writer import StreamWriter
 from penstock.client.subscription import Subscription
 from penstock.mqtt.connect import Will
 
-__all__ = ["Client", "ClientStatistics", "Published", "ReceivedDigest", "Subscription", "Will"]
+__all__ = [
+    "Client",
+    "ClientStatistics",
+    "Published",
+    "ReceivedDigest",
+    "StreamMessage",
+    "StreamReader",
+    "StreamWriter",
+    "Subscription",
+    "Will",
+]

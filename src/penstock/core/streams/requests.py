@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from penstock import limits
-from penstock.core.streams.wire import HEAD_BYTES
+from penstock.core.streams import wire
 from penstock.errors import StreamError
 
 Code: TypeAlias = Literal[
@@ -252,21 +252,7 @@ _answers: Final = msgspec.msgpack.Decoder(Answer)
 
 def encode(message: Request | Answer) -> bytes:
     """A frame."""
-    body = _encoder.encode(message)
-    if len(body) > limits.STREAM_FRAME_BYTES:
-        raise StreamError(
-            f"a {type(message).__name__} of {len(body):,} bytes: "
-            f"up to {limits.STREAM_FRAME_BYTES:,} can be sent; send fewer or smaller messages at once"
-        )
-    return len(body).to_bytes(HEAD_BYTES) + body
-
-
-def frame_bytes(head: bytes) -> int:
-    """The length of the frame that a head announces; StreamError if it is not allowed."""
-    size = int.from_bytes(head)
-    if size > limits.STREAM_FRAME_BYTES:
-        raise StreamError(f"a frame of {size:,} bytes: up to {limits.STREAM_FRAME_BYTES:,} are allowed")
-    return size
+    return wire.framed(_encoder.encode(message), what=f"a {type(message).__name__}")
 
 
 def decode_request(body: bytes) -> Request:

@@ -1,0 +1,179 @@
+"""Reads a reliable stream: every message once and in order, across restarts of node and program.
+
+    with StreamReader("stream://127.0.0.1", "orders", consumer="billing", start="earliest") as reader:
+        for message in reader:
+            book(message.payload)
+            reader.commit()
+
+Without a consumer nothing is kept for the reader, and it begins where it is told. A consumer's place is kept
+by the node, which lets nothing go that lies behind it; what was read and not committed is read again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Literal, Self
+
+from penstock import limits
+from penstock.client.stream_connection import StreamConnection
+from penstock.client.stream_message import message_of
+from penstock.core.streams.requests import Describe, Described, Fetch, Fetched, Forget, Place, Placed, Settle
+from penstock.errors import InputError, StreamRefused
+
+if TYPE_CHECKING:
+    import ssl
+    from types import TracebackType
+
+    from penstock.client.stream_message import StreamMessage
+    from penstock.core.streams.requests import Figures
+
+
+class StreamReader:
+    """An iterator without end, unless `until` is given: a tick, or "end" for what is there now."""
+
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        *,
+        consumer: str | None = None,
+        start: Literal["new", "earliest"] | int = "new",
+        until: Literal["end"] | int | None = None,
+        tls: ssl.SSLContext | None = None,
+        patience_s: float | None = None,
+    ) -> None:
+        """A consumer that is known goes on at its place, whatever `start` says.
+
+        Unreachable if there is no node; later it is tried for `patience_s` (None: for ever) to get it back.
+        """
+        if not isinstance(start, int) and start not in ("new", "earliest"):
+            raise InputError(f"start is {start!r}: new, earliest or a tick")
+        if until is not None and not isinstance(until, int) and until != "end":
+            raise InputError(f"until is {until!r}: a tick, or end")
+        self.stream = stream
+        self._consumer = consumer or ""
+        self._connection = StreamConnection(url, name=self._consumer, tls=tls, patience_s=patience_s)
+        self._waiting: deque[StreamMessage] = deque()
+        self._asked: int | None = None
+        self._last = -1
+        try:
+            self._connection.open()
+            figures = described(self._connection, stream)
+            self._next = self._begin(start, figures)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._until = figures.end if until == "end" else until
+
+    @property
+    def place(self) -> int:
+        """Everything before this tick has been given out."""
+        return self._waiting[0].tick if self._waiting else self._next
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamMessage:
+        found = self.read()
+        if found is None:
+            raise StopIteration
+        return found
+
+    def read(self, *, timeout_s: float | None = None) -> StreamMessage | None:
+        """The next message; None if the end is reached. TimeoutError if none comes for so long."""
+        while not self._waiting:
+            if self._until is not None and self._next >= self._until:
+                return None
+            self._fetch(timeout_s)
+        found = self._waiting.popleft()
+        self._last = found.tick
+        return found
+
+    def commit(self, tick: int | None = None) -> None:
+        """Everything up to this message (none: the last one given out) is done; durable when it returns."""
+        if not self._consumer:
+            raise InputError("a reader without a consumer has no place that could be kept; name one")
+        done = self._last if tick is None else tick
+        if done >= 0:
+            self._connection.call(Settle(0, self.stream, self._consumer, done + 1))
+
+    def close(self) -> None:
+        """End; what was not committed is read again by the next reader of this consumer."""
+        self._connection.close()
+
+    def _begin(self, start: str | int, figures: Figures) -> int:
+        connection, consumer = self._connection, self._consumer
+        if consumer:
+            found = connection.call(Place(0, self.stream, consumer))
+            assert isinstance(found, Placed)
+            if found.place is not None:
+                return found.place
+        first = start if isinstance(start, int) else figures.end if start == "new" else figures.begin
+        if consumer:
+            connection.call(Settle(0, self.stream, consumer, first))
+        return first
+
+    def _fetch(self, timeout_s: float | None) -> None:
+        """Take an answer, and ask for the next one before this one is given out."""
+        if self._asked is None:
+            self._ask()
+        assert self._asked is not None
+        found = self._connection.answer(self._asked, timeout_s=timeout_s)
+        self._asked = None
+        assert isinstance(found, Fetched)
+        self._waiting.extend(
+            message_of(self.stream, tick, body) for tick, body in zip(found.ticks, found.bodies, strict=True)
+        )
+        self._next = found.behind
+        if self._until is None or self._next < self._until:
+            self._ask()
+
+    def _ask(self) -> None:
+        until = limits.STREAM_TICKS if self._until is None else self._until
+        request = Fetch(
+            0, self.stream, self._next, until, wait_ms=limits.STREAM_WAIT_MS, consumer=self._consumer
+        )
+        self._asked = self._connection.ask(request)
+
+
+def list_streams(url: str, *, tls: ssl.SSLContext | None = None) -> tuple[Figures, ...]:
+    """All streams that a node knows."""
+    with StreamConnection(url, tls=tls) as connection:
+        connection.open()
+        found = connection.call(Describe(0))
+    assert isinstance(found, Described)
+    return found.streams
+
+
+def forget_consumer(url: str, stream: str, consumer: str, *, tls: ssl.SSLContext | None = None) -> None:
+    """Keep nothing more for a consumer."""
+    with StreamConnection(url, tls=tls) as connection:
+        connection.open()
+        connection.call(Forget(0, stream, consumer))
+
+
+def described(connection: StreamConnection, stream: str) -> Figures:
+    """A stream that the node hosts; StreamRefused if it does not."""
+    found = connection.call(Describe(0))
+    assert isinstance(found, Described)
+    figures = next((one for one in found.streams if one.name == stream), None)
+    if figures is None:
+        known = ", ".join(sorted(one.name for one in found.streams)) or "none"
+        raise StreamRefused(
+            f"{connection.address}: node '{found.node}' has no stream '{stream}'; there are: {known}",
+            code="unknown",
+        )
+    if not figures.here:
+        raise StreamRefused(
+            f"{connection.address}: stream '{stream}' is hosted by node '{figures.host}'; connect there",
+            code="elsewhere",
+        )
+    return figures
