@@ -64,7 +64,7 @@ class Way:
             client_id=self.client_id,
             user=self.user,
             password=self.password,
-            tls=None if self.ca is None else _trusting(self.ca),
+            tls=None if self.ca is None else trusting(self.ca),
             session_expiry_s=session_expiry_s,
         )
 
@@ -95,7 +95,8 @@ def way(
     return Way(url, user, password, ca, client_id)
 
 
-def _trusting(ca: Path) -> ssl.SSLContext:
+def trusting(ca: Path) -> ssl.SSLContext:
+    """A context that trusts these authorities; InputError if they cannot be read."""
     try:
         return ssl.create_default_context(cafile=str(ca))
     except OSError as error:  # ssl.SSLError is one

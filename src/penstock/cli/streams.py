@@ -15,6 +15,7 @@ from rich.text import Text
 
 from penstock import limits
 from penstock.cli.output import JsonFlag, out, print_json
+from penstock.cli.streams_programs import read, write
 from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, where_of
 from penstock.core.channels.polling.words import duration
 from penstock.core.streams.tick import TICKS_PER_S
@@ -23,6 +24,9 @@ from penstock.errors import InputError, printable
 app = typer.Typer(
     invoke_without_command=True, help="Reliable streams: at a running node, read, or written to."
 )
+
+app.command("read")(read)
+app.command("write")(write)
 
 EVERY_S: Final = 1.0
 """Between two looks of --watch."""

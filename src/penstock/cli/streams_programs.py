@@ -1,0 +1,161 @@
+"""`penstock streams read` and `write`: a stream in a pipe."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+from contextlib import suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from penstock import limits
+from penstock.cli.client_options import CaOption, trusting
+from penstock.cli.output import JsonFlag, print_json, print_text
+from penstock.cli.sub import payload_json, payload_text, time_of_day
+from penstock.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock.client import StreamMessage
+
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="The node that hosts the stream, its `streams.listen`: stream://[user:password@]host:1884.",
+    ),
+]
+IDLE_S: Final = 0.05
+"""So long without a message, and what was printed counts as read."""
+
+TOGETHER: Final = 1_000
+"""So many messages count as read together."""
+
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
+
+
+def read(
+    url: UrlArgument,
+    stream: StreamArgument,
+    *,
+    start: Annotated[
+        str, typer.Option("--from", metavar="earliest|new|TICK", help="Where to begin.")
+    ] = "new",
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, metavar="N", help="End after so many messages.")
+    ] = None,
+    to_end: Annotated[bool, typer.Option("--to-end", help="End after what is there now.")] = False,
+    consumer: Annotated[
+        str | None,
+        typer.Option("--consumer", metavar="NAME", help="Keep the place under a name, and go on from there."),
+    ] = None,
+    ca: CaOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the messages of a stream in order, each with its tick, until interrupted.
+
+    With --json each line is an object.
+    """
+    from penstock.client import StreamReader  # noqa: PLC0415  # other commands need no client
+
+    reader = StreamReader(
+        url,
+        stream,
+        consumer=consumer,
+        start=_start(start),
+        until="end" if to_end else None,
+        tls=_tls(ca),
+    )
+    with suppress(KeyboardInterrupt), reader:
+        shown = committed = 0
+        while shown != count:
+            try:
+                message = reader.read(timeout_s=IDLE_S)
+            except TimeoutError:
+                message = None
+            else:
+                if message is None:
+                    break
+                sys.stdout.write((_json_line(message) if as_json else _line(message)) + "\n")
+                shown += 1
+            if message is None or shown == count or shown - committed >= TOGETHER:
+                sys.stdout.flush()
+                if consumer is not None and shown > committed:
+                    reader.commit()
+                committed = shown
+
+
+def write(
+    url: UrlArgument,
+    stream: StreamArgument,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="One of the stream's topics.")],
+    *,
+    writer: Annotated[
+        str | None,
+        typer.Option(
+            "--writer",
+            metavar="NAME",
+            help="Exactly once: given the same lines again under this name, only those missing are added.",
+        ),
+    ] = None,
+    ca: CaOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write each line of standard input into a stream; ends when all of them are durable."""
+    from penstock.client import StreamWriter  # noqa: PLC0415
+
+    lines = 0
+    with StreamWriter(url, stream, writer or f"streams-write-{token_hex(8)}", tls=_tls(ca)) as out:
+        known = out.last
+        for lines, line in enumerate(_lines(), start=1):  # the last one is their number
+            out.write(topic, line, number=lines)
+        out.flush()
+    there = min(known, lines)
+    if as_json:
+        print_json({"stream": stream, "lines": lines, "written": lines - there, "there": there})
+    else:
+        print_text(f"{lines - there} written" + (f", {there} were there already" if there else ""))
+
+
+def _start(text: str) -> Literal["earliest", "new"] | int:
+    match text:
+        case "earliest" | "new":
+            return text
+    if not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"--from is '{text}': earliest, new or a tick")
+    return int(text)
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext | None:
+    return None if ca is None else trusting(ca)
+
+
+def _lines() -> Iterator[bytes]:
+    if sys.stdin is None:
+        raise InputError("standard input is closed", path="-")
+    while line := sys.stdin.buffer.readline(limits.STREAM_ROW_BYTES + 2):
+        body = line.removesuffix(b"\n").removesuffix(b"\r")
+        if len(body) > limits.STREAM_ROW_BYTES:
+            raise InputError(f"a line of more than {limits.STREAM_ROW_BYTES} bytes", path="-")
+        yield body
+
+
+def _line(message: StreamMessage) -> str:
+    said = f"{time_of_day(message.ts_us)} {printable(message.topic)} {payload_text(message.payload)}"
+    return f"{message.tick} {said}"
+
+
+def _json_line(message: StreamMessage) -> str:
+    found: dict[str, Any] = {
+        "stream": message.stream,
+        "tick": message.tick,
+        "topic": message.topic,
+        "ts": message.ts_us,
+        **payload_json(message.payload),
+    }
+    return json.dumps(found, ensure_ascii=False)
