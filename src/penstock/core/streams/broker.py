@@ -80,6 +80,14 @@ class Broker:
         """Get a stream from a neighbour."""
         self._add(pubend, upstream=upstream)
 
+    def move(self, pubend: str, upstream: str) -> None:
+        """Get a stream that is followed from another neighbour from now on."""
+        stream = self._stream(pubend)
+        if stream.upstream is None:
+            raise StreamError(f"stream {pubend!r} is hosted by {self.name!r} itself")
+        stream.relay.detach(upstream)
+        stream.upstream = upstream
+
     def knows(self, pubend: str) -> bool:
         """Whether a stream is hosted or followed here."""
         return pubend in self._streams
@@ -87,6 +95,16 @@ class Broker:
     def attach(self, pubend: str, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
         """Pass a stream on to a neighbour, as far as its filter lets through."""
         self._stream(pubend).relay.attach(child, matches, interest=interest)
+
+    def detach(self, pubend: str, child: str) -> None:
+        """Pass a stream on to a neighbour no more; its acknowledgement is not waited for."""
+        self._stream(pubend).relay.detach(child)
+
+    def again(self, pubend: str, *, now_us: int) -> None:
+        """The neighbour above can be reached again: what it was asked for may have been lost on the way."""
+        stream = self._stream(pubend)
+        stream.relay.again(now_us=now_us)
+        self._pump(stream, now_us)
 
     def subscribe(self, pubend: str, name: str, *, start: int | None = None, alerts: bool = True) -> Subend:
         """Open a subscriber-hosting stream; without alerts it never slows the publishers (catching up)."""
@@ -106,7 +124,10 @@ class Broker:
 
     def hold(self, pubend: str, name: str, until: int | None) -> None:
         """Somebody here needs what follows a tick and is not reading now; None: not any more."""
-        self._stream(pubend).relay.hold(name, until)
+        stream = self._stream(pubend)
+        stream.relay.hold(name, until)
+        if stream.pubend is not None:  # its log may go as far as was acknowledged before
+            stream.pubend.hold(name, until)
 
     def pubend(self, name: str) -> Pubend:
         """The root of a stream that is hosted here."""

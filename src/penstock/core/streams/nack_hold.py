@@ -29,6 +29,10 @@ class NackHold:
                 mine.add(*span)
         return spans
 
+    def clear(self) -> None:
+        """Nothing counts as asked for."""
+        self._newer, self._older = {}, {}
+
     def answered(self, since: int, until: int, interest: str) -> None:
         """A span has come; with interest "" for everybody."""
         for asked in (self._newer, self._older):

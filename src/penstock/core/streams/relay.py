@@ -80,6 +80,18 @@ class Relay:
         """A link below is gone for good."""
         self._children.pop(child, None)
 
+    def again(self, *, now_us: int) -> None:
+        """Ask above once more for everything that somebody below has asked for and not been told."""
+        self._hold.clear()
+        wanted: dict[str, Spans] = {}
+        for child in self._children.values():
+            for interest, spans in child.curious.items():
+                together = wanted.setdefault(interest, Spans())
+                for span in spans:
+                    together.add(*span)
+        for interest, spans in wanted.items():
+            self._pass_up(list(spans), interest, now_us)
+
     def acked(self) -> int | None:
         """What all below have processed; None while one of them, or everybody, has not spoken."""
         spoken = [child.acked for child in self._children.values() if child.acked is not None]
@@ -226,7 +238,9 @@ class Relay:
         curious = child.curious.setdefault(interest, Spans())
         for span in missing:
             curious.add(*span)
-        asked = "" if shared else interest
+        self._pass_up(missing, "" if shared else interest, now_us)
+
+    def _pass_up(self, missing: list[Span], asked: str, now_us: int) -> None:
         fresh = self._hold.unasked(missing, asked, now_us=now_us)
         for first in range(0, len(fresh), limits.STREAM_SPANS):
             part = tuple(fresh[first : first + limits.STREAM_SPANS])

@@ -1,0 +1,194 @@
+"""The door for streams: other nodes of the tree, and programs that read and write streams without MQTT.
+
+Whoever calls says a `Hello` and is answered `Welcome`, or `Sorry` with the reason. A node's connection goes
+to `links`, a program's to `serving`, each until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from penstock import limits
+from penstock.core.streams import meeting
+from penstock.core.streams.meeting import VERSION, Sorry, Welcome
+from penstock.errors import StreamError, printable
+from penstock.node import tls
+from penstock.node.config import Listener
+from penstock.node.gate import Refused
+from penstock.node.listeners import cannot_listen
+from penstock.node.streams.links_call import read_frame
+from penstock.node.streams.offers import Wanted
+
+if TYPE_CHECKING:
+    import ssl
+
+    from penstock.core.streams.meeting import Hello
+    from penstock.node.config import Config
+    from penstock.node.gate import Gate
+    from penstock.node.streams.service import StreamService
+
+log = logging.getLogger(__name__)
+
+
+class Door:
+    """`open`, and at the end `close`."""
+
+    def __init__(self, service: StreamService, config: Config, gate: Gate) -> None:
+        self._service = service
+        self._gate = gate
+        self._listener = _listener(config)
+        self._context: ssl.SSLContext | None = None
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._greeting = 0
+        self._programs = 0
+        self.refused = 0
+        """Callers that were not let in."""
+        self._bounds(config)
+
+    @property
+    def port(self) -> int:
+        """Where it listens; 0: it does not."""
+        return 0 if self._server is None else int(self._server.sockets[0].getsockname()[1])
+
+    def _bounds(self, config: Config) -> None:
+        self._connect_s = config.bounds.connect_s
+        self._most_programs = config.streams.readers
+
+    async def open(self) -> None:
+        """Listen; NodeError says why not."""
+        listener = self._listener
+        self._context = tls.context(listener) if listener.encrypted else None
+        try:
+            self._server = await asyncio.start_server(
+                self._called,
+                listener.host,
+                listener.port,
+                ssl=self._context,
+                ssl_handshake_timeout=self._connect_s if self._context else None,
+                ssl_shutdown_timeout=limits.TLS_SHUTDOWN_S if self._context else None,
+                backlog=limits.LISTEN_BACKLOG,
+            )
+        except OSError as error:
+            raise cannot_listen(listener.host, listener.port, error) from None
+        log.info("streams: listening on port %d of %s", self.port, listener.host)
+
+    def reconfigure(self, config: Config) -> None:
+        """Read the files of TLS again, for connections made from now on; NodeError if they do not load."""
+        if self._context is not None:
+            tls.load(self._context, _listener(config))
+        self._bounds(config)
+
+    async def close(self) -> None:
+        """Listen no more, and end the connections."""
+        if self._server is not None:
+            self._server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        address = str((writer.get_extra_info("peername") or ("",))[0])
+        admitted = False
+        try:
+            if self._greeting >= limits.STREAM_HANDSHAKES or not self._gate.admit_address(address):
+                self.refused += 1
+                return
+            admitted = True
+            await self._serve(reader, writer, address)
+        except StreamError as error:
+            await self._sorry(writer, address, str(error))
+        except OSError:
+            pass  # whoever called has gone
+        finally:
+            if admitted:
+                self._gate.released(address)
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
+        self._greeting += 1
+        try:
+            async with asyncio.timeout(self._connect_s):
+                hello = meeting.decode_hello(await read_frame(reader))
+                user = await self._admitted(hello, writer, address)
+        except TimeoutError:
+            raise StreamError(f"nothing was said within {self._connect_s:g} s") from None
+        finally:
+            self._greeting -= 1
+        if hello.kind == "node":
+            await self._node(hello, user, reader, writer)
+        else:
+            await self._program(hello, user, reader, writer)
+
+    async def _admitted(self, hello: Hello, writer: asyncio.StreamWriter, address: str) -> str:
+        found = await self._gate.admit(
+            client_id=hello.name,
+            user=hello.user or None,
+            password=hello.password.encode() if hello.user else None,
+            address=address,
+            listener=self._listener,
+            certificate=writer.get_extra_info("peercert"),
+        )
+        if isinstance(found, Refused):
+            raise StreamError(found.why)
+        return found.user
+
+    async def _node(
+        self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        links = self._service.links
+        if links is None:
+            raise StreamError("this node has no neighbours")
+        problem = links.refusal(hello, user)
+        if problem:
+            raise StreamError(problem)
+        host, port = writer.get_extra_info("peername")[:2]
+        wanted = Wanted(hello.only, hello.where)
+        await links.called(hello.name, reader, writer, wanted, address=f"{host}:{port}")
+
+    async def _program(
+        self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        serving = self._service.serving
+        if serving is None:
+            raise StreamError("this node serves no programs")
+        if self._programs >= self._most_programs:
+            raise StreamError(f"{self._programs:,} programs are connected, no more may (streams.readers)")
+        self._programs += 1
+        try:
+            writer.write(meeting.encode(Welcome(VERSION, self._service.node)))
+            await serving.connected(reader, writer, hello, user)
+        finally:
+            self._programs -= 1
+
+    async def _sorry(self, writer: asyncio.StreamWriter, address: str, why: str) -> None:
+        """Say why not, and close."""
+        self.refused += 1
+        log.warning("%s", printable(f"streams: a caller from {address} is not let in: {why}"))
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(limits.TLS_SHUTDOWN_S):
+                writer.write(meeting.encode(Sorry(why)))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+
+
+def _listener(config: Config) -> Listener:
+    """The door as the gate and TLS want to know it."""
+    door = config.streams.listen
+    return Listener(
+        kind="tls" if door.certificate else "tcp",
+        host=door.host,
+        port=door.port,
+        certificate=door.certificate,
+        key=door.key,
+        client_ca=door.client_ca,
+    )

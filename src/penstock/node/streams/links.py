@@ -1,0 +1,279 @@
+"""The links to all neighbours: who is called, who calls, what is done when a link comes or goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.client.backoff import pauses_s
+from penstock.core.streams import meeting
+from penstock.core.streams.meeting import VERSION, Alive, Hello, Offer, Welcome
+from penstock.errors import StreamError
+from penstock.node.background import Background
+from penstock.node.streams.link import Link
+from penstock.node.streams.links_call import call
+from penstock.node.streams.links_filter import filter_of
+from penstock.node.streams.offers import Offers, Wanted
+from penstock.node.streams.status import NeighbourRow
+
+if TYPE_CHECKING:
+    from penstock.core.streams.meeting import Said
+    from penstock.node.config import Config
+    from penstock.node.streams.service import StreamService
+
+log = logging.getLogger(__name__)
+
+
+class _Known:
+    """A neighbour by configuration."""
+
+    def __init__(self, link: Link, *, now_us: int) -> None:
+        self.link = link
+        self.state = "down" if link.neighbour.enabled else "off"
+        self.since_us = now_us
+        self.address = f"{link.neighbour.host}:{link.neighbour.port}" if link.neighbour.host else ""
+        self.fault = ""
+        self.connections = 0
+        self.calls = asyncio.Event()
+        """Set while it is to be called, or something has changed about that."""
+
+
+class Links:
+    """Made before the streams' door opens; `start` begins to call."""
+
+    def __init__(self, service: StreamService, config: Config) -> None:
+        self._service = service
+        self._settings = config.streams
+        self._connect_s = config.bounds.connect_s
+        self._background = Background()
+        now_us = service.broker.clock()
+        self._known = {one.name: _Known(Link(one), now_us=now_us) for one in config.streams.neighbours}
+        self._offers = Offers(service, self._known, say=lambda name, offer: self._known[name].link.say(offer))
+        self._dice = Random()  # noqa: S311  # pauses, no secrets
+
+    def start(self) -> None:
+        """Hold the streams for all neighbours, and call those whose place is known."""
+        self._offers.start()
+        self._background.begin(self._watch(), "dead links are not noticed")
+        for known in self._known.values():
+            if known.link.neighbour.host:
+                self._background.begin(self._call(known), f"{known.link.neighbour.name} is not called")
+
+    async def close(self) -> None:
+        """End all links."""
+        for known in self._known.values():
+            known.link.end("this node stops")
+        await self._background.close()
+
+    def reconfigure(self, config: Config) -> None:
+        """Take other rates and switches; what else has changed waits for the next start."""
+        self._connect_s = config.bounds.connect_s
+        for wanted in config.streams.neighbours:
+            known = self._known.get(wanted.name)
+            if known is None:
+                continue
+            link = known.link
+            link.change(bytes_per_s=wanted.bytes_per_s, enabled=wanted.enabled)
+            if not wanted.enabled and known.state != "off":
+                link.end("it was switched off")
+                self._state(known, "off", "switched off in the configuration")
+            elif wanted.enabled and known.state == "off":
+                self._state(known, "down", "not met yet")
+            known.calls.set()
+
+    def figures(self) -> list[NeighbourRow]:
+        """All neighbours at this moment."""
+        return [_row(name, known) for name, known in sorted(self._known.items())]
+
+    # -- meeting ---------------------------------------------------------------------------------------------
+
+    def refusal(self, hello: Hello, user: str) -> str:
+        """Why a caller cannot be met, fit to be told to it; empty: it can."""
+        known = self._known.get(hello.name)
+        if hello.name == self._settings.node:
+            return f"{hello.name!r} is this node's own name"
+        if known is None:
+            return f"{self._settings.node!r} has no neighbour {hello.name!r}; see its streams.neighbours"
+        neighbour = known.link.neighbour
+        if not neighbour.enabled:
+            return f"the link to {hello.name!r} is switched off at {self._settings.node!r}"
+        if not neighbour.host and neighbour.user and neighbour.user != user:
+            return f"{hello.name!r} must come as user {neighbour.user!r}"
+        if known.link.up:
+            if time.monotonic() - known.link.heard_s < 2 * limits.STREAM_ALIVE_S:
+                return f"{hello.name!r} is connected already; no two nodes have the same name"
+            known.link.end("it calls anew")
+            return "the connection before this one was dead and has been given up; call again"
+        if neighbour.host and self._settings.node < hello.name:
+            return f"{self._settings.node!r} calls {hello.name!r} itself; one of the two is enough"
+        return ""
+
+    async def called(
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        wanted: Wanted,
+        *,
+        address: str,
+    ) -> None:
+        """A neighbour that is not refused has called: serve it until it goes; StreamError, and it is not."""
+        neighbour = self._known[name].link.neighbour
+        welcome = Welcome(VERSION, self._settings.node, neighbour.only, neighbour.where)
+        await self._met(name, reader, writer, wanted, address=address, first=meeting.encode(welcome))
+
+    async def _met(
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        wanted: Wanted,
+        *,
+        address: str,
+        first: bytes = b"",
+    ) -> str:
+        """Serve the connection to a neighbour until it ends; why it did. StreamError: its filter is wrong."""
+        known = self._known[name]
+        link, hub = known.link, self._service.hub
+        matches = filter_of(wanted.only, wanted.where, clock=self._service.broker.clock)
+        known.address = address
+        link.open(writer)
+        writer.write(first)
+        try:
+            self._state(known, "up")
+            self._offers.met(name, wanted, matches)
+            hub.links[name] = link.send
+            why = await link.run(reader, heard=lambda said: self._heard(name, said))
+        finally:
+            hub.links.pop(name, None)
+            self._offers.parted(name)
+        if known.state == "up":
+            self._state(known, "down", why)
+        return why
+
+    def _heard(self, name: str, said: Said) -> None:
+        match said:
+            case Offer():
+                self._offers.heard(name, said)
+            case Alive():
+                pass
+            case _:
+                offers = self._offers
+                if offers.comes_from(said.pubend) == name or offers.goes_to(said.pubend, name):
+                    self._service.hub.receive(said, peer=name)
+                else:
+                    self._known[name].link.ignored += 1
+
+    # -- calling ---------------------------------------------------------------------------------------------
+
+    async def _call(self, known: _Known) -> None:
+        """Call a neighbour, again and again."""
+        pauses = pauses_s(self._dice, most_s=limits.STREAM_CALL_MOST_S)
+        link = known.link
+        while True:
+            known.calls.clear()
+            if not link.neighbour.enabled or link.up:
+                await self._pause(known, limits.STREAM_CALL_MOST_S)
+                continue
+            before = known.connections
+            why = await self._call_once(known)
+            if known.state == "down":
+                self._state(known, "down", why)
+            if known.connections > before:
+                pauses = pauses_s(self._dice, most_s=limits.STREAM_CALL_MOST_S)
+            await self._pause(known, next(pauses))
+
+    async def _pause(self, known: _Known, most_s: float) -> None:
+        try:
+            async with asyncio.timeout(most_s):
+                await known.calls.wait()
+        except TimeoutError:
+            pass
+
+    async def _call_once(self, known: _Known) -> str:
+        neighbour = known.link.neighbour
+        hello = Hello(
+            VERSION,
+            "node",
+            self._settings.node,
+            neighbour.user,
+            neighbour.password,
+            neighbour.only,
+            neighbour.where,
+        )
+        try:
+            reader, writer, welcome = await call(
+                neighbour, hello, within_s=self._connect_s, door=self._settings.listen
+            )
+        except StreamError as error:
+            return str(error)
+        try:
+            if known.link.up:  # it has called meanwhile
+                return ""
+            wanted = Wanted(welcome.only, welcome.where)
+            return await self._met(neighbour.name, reader, writer, wanted, address=known.address)
+        except StreamError as error:
+            return str(error)
+        finally:
+            writer.transport.abort()
+
+    # -- states ----------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Say that links are alive, and end those on which nothing is heard."""
+        while True:
+            await asyncio.sleep(limits.STREAM_ALIVE_S / 3)
+            now_s = time.monotonic()
+            for known in self._known.values():
+                link = known.link
+                if not link.up:
+                    continue
+                if now_s - link.heard_s > limits.STREAM_DEAD_S:
+                    link.end(f"nothing was heard of it for {limits.STREAM_DEAD_S:g} s")
+                elif now_s - link.wrote_s > limits.STREAM_ALIVE_S:
+                    link.say(Alive())
+
+    def _state(self, known: _Known, state: str, why: str = "") -> None:
+        """Write down, and tell once, what has changed."""
+        if (state, why) == (known.state, known.fault):
+            return
+        now_us = self._service.broker.clock()
+        name = known.link.neighbour.name
+        if state == "up":
+            known.connections += 1
+            if known.connections > 1:
+                after_s = max(0, now_us - known.since_us) / 1e6
+                log.info("link to %r: up again after %.1f s", name, after_s)
+            else:
+                log.info("link to %r: up", name)
+        elif state == "off":
+            log.info("link to %r: %s", name, why)
+        elif why:
+            level = logging.INFO if known.state == "down" and known.fault else logging.WARNING
+            log.log(level, "link to %r: down: %s", name, why)
+        if state != known.state:
+            known.since_us = now_us
+        known.state, known.fault = state, why
+
+
+def _row(name: str, known: _Known) -> NeighbourRow:
+    link = known.link
+    queue = link.queue.statistics()
+    return NeighbourRow(
+        name=name,
+        state=known.state,
+        address=known.address,
+        since_us=known.since_us,
+        queue_bytes=queue.bytes,
+        sent=link.sent,
+        sent_bytes=link.sent_bytes,
+        received=link.received,
+        received_bytes=link.received_bytes,
+        dropped=queue.refused,
+        reconnects=max(0, known.connections - 1),
+        fault=known.fault,
+    )

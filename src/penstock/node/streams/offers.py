@@ -1,0 +1,199 @@
+"""Which streams come from which neighbour, and who gets them from here.
+
+Every node tells each neighbour all streams that it hosts or has from others, so that in a tree each learns of
+all. A stream comes from one side only: whoever offers it too has it from elsewhere, and is not given it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.core.streams.meeting import Offer, Offered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.core.streams.answers import Matches
+    from penstock.node.streams.service import Known, StreamService
+
+log = logging.getLogger(__name__)
+
+TABLE: Final = "learnt"
+"""In the state file: streams by neighbour and name, so that a node that starts alone knows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a neighbour wants over its link, as it told it."""
+
+    only: tuple[str, ...] = ()
+    where: str = ""
+
+
+class _Side:
+    """One neighbour."""
+
+    __slots__ = ("fresh", "matches", "offers", "there", "told", "wanted")
+
+    def __init__(self) -> None:
+        self.offers: dict[str, Offered] = {}
+        """What it offered last."""
+        self.fresh = True
+        """Whether its next offer is the first since it was met."""
+        self.there = False
+        self.told: Offer | None = None
+        """What it was told since it was met."""
+        self.wanted = Wanted()
+        self.matches: Matches | None = None
+
+
+class Offers:
+    """The same for all neighbours."""
+
+    def __init__(
+        self, service: StreamService, names: Iterable[str], *, say: Callable[[str, Offer], None]
+    ) -> None:
+        self._service = service
+        self._say = say
+        self._sides = {name: _Side() for name in names}
+        self._attached: dict[tuple[str, str], Wanted] = {}
+        """By stream and neighbour below."""
+        self._complaints: set[tuple[str, str]] = set()
+        self._busy = False
+
+    def start(self) -> None:
+        """Follow the streams that are remembered, and hold those hosted here for neighbours to come."""
+        self._busy = True
+        for (name, _), value in self._service.state.load(TABLE):
+            side = self._sides.get(name)
+            if side is not None:
+                one = msgspec.msgpack.decode(value, type=Offered)
+                side.offers[one.name] = one
+                self._take(name, one)
+        self._busy = False
+        self._service.on_known_changed.append(self._settle)
+        self._settle()
+
+    def met(self, name: str, wanted: Wanted, matches: Matches | None) -> None:
+        """A neighbour is there, and wants this; it is told what it can have."""
+        side = self._sides[name]
+        side.wanted, side.matches = wanted, matches
+        side.fresh = side.there = True
+        side.told = None
+        self._settle()
+
+    def parted(self, name: str) -> None:
+        """A neighbour cannot be reached."""
+        self._sides[name].there = False
+
+    def heard(self, name: str, offer: Offer) -> None:
+        """A neighbour tells what it can give."""
+        side = self._sides[name]
+        before, side.offers = side.offers, {one.name: one for one in offer.streams}
+        self._busy = True
+        for one in side.offers.values():
+            self._take(name, one)
+        self._busy = False
+        for gone in before.keys() - side.offers.keys():
+            self._gone(name, gone)
+        self._settle()
+        for one in side.offers.values():
+            if self.comes_from(one.name) == name:
+                self._comes(name, one, before.get(one.name), fresh=side.fresh)
+        side.fresh = False
+
+    def comes_from(self, stream: str) -> str | None:
+        """The neighbour that a stream comes from; None: it is hosted here, or not known."""
+        known = self._service.known.get(stream)
+        return None if known is None or known.hosted_here else known.upstream
+
+    def goes_to(self, stream: str, name: str) -> bool:
+        """Whether a neighbour gets a stream from here."""
+        return (stream, name) in self._attached
+
+    def _take(self, name: str, one: Offered) -> None:
+        service = self._service
+        known = service.known.get(one.name)
+        if known is None:
+            service.hub.core.follow(one.name, name)
+        elif known.hosted_here:
+            self._complain(name, one, "it is published at this node")
+            return
+        elif known.upstream != name:
+            if one.name in self._sides[known.upstream].offers:
+                self._complain(name, one, f"it comes from {known.upstream!r}")
+                return
+            service.hub.core.move(one.name, name)
+            self._attached.pop((one.name, name), None)
+            log.info("stream %r comes from %r now, not from %r", one.name, name, known.upstream)
+        service.learnt(one, name)
+
+    def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
+        """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
+        service = self._service
+        if one != before:
+            service.state.put(TABLE, (name, one.name), msgspec.msgpack.encode(one))
+        if fresh or before is None:
+            service.hub.core.again(one.name, now_us=service.broker.clock())
+            service.hub.changed(one.name)
+
+    def _gone(self, name: str, stream: str) -> None:
+        self._complaints.discard((name, stream))
+        if self.comes_from(stream) == name:
+            self._service.state.remove(TABLE, (name, stream))
+            log.warning(
+                "stream %r: %r offers it no more; what has come of it stays, and this node forgets it at its "
+                "next start",
+                stream,
+                name,
+            )
+
+    def _complain(self, name: str, one: Offered, why: str) -> None:
+        if (name, one.name) not in self._complaints:
+            self._complaints.add((name, one.name))
+            log.error(
+                "stream %r of node %r is not taken from %r: %s; the links between nodes form a ring, or two "
+                "nodes publish a stream of the same name",
+                one.name,
+                one.host,
+                name,
+                why,
+            )
+
+    def _settle(self) -> None:
+        """Pass every stream on to those that want it from here, and tell them so."""
+        if self._busy:
+            return
+        for known in list(self._service.known.values()):
+            for name, side in self._sides.items():
+                self._attach(known, name, side)
+        for name, side in self._sides.items():
+            if side.there:
+                offer = self._offer(name)
+                if offer != side.told:
+                    side.told = offer
+                    self._say(name, offer)
+
+    def _attach(self, known: Known, name: str, side: _Side) -> None:
+        key = (known.name, name)
+        core = self._service.hub.core
+        if known.upstream == name or known.name in side.offers:
+            if self._attached.pop(key, None) is not None:
+                core.detach(known.name, name)
+        elif self._attached.get(key) != side.wanted:
+            core.attach(known.name, name, side.matches)
+            self._attached[key] = side.wanted
+
+    def _offer(self, name: str) -> Offer:
+        """What a neighbour can have: all but what comes from there, and what its source gives no more."""
+        found = [
+            Offered(known.name, known.topics, known.host)
+            for known in self._service.known.values()
+            if known.hosted_here
+            or (known.upstream != name and known.name in self._sides[known.upstream].offers)
+        ]
+        return Offer(tuple(sorted(found, key=lambda one: one.name)))
