@@ -171,6 +171,8 @@ def test_wrong_arguments_are_refused() -> None:
                 await client.subscribe("a+")
             with pytest.raises(InputError, match="when_slow is 'sleep'"):
                 await client.subscribe("a", when_slow="sleep")  # type: ignore[arg-type]
+            with pytest.raises(InputError, match="acknowledge is 'never'"):
+                await client.subscribe("a", acknowledge="never")  # type: ignore[arg-type]
             await client.subscribe("a")
             with pytest.raises(InputError, match="has subscribed to 'a' already"):
                 await client.subscribe("a")
@@ -243,6 +245,32 @@ def test_a_client_can_pack_in_its_own_buffer() -> None:
             assert running.broker.status().account.digested == 0
             assert subscription.buffer().conserved
             assert subscription.statistics().conserved
+
+    run(test())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_a_killed_program_was_not_done_with_comes_again(qos: int) -> None:
+    async def test() -> None:
+        async with node() as running, Client(url(running)) as sensor:
+            first = Client(url(running), client_id="keeper", session_expiry_s=60, reconnect=False)
+            await first.connect()
+            subscription = await first.subscribe("a", qos=qos, acknowledge="done")
+            for number in range(4):
+                await sensor.publish("a", b"%d" % number, qos=1)
+            assert [event.payload for event in await events(subscription, 2)] == [b"0", b"1"]
+            subscription.done()
+            assert [event.payload for event in await events(subscription, 2)] == [b"2", b"3"]
+            await until(lambda: first.statistics().unacknowledged == 2)
+            await sensor.publish("b", qos=1)  # the acknowledgements have come before it
+            running.broker.disconnect("keeper", reason=Reason.ADMINISTRATIVE_ACTION)
+            await until(lambda: not first.connected)
+            async with Client(url(running), client_id="keeper", session_expiry_s=60) as second:
+                again = await second.subscribe("a", qos=qos, acknowledge="done")
+                assert [event.payload for event in await events(again, 2)] == [b"2", b"3"]
+                again.done()
+                await until(lambda: second.statistics().unacknowledged == 0)
+            await first.close()
 
     run(test())
 

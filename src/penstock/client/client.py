@@ -444,13 +444,15 @@ class Client:
         retain_handling: int = 0,
         when_slow: Literal["wait", "pack"] = "wait",
         buffer_events: int = limits.QUEUE_EVENTS,
+        acknowledge: Literal["taken", "done"] = "taken",
     ) -> Subscription:
         """Subscribe; SubscribeRefused or PolicyError if the node says no.
 
         `policy`: what may go when this program is slow: a policy, its text, or the name under which the node
         knows it. `filter`: a content filter, asked by the node before anything is queued. `when_slow`: while
         the program is behind, "wait" stops reading, so the policy works in the node's queue; "pack" reads on,
-        and it works in this client's buffer.
+        and it works in this client's buffer. `acknowledge`: whether messages of QoS 1 and 2 are acknowledged
+        as the program takes them, or when it calls `Subscription.done`, so that a crash loses none.
         """
         if qos not in (0, 1, 2) or retain_handling not in (0, 1, 2):
             raise InputError(f"qos is {qos}, retain_handling {retain_handling}; each is 0, 1 or 2")
@@ -471,6 +473,7 @@ class Client:
             plan=_plan(policy),
             when_slow=when_slow,
             buffer_events=buffer_events,
+            acknowledge=acknowledge,
         )
         number = self._receiver.number_for(topic_filter, alone=wanted.alone)
         subscription = Subscription(self, wanted, number=number)

@@ -36,8 +36,11 @@ class Wanted:
     """The policy, if it can be read here."""
     when_slow: Literal["wait", "pack"] = "wait"
     buffer_events: int = limits.QUEUE_EVENTS
+    acknowledge: Literal["taken", "done"] = "taken"
 
     def __post_init__(self) -> None:
+        if self.acknowledge not in ("taken", "done"):
+            raise InputError(f"acknowledge is '{self.acknowledge}'; it is 'taken' or 'done'")
         if self.when_slow not in ("wait", "pack"):
             raise InputError(f"when_slow is '{self.when_slow}'; it is 'wait' or 'pack'")
 
@@ -96,6 +99,8 @@ class Subscription:
         self._high = max(1, wanted.buffer_events // 2)
         self._low = wanted.buffer_events // 4
         self._high_bytes = self._buffer.queue.options.capacity_bytes // 2
+        self._doing: list[Receipt] = []
+        """What is owed for items that the program has taken and not done with."""
         self._some = asyncio.Event()
         self._ended = False
         self._error: Exception | None = None
@@ -132,17 +137,29 @@ class Subscription:
         return item
 
     def take(self) -> Event | Digest | None:
-        """The next item if one is there; a message of QoS 1 or 2 is acknowledged by being taken."""
+        """The next item if one is there; of QoS 1 or 2, it is acknowledged by being taken, or by `done`."""
         found = self._buffer.take()
         if found is None:
             return None
         item, receipt = found
         if receipt is not None:
-            self._client.taken(receipt)
+            if self.wanted.acknowledge == "done":
+                self._doing.append(receipt)
+            else:
+                self._client.taken(receipt)
         if len(self._buffer) <= self._low:
             self._client.relieved()
         assert isinstance(item, Event | Digest)
         return item
+
+    def done(self) -> None:
+        """With `acknowledge="done"`: everything taken so far is done with, and acknowledged now.
+
+        What is not comes again after a crash of this program. A node sends no more than 1,024 messages ahead.
+        """
+        doing, self._doing = self._doing, []
+        for receipt in doing:
+            self._client.taken(receipt)
 
     async def close(self) -> None:
         """End the subscription; what the program has not taken is given up and acknowledged."""
