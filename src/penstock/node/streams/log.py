@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from penstock.core.streams.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+Found: TypeAlias = list[tuple[int, bytes]]
+"""Ticks and messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class DurableLog(Log, Protocol):
 
     @property
     def fault(self) -> str:
-        """Why nothing can be made durable at the moment, fit to be shown; empty: it can."""
+        """Why nothing can be made durable, or not all be read, fit to be shown; empty: it can."""
         ...
 
     @property
@@ -48,6 +52,10 @@ class DurableLog(Log, Protocol):
         `committed(until, claimed)` follows each commit (see `Pubend.committed`); `ready` when a `read` that
         answered None may be asked again.
         """
+        ...
+
+    async def fetch(self, since: int, until: int, most: int) -> Found:
+        """As `read`, but waits for what is not at hand, before `start`, too; StoreError if it cannot."""
         ...
 
     def figures(self) -> LogFigures:
