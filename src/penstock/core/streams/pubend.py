@@ -100,6 +100,7 @@ class Pubend:
         self._silence_us = now_us
         self._query_us = now_us
         self._acked = log.trimmed
+        self._holds: dict[str, int] = {}
         self._behind = False
         self._outgoing: list[Message] = []
         self._events: list[Event] = []
@@ -185,6 +186,13 @@ class Pubend:
                 self._release(now_us)
             case _:
                 raise StreamError(f"a pubend cannot be told {type(message).__name__}")
+
+    def hold(self, name: str, until: int | None) -> None:
+        """Keep what follows a tick for somebody, acknowledged or not; None: no more."""
+        if until is None:
+            self._holds.pop(name, None)
+        else:
+            self._holds[name] = until
 
     def resume(self) -> None:
         """Go on answering from the log: it was not at hand, and is now."""
@@ -272,7 +280,7 @@ class Pubend:
         self._trim(now_us)
 
     def _trim(self, now_us: int) -> None:
-        until = self._acked
+        until = min((self._acked, *self._holds.values()))
         if self._options.retain_us:
             until = min(until, tick_at(now_us - self._options.retain_us))
         if until > self._log.trimmed:
