@@ -100,6 +100,12 @@ class Marks:
         """A writer's last number, after which it goes on; 0: none yet."""
         return max((max(n) for n in (self._pending.get(origin), self._durable.get(origin)) if n), default=0)
 
+    def clients(self) -> dict[str, list[int]]:
+        """The numbers of clients that are open, by origin."""
+        return {
+            origin: list(numbers) for origin, numbers in self._durable.items() if origin.startswith(CLIENT)
+        }
+
     def note(self, origin: str, number: int, tick: int) -> None:
         """A message was appended to the log; `committed` must follow."""
         self._last = tick
@@ -215,7 +221,8 @@ class Marks:
         while found := await log.fetch(since, log.end, limits.STREAM_READ):
             for tick, body in found:
                 self._found(tick, body)
-            since = self._until = self._last = found[-1][0] + 1
+            self._last = found[-1][0]
+            since = self._until = self._last + 1
 
     def _found(self, tick: int, body: bytes) -> None:
         try:
