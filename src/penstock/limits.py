@@ -624,6 +624,9 @@ DELTA_TEXT_CHARS: Final = 4_000
 STREAM_FRAME_BYTES: Final = 1 << 25
 """A message between nodes: the largest payload a node takes from an MQTT client, with its topic."""
 
+STREAM_BODY_BYTES: Final = STREAM_FRAME_BYTES - 4_096
+"""Of a stream's message with its topic and properties: it must fit into a frame."""
+
 STREAM_SPANS: Final = 1_024
 """Spans of one NACK, 20 KB: whoever misses more asks for the rest with the next."""
 

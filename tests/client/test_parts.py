@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock import limits
 from penstock.client.address import read_address
 from penstock.client.backoff import pauses_s
-from penstock.client.overlap import overlap
+from penstock.mqtt.overlap import overlap
 from penstock.client.receipts import Receipts
 from penstock.client.sending import common_topic
 from penstock.mqtt.publish import Publish

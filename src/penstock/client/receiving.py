@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from penstock import limits
-from penstock.client.overlap import overlap
 from penstock.client.receipts import Receipts
 from penstock.client.statistics import NOTHING
+from penstock.mqtt.overlap import overlap
 from penstock.mqtt.varint import MOST
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Arrival(Enum):
@@ -63,6 +63,46 @@ class Incoming:
             self._second[packet_id] = False
             self._current.add(packet_id)
         return Arrival.NEW
+
+    def arrive_many(self, packet_ids: Sequence[int]) -> bool:
+        """QoS 1 messages have come, all of them new and not too many; False: look at each."""
+        first = self._first
+        before = len(first)
+        if before + len(packet_ids) + len(self._current) > self.maximum:
+            return False
+        if self._second and not self._second.keys().isdisjoint(packet_ids):
+            return False
+        if not first.keys().isdisjoint(packet_ids):
+            return False
+        first.update(dict.fromkeys(packet_ids))
+        if len(first) == before + len(packet_ids):
+            return True
+        for packet_id in packet_ids:  # one stood there twice
+            first.pop(packet_id, None)
+        return False
+
+    def answer_many(self, packet_ids: Iterable[int]) -> None:
+        """The PUBACKs of messages that came by `arrive_many`, or by `arrive` with QoS 1, are sent."""
+        for packet_id in packet_ids:
+            self._first.pop(packet_id, None)
+
+    def settle(self, packet_id: int) -> bool:
+        """The answer to a message is sent, or as good as sent; False: nobody waits for it any more."""
+        if packet_id in self._second:
+            self._second[packet_id] = True
+            return True
+        if packet_id in self._first:
+            del self._first[packet_id]
+            return True
+        return False
+
+    def came_again(self, packet_id: int) -> bool:
+        """Whether this connection has brought a message that is not settled."""
+        return packet_id in self._current or packet_id in self._first
+
+    def add_received(self, packet_ids: Iterable[int]) -> None:
+        """QoS 2 messages were handed on and are safe, as somebody else has kept in mind."""
+        self._second.update(dict.fromkeys(packet_ids, True))
 
     def _repeated(self, packet_id: int, qos: int) -> Arrival:
         if qos == 2 and packet_id in self._second:

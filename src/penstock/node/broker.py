@@ -260,19 +260,25 @@ class Broker:
     def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
         """A message for its receivers; the reason code its publisher is told."""
         message: Message = event.carried
-        wanted, full = False, False
-        if message.retain:
-            full = not self.retained.keep(event)
-            if full:
-                self.count_refused("retained messages full")
-            elif self.journal is not None and not event.topic.startswith(SYS):
-                self.journal.retained(event)
+        if fan.into is not None:
+            return fan.into.accept(event)
+        wanted = False
+        full = message.retain and not self.keep_retained(event)
         for receiver in fan.all:
             wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
         self.unrouted += not wanted and origin is not self
         if full:
             return Reason.QUOTA_EXCEEDED
         return Reason.SUCCESS if wanted else Reason.NO_MATCHING_SUBSCRIBERS
+
+    def keep_retained(self, event: Event) -> bool:
+        """A topic's retained message has changed; False: no room."""
+        if not self.retained.keep(event):
+            self.count_refused("retained messages full")
+            return False
+        if self.journal is not None and not event.topic.startswith(SYS):
+            self.journal.retained(event)
+        return True
 
     def publish(
         self,

@@ -126,7 +126,8 @@ class Publisher:
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
         """Plain messages for the same receivers, of the QoS that their first byte says."""
         if first == QOS1:
-            if not self._run_qos1(fan, data, count):
+            taken = self._run_qos1 if fan.into is None else self._run_into
+            if not taken(fan, data, count):
                 for frame in Framer().feed(data):
                     self.frame(frame)
             return
@@ -136,10 +137,13 @@ class Publisher:
         broker.messages_received += count
         if self._budget is not None:
             self._budget.spend(count, len(data))
-        if not fan.wanted and not self._unwanted(fan, count):
+        if fan.into is None and not fan.wanted and not self._unwanted(fan, count):
             return
         now_us = self._now_us
         run = Run(data, count, version=session.version, sender=session.client_id, seq=seq, now_us=now_us)
+        if fan.into is not None:
+            fan.into.run(run)
+            return
         for target in fan.plain5:
             target.session.deliver_run(target.subscription, run)
         for target in fan.plain4:
@@ -173,6 +177,16 @@ class Publisher:
         for target in targets:
             target.session.deliver_qos1(target.subscription, heads, tails)
         self._connection.write(PUBACK_START + PUBACK_START.join(packet_ids))
+        return True
+
+    def _run_into(self, fan: Fan, data: bytes, count: int) -> bool:
+        """The same for messages of a reliable stream, which are answered once it has them."""
+        assert fan.into is not None
+        if not fan.into.run_qos1(self._session, self._connection, data, now_us=self._now_us):
+            return False
+        self._broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
         return True
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -210,6 +224,10 @@ class Publisher:
             sender=session.client_id,
             seq=session.published,
         )
+        if qos and fan.into is not None:
+            repeated = bool(first & 8)
+            fan.into.publish(event, session, self._connection, packet_id, repeated=repeated)
+            return
         reason = self._accept(event, fan, qos)
         if qos:
             self._answer_when_safe(packet_id, qos, reason)

@@ -54,6 +54,7 @@ class SessionFacts(msgspec.Struct, frozen=True, array_like=True):
     published: int
     will: Will | None
     subscriptions: tuple[SubscriptionFacts, ...]
+    born_us: int = 0
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True):
@@ -94,6 +95,7 @@ def session_bytes(session: Session) -> bytes:
                 )
                 for each in session.held.values()
             ),
+            born_us=session.born_us,
         )
     )
 

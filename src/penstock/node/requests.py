@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, MqttError, PolicyError
-from penstock.mqtt.acks import Ack
+from penstock.mqtt.acks import Ack, Pubrel
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.ping import PINGRESP, Pingreq
@@ -34,7 +34,7 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
     match packet:
         case Ack():
             reply = session.receive(packet)
-            if reply is not None:
+            if reply is not None and not _released(connection, session, packet, reply):
                 connection.send(reply)
         case Subscribe():
             _subscribe(connection, session, packet)
@@ -47,6 +47,14 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
             connection.close()
         case _:
             raise AssertionError(packet)
+
+
+def _released(connection: Connection, session: Session, packet: Ack, reply: Ack) -> bool:
+    """Whether a reliable stream has the QoS 2 message that is released: it answers when it knows that."""
+    streams = connection.broker.streams
+    if streams is None or not isinstance(packet, Pubrel):
+        return False
+    return streams.release(session, packet.packet_id, partial(connection.send, reply))
 
 
 def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.session import Session
+    from penstock.node.streams.intake import Intake
 
 
 class Receiver(Protocol):
@@ -108,12 +109,16 @@ class Tap:
 class Fan:
     """The receivers of a topic."""
 
-    __slots__ = ("all", "denied", "plain4", "plain5", "special", "wanted")
+    __slots__ = ("all", "denied", "into", "plain4", "plain5", "special", "wanted")
 
-    def __init__(self, receivers: list[Receiver], *, denied: bool = False) -> None:
+    def __init__(
+        self, receivers: list[Receiver], *, denied: bool = False, into: Intake | None = None
+    ) -> None:
         self.all = receivers
         self.denied = denied
         """The publisher may not publish on this topic."""
+        self.into = into
+        """Its messages go there and not to receivers: they are part of a reliable stream."""
         self.plain4: list[Target] = []
         """Take runs as MQTT 3.1.1 frames."""
         self.plain5: list[Target] = []
@@ -147,6 +152,8 @@ class Router:
     def __init__(self) -> None:
         self._tree: TopicTree[Hashable, Subscription | Group | Tap] = TopicTree()
         self._groups: dict[tuple[str, str], Group] = {}
+        self.tapped: dict[Tap, None] = {}
+        """All who look on."""
         self._fans: dict[tuple[int, ...], Fan] = {}
         self.known: dict[bytes, Fan] = {}
         """Fans by topic; emptied, not replaced, when subscriptions change."""
@@ -154,6 +161,10 @@ class Router:
         """Counts changes, for those who remember fans on their own."""
         self.own: tuple[str, ...] = ("$",)
         """What topics begin with that only the node publishes on."""
+        self.divert: Callable[[str], Fan | None] | None = None
+        """The fan of a topic that belongs to a reliable stream; None: this node has none."""
+        self.on_tapped: Callable[[], None] | None = None
+        """Called when somebody looks on from now on, or does no more."""
 
     def __len__(self) -> int:
         """Subscriptions, members of groups included."""
@@ -193,12 +204,25 @@ class Router:
         """Show every message that matches, until the tap is closed."""
         tap = Tap(filter_, seen, self._untap)
         self._tree.add(filter_, tap, tap)
-        self.forget()
+        self._tapped(tap, on=True)
         return tap
+
+    def taps(self, topic: str) -> list[Tap]:
+        """Those that look on at a topic."""
+        return [each for each in self._tree.match(topic) if isinstance(each, Tap)]
 
     def _untap(self, tap: Tap) -> None:
         self._tree.remove(tap.filter, tap)
+        self._tapped(tap, on=False)
+
+    def _tapped(self, tap: Tap, *, on: bool) -> None:
+        if on:
+            self.tapped[tap] = None
+        else:
+            self.tapped.pop(tap, None)
         self.forget()
+        if self.on_tapped is not None:
+            self.on_tapped()
 
     def forget(self) -> None:
         """What was found out about topics holds no more: something a fan depends on has changed."""
@@ -208,6 +232,10 @@ class Router:
 
     def find(self, topic: str) -> Fan:
         """The receivers of a topic."""
+        if self.divert is not None:
+            diverted = self.divert(topic)
+            if diverted is not None:
+                return diverted
         found = self._tree.match(topic)
         if not found:
             return NOBODY

@@ -140,6 +140,26 @@ def split_qos1(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
     return heads, packet_ids, tails
 
 
+def parts_qos1(data: bytes, version: int) -> list[tuple[bytes, int, bytes]]:
+    """Topic, packet identifier and payload of each message of a run with QoS 1."""
+    found = []
+    at, end, skip = 0, len(data), 3 if version == V5 else 2
+    while at < end:
+        length = data[at + 1]
+        if length < 128:
+            at += 2
+        else:
+            length = length & 127 | data[at + 2] << 7
+            at += 3
+        stop = at + length
+        middle = at + 2 + (data[at] << 8 | data[at + 1])
+        found.append(
+            (data[at + 2 : middle], data[middle] << 8 | data[middle + 1], data[middle + skip : stop])
+        )
+        at = stop
+    return found
+
+
 class Inbox(Framer):
     """Cuts received bytes into runs as far as it can, and into frames from there on."""
 

@@ -97,9 +97,16 @@ class Node:
             self._stack.push_async_callback(self.broker.recorder.close)
             self.broker.recorder.start(self.broker)
         self.broker.start()
+        if config.streams.on:
+            from penstock.node.streams.service import StreamService  # noqa: PLC0415  # most nodes have none
+
+            self.broker.streams = StreamService(self.broker, config)
+            self._stack.push_async_callback(self.broker.streams.close)
         self._stack.push_async_callback(self._doors.close)
         self._stack.push_async_callback(self.broker.close)
         self._stack.callback(self._doors.stop)
+        if self.broker.streams is not None:
+            await self.broker.streams.start()
         if config.web.enabled:
             from penstock.node.web.service import Channels  # noqa: PLC0415  # most nodes watch no pages
 

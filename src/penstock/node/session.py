@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.node.link import Link
     from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
+    from penstock.node.streams.answering import Answering
     from penstock.node.subscription import Subscription
 
 
@@ -42,10 +43,19 @@ class Session(Delivery):
         """Messages the client has published: the last one's sequence number."""
         self.since_us = now_us
         """When it attached or detached."""
+        self.born_us = now_us
+        """Tells it from an earlier session of the same client."""
+        self.logging: dict[Answering, None] = {}
+        """Messages it has published that reliable streams have not acknowledged yet."""
         self.written = False
         """Whether the journal knows it."""
         self._releasing: dict[int, int] = {}
         """Places in the journal of QoS 2 messages the client has and did not complete."""
+
+    @property
+    def origin(self) -> str:
+        """Whose packet identifiers those are that its messages in streams carry."""
+        return f"c:{self.client_id}/{self.born_us}"
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -122,6 +132,7 @@ class Session(Delivery):
         self.version = facts.version
         self.expiry_s = facts.expiry_s
         self.published = facts.published
+        self.born_us = facts.born_us
         self.will = facts.will
         self.since_us = self._detached_us = facts.detached_us or now_us
 

@@ -205,5 +205,7 @@ class Sessions:
         self.sent_before += session.sent
         for filter_ in list(session.held):
             self._broker.unsubscribe(session, filter_)
+        if self._broker.streams is not None:
+            self._broker.streams.ended(session)
         if self._broker.journal is not None:
             self._broker.journal.session_ended(session)

@@ -56,7 +56,7 @@ class FlowPublisher(Publisher):
 
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
         """Plain messages for the same receivers; one by one if one of them may be ahead of others."""
-        if fan.denied:
+        if fan.denied or fan.into is not None:
             super().run(fan, data, count, first)
             return
         if first == QOS1:

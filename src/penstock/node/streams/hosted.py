@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock import limits
 from penstock.errors import StreamError
 from penstock.mqtt.topics import matches
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from penstock.node.streams.log import DurableLog
     from penstock.node.streams.marks import Marks
     from penstock.node.streams.settings import Hosting
+
+
+MARKS: Final = "marks"
+"""Who holds the log for them; no neighbour and no session is called so."""
 
 
 class _Waiting:
@@ -34,7 +39,7 @@ class _Waiting:
 class Hosted:
     """Takes records and says when each is durable and in its turn."""
 
-    def __init__(  # noqa: PLR0913 (its parts)
+    def __init__(
         self,
         hosting: Hosting,
         log: DurableLog,
@@ -57,12 +62,19 @@ class Hosted:
         self._hub = hub
         self._clock = clock
         self._waiting: deque[_Waiting] = deque()
+        self.watched = False
+        """Whether each message is to be shown once it is durable."""
+        self.show: Callable[[int, bytes], None] | None = None
+        """To whom."""
+        self._shown: deque[tuple[int, bytes]] = deque()
         self.refused = 0
         """Messages since the start that were not taken."""
         hub.acknowledged[hosting.name] = self._acknowledged
 
     def start(self) -> None:
         """Begin to commit, in the running loop."""
+        self._hold()
+        self.marks.on_checkpoint = self._hold
         self.log.start(committed=self._committed, ready=self._ready)
         self._hub.changed(self.name)
 
@@ -93,19 +105,23 @@ class Hosted:
         done: Callable[[], None] | None = None,
         *,
         released: Callable[[int], None] | None = None,
+        look: bool = False,
     ) -> range:
         """Log records, all or none; their ticks, which follow one another.
 
         `done` follows when all may be acknowledged; `released` is told, in order, how many more may be.
+        `look`: one of them is to be retained, so each is looked at when it is durable.
         StreamError, with what to do, if they cannot be taken.
         """
         try:
-            self._check()
+            self._check(bodies)
             first = self.pubend.publish_many(bodies, now_us=self._clock())
         except StreamError:
             self.refused += len(bodies)
             raise
         ticks = range(first, first + len(bodies))
+        if look or self.watched:
+            self._shown.extend(zip(ticks, bodies, strict=True))
         if released is not None:
             self._waiting.append(_Waiting(first, ticks.stop, released))
         elif done is not None:
@@ -116,7 +132,7 @@ class Hosted:
         """The first `most` durable messages of a span, by tick; None: ask again when `on_ready` is called."""
         return self.log.read(since, min(until, self.end), most)
 
-    def _check(self) -> None:
+    def _check(self, bodies: Sequence[bytes]) -> None:
         if self.log.bytes >= self.hosting.bytes:
             raise StreamError(
                 f"the log of stream {self.name!r} is full ({self.hosting.bytes:,} bytes): "
@@ -124,14 +140,29 @@ class Hosted:
             )
         if self.log.fault:
             raise StreamError(f"stream {self.name!r} takes nothing at the moment: {self.log.fault}")
+        largest = max(map(len, bodies))
+        if largest > limits.STREAM_BODY_BYTES:
+            raise StreamError(
+                f"a message of {largest:,} bytes is too large for stream {self.name!r}: "
+                f"at most {limits.STREAM_BODY_BYTES:,}, its topic and properties included"
+            )
 
     def _committed(self, until: int, claimed: int) -> None:
         before = self.pubend.position
         self.pubend.committed(until, claimed=claimed, now_us=self._clock())
+        self.marks.committed(until)
+        while self._shown and self._shown[0][0] < until:
+            tick, body = self._shown.popleft()
+            if self.show is not None:
+                self.show(tick, body)
         if self.pubend.position > before:
             for told in self.on_told:
                 told(self.pubend.position)
         self._hub.changed(self.name)
+
+    def _hold(self) -> None:
+        """The log keeps what marks have to be read from; whom nobody reads is acknowledged up to there."""
+        self._hub.core.hold(self.name, MARKS, self.marks.checkpoint_tick)
 
     def _ready(self) -> None:
         self.pubend.resume()

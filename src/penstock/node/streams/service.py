@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,15 +14,16 @@ from penstock.node.streams.hub import Hub
 from penstock.node.streams.logs import open_log
 from penstock.node.streams.looking import Looking
 from penstock.node.streams.marks import Marks
-from penstock.node.streams.state import StateFile
+from penstock.node.streams.publishing import Publishing
+from penstock.node.streams.state import FILE, StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.core.streams.meeting import Offered
-    from penstock.core.streams.record import Record
     from penstock.node.broker import Broker
     from penstock.node.config import Config
+    from penstock.node.session import Session
     from penstock.node.streams.door import Door
     from penstock.node.streams.links import Links
     from penstock.node.streams.reading import Reading
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "streams"
 """Of the logs, below a node's data folder."""
-
-STATE: Final = "streams.sqlite"
-"""In that folder: cursors, consumers, marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ class StreamService:
 
     def __init__(self, broker: Broker, config: Config) -> None:
         self.broker = broker
+        self.config = config
         self.settings = config.streams
         self.node = config.streams.node or "node"
         self._folder = Path(config.data) / FOLDER if config.data else None
@@ -67,6 +66,7 @@ class StreamService:
         """Called after `known` has changed."""
         self.state: StateFile
         """What must survive beside the logs."""
+        self.publishing = Publishing(self)
         self.reading: Reading | None = None
         self.links: Links | None = None
         self.door: Door | None = None
@@ -84,14 +84,36 @@ class StreamService:
     async def _start(self) -> None:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-        self.state = StateFile(None if self._folder is None else self._folder / STATE)
+        self.state = StateFile(None if self._folder is None else self._folder / FILE)
         self.state.start()
         self._stack.push_async_callback(self.state.close)
         for hosting in self.settings.host:
             await self._host(hosting)
-        self._changed()
+        self.publishing.start()
+        with suppress(ImportError):
+            await self._start_parts()
         self._stack.callback(self.hub.close)
         self.hub.start(asyncio.get_running_loop())
+        if self.door is not None:
+            self._stack.push_async_callback(self.door.close)
+            await self.door.open()
+
+    async def _start_parts(self) -> None:
+        from penstock.node.streams.reading import Reading
+
+        self.reading = Reading(self, self.broker)
+        if self.settings.listen.enabled:
+            from penstock.node.streams.door import Door
+            from penstock.node.streams.serving import Serving
+
+            self.serving = Serving(self)
+            self.door = Door(self, self.config, self.broker.gate)
+        if self.settings.neighbours:
+            from penstock.node.streams.links import Links
+
+            self.links = Links(self, self.config)
+            self._stack.push_async_callback(self.links.close)
+            self.links.start()
 
     async def _host(self, hosting: Hosting) -> None:
         log = await open_log(self.settings, hosting.name, self._folder)
@@ -102,6 +124,7 @@ class StreamService:
         now_us = self.broker.clock()
         pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
         hosted = Hosted(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
+        hosted.show = self.publishing.told
         self.hosted[hosting.name] = hosted
         self.known[hosting.name] = Known(hosting.name, hosting.topics, self.node, hosted_here=True)
         hosted.start()
@@ -120,18 +143,27 @@ class StreamService:
         if name not in self.hosted and self.known.pop(name, None) is not None:
             self._changed()
 
-    def told(self, name: str, tick: int, record: Record) -> None:
-        """A message of a stream has come to this node, once and in order: retained messages and taps."""
-
     def hosted_for(self, topic: str) -> Hosted | None:
         """The stream that messages on a topic go into here; None: there is none."""
         return next((one for one in self.hosted.values() if one.carries(topic)), None)
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
+    def release(self, session: Session, packet_id: int, answer: Callable[[], None]) -> bool:
+        """A client releases a QoS 2 message; False: no stream has it, so the caller answers."""
+        return self.publishing.release(session, packet_id, answer)
+
+    def ended(self, session: Session) -> None:
+        """A session departs."""
+        self.publishing.ended(session)
+        if self.reading is not None:
+            self.reading.ended(session)
 
     def _changed(self) -> None:
         for changed in self.on_known_changed:
             changed()
 
-    # -- the rest ----------------------------------------------------------------------------------------------
+    # -- the rest --------------------------------------------------------------------------------------------
 
     def status(self) -> StreamsStatus:
         """The streams at this moment."""

@@ -1,0 +1,56 @@
+"""A message of a stream as MQTT has it, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.streams.record import Record
+from penstock.mqtt.fanout import properties_of
+from penstock.mqtt.kinds import Kind
+from penstock.mqtt.properties import NONE, encode_properties
+from penstock.mqtt.varint import decode_varint
+from penstock.node.message import Message, event_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.event import Event
+    from penstock.mqtt.properties import Properties
+
+
+def record_of(event: Event, *, origin: str = "", number: int = 0) -> Record:
+    """What is logged of a publication."""
+    message: Message | None = event.carried
+    if message is None:
+        return Record(event.topic, event.payload, event.ts_us, event.sender, event.seq, 0)
+    properties = message.properties
+    return Record(
+        event.topic,
+        event.payload,
+        event.ts_us,
+        event.sender,
+        event.seq,
+        message.qos,
+        message.retain,
+        b"" if properties is NONE else encode_properties(properties, Kind.PUBLISH, packet="PUBLISH"),
+        message.expires_us,
+        origin,
+        number,
+    )
+
+
+def event_from(record: Record, *, read: Callable[[bytes], Properties] = properties_of) -> Event:
+    """The publication that was logged; `read` decodes properties (as `Broker.properties`)."""
+    raw = record.properties
+    properties = NONE
+    if raw:
+        length, at = decode_varint(raw, 0, where="record's properties")
+        properties = read(raw[at : at + length])
+    return event_of(
+        Message(record.topic.encode(), record.qos, record.retain, properties, record.expires_us),
+        record.payload,
+        topic=record.topic,
+        now_us=record.ts_us,
+        sender=record.sender,
+        seq=record.seq,
+    )

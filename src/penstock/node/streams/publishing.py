@@ -1,0 +1,107 @@
+"""Between the node's clients and its streams: which topics are diverted, and what is done once durable."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.core.streams.record import decode
+from penstock.errors import MqttError, StreamError
+from penstock.mqtt.overlap import overlap
+from penstock.mqtt.tree import TopicTree
+from penstock.node.streams.carried import event_from
+from penstock.node.streams.intake import Intake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.routes import Fan
+    from penstock.node.session import Session
+    from penstock.node.streams.service import StreamService
+
+log = logging.getLogger(__name__)
+
+
+class Publishing:
+    """One per node."""
+
+    def __init__(self, service: StreamService) -> None:
+        self._service = service
+        self._broker = service.broker
+        self._here: TopicTree[str, Intake] = TopicTree()
+        self._elsewhere: TopicTree[str, Intake] = TopicTree()
+
+    def start(self) -> None:
+        """Divert from now on, and know again what was being published when the node ended."""
+        self._known_changed()
+        self._service.on_known_changed.append(self._known_changed)
+        router = self._broker.router
+        router.divert = self._divert
+        router.on_tapped = self._tapped
+        router.forget()
+        self._tapped()
+        self._recover()
+
+    # -- where messages go -----------------------------------------------------------------------------------
+
+    def _divert(self, topic: str) -> Fan | None:
+        found = self._here.match(topic) or self._elsewhere.match(topic)
+        return found[0].fan if found else None
+
+    def _known_changed(self) -> None:
+        self._here, self._elsewhere = TopicTree(), TopicTree()
+        for known in self._service.known.values():
+            intake = Intake(known, self._service.hosted.get(known.name), self._broker)
+            tree = self._here if known.hosted_here else self._elsewhere
+            for filter_ in known.topics:
+                tree.add(filter_, known.name, intake)
+        self._broker.router.forget()
+
+    # -- what is durable -------------------------------------------------------------------------------------
+
+    def told(self, tick: int, body: bytes) -> None:
+        """A message that some look on at, or that is to be retained."""
+        broker = self._broker
+        try:
+            event = event_from(decode(body), read=broker.properties)
+        except (StreamError, MqttError) as error:
+            log.error("the message of tick %d cannot be shown: %s", tick, error)  # noqa: TRY400
+            return
+        if event.carried.retain:
+            broker.keep_retained(event)
+        now_us = broker.clock()
+        for tap in broker.router.taps(event.topic):
+            tap.deliver(event, origin=None, now_us=now_us)
+
+    def _tapped(self) -> None:
+        """Somebody looks on, or does no more."""
+        filters = [tap.filter for tap in self._broker.router.tapped]
+        for hosted in self._service.hosted.values():
+            hosted.watched = any(overlap(tap, topic) for tap in filters for topic in hosted.hosting.topics)
+
+    # -- exactly once ----------------------------------------------------------------------------------------
+
+    def release(self, session: Session, packet_id: int, answer: Callable[[], None]) -> bool:
+        """A client releases a QoS 2 message; False: no stream has it. Its number is free, then it is told."""
+        origin = session.origin
+        found = [one for one in self._service.hosted.values() if one.marks.seen(origin, packet_id)]
+        for hosted in found:
+            hosted.marks.forget(origin, packet_id)
+        if found:
+            self._service.state.when_durable(answer)
+        return bool(found)
+
+    def ended(self, session: Session) -> None:
+        """A session is gone, and what it has not released with it."""
+        for hosted in self._service.hosted.values():
+            hosted.marks.forget_all(session.origin)
+
+    def _recover(self) -> None:
+        sessions = {session.origin: session for session in self._broker.sessions}
+        for hosted in self._service.hosted.values():
+            for origin, numbers in hosted.marks.clients().items():
+                session = sessions.get(origin)
+                if session is None:
+                    hosted.marks.forget_all(origin)
+                else:
+                    session.exchange.incoming.add_received(numbers)
