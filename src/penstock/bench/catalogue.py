@@ -28,6 +28,7 @@ BENCHMARKS: Final = {
     "allocate": "penstock.bench.allocate",
     "slots": "penstock.bench.slots",
     "diff": "penstock.bench.diff",
+    "streams": "penstock.bench.streams",
 }
 """Name → module."""
 
