@@ -678,6 +678,18 @@ STREAM_PARTS: Final = 10_000
 STREAM_REQUESTS: Final = 16
 """Requests of one program under way at once; it is not read from before one of them is answered."""
 
+STREAM_REQUEST_BYTES: Final = 4 << 20
+"""And so many bytes of them, if it is more than one."""
+
+STREAM_UNACKED: Final = 50_000
+"""Messages of a stream that are not acknowledged, half of what a pubend holds: programs wait beyond this."""
+
+STREAM_ROOM_S: Final = 0.05
+"""How long they wait before they look again."""
+
+STREAM_IDLE_COUNT_S: Final = 3_600
+"""How often the silence of consumers and writers is counted."""
+
 STREAM_CONSUMERS: Final = 10_000
 """Consumers of a stream, each with a place on disk that the log waits for."""
 

@@ -106,7 +106,9 @@ class StreamService:
             from penstock.node.streams.door import Door
             from penstock.node.streams.serving import Serving
 
-            self.serving = Serving(self)
+            self.serving = Serving(self, self._folder)
+            self._stack.push_async_callback(self.serving.close)
+            await self.serving.start()
             self.door = Door(self, self.config, self.broker.gate)
         if self.settings.neighbours:
             from penstock.node.streams.links import Links
@@ -168,6 +170,14 @@ class StreamService:
     def status(self) -> StreamsStatus:
         """The streams at this moment."""
         return self._looking.status()
+
+    def reconfigure(self, config: Config) -> None:
+        """Take other rates of links, whether they are on, and the files of TLS."""
+        self.config = config
+        if self.links is not None:
+            self.links.reconfigure(config)
+        if self.door is not None:
+            self.door.reconfigure(config)
 
     async def close(self) -> None:
         """Make durable what waits, and let go."""

@@ -1,0 +1,274 @@
+"""Programs that read and write streams without MQTT: their requests, and who may ask what.
+
+The door has greeted them; `connected` lasts as long as their connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.core.streams.requests import (
+    Abort,
+    Append,
+    Begin,
+    Begun,
+    Commit,
+    Describe,
+    Described,
+    Done,
+    Fetch,
+    Figures,
+    Forget,
+    Place,
+    Placed,
+    Settle,
+    Split,
+    Stage,
+)
+from penstock.errors import StoreError, StreamRefused
+from penstock.node.streams.serving_consumers import Consumers
+from penstock.node.streams.serving_program import Program
+from penstock.node.streams.serving_reads import Reads
+from penstock.node.streams.serving_writers import Writers
+from penstock.node.streams.serving_writes import Batches, Lines, check_rows
+from penstock.node.streams.staging import FILE, Staging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.core.streams.meeting import Hello
+    from penstock.core.streams.requests import Answer, Request, Row
+    from penstock.node.streams.hosted import Hosted
+    from penstock.node.streams.service import StreamService
+    from penstock.node.streams.status import ConsumerRow
+
+log = logging.getLogger(__name__)
+
+_BODY_BYTES: Final = limits.STREAM_BODY_BYTES - (1 << 18)
+"""A payload beside its topic and properties, which are bounded by themselves."""
+
+
+class Serving:
+    """All programs of a node."""
+
+    def __init__(self, service: StreamService, folder: Path | None = None) -> None:
+        """`folder` is where staged rows are kept; None: in memory."""
+        self._service = service
+        self._consumers = Consumers(service)
+        self._reads: dict[str, Reads] = {}
+        self._staging = Staging(None if folder is None else folder / FILE)
+        self._lines = Lines(service)
+        self._batches = Batches(service, self._lines, self._staging)
+        self._writers = Writers(service)
+        self._programs: set[Program] = set()
+        self._clock_task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take up what was kept, in the running loop; the streams that are hosted here are open."""
+        self._reads = {name: Reads(hosted) for name, hosted in self._service.hosted.items()}
+        self._writers.start()
+        self._consumers.start()
+        await self._batches.start()
+        self._clock_task = asyncio.get_running_loop().create_task(self._pass_time())
+
+    async def close(self) -> None:
+        """Let go; whoever is connected is left to the door."""
+        if self._clock_task is not None:
+            self._clock_task.cancel()
+            await asyncio.gather(self._clock_task, return_exceptions=True)
+        await self._batches.close()
+        await self._staging.close()
+
+    async def connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Hello, user: str
+    ) -> None:
+        """Serve a program that was greeted, until its connection ends; the door closes it."""
+        program = Program(writer, name=hello.name, user=user)
+        self._programs.add(program)
+        try:
+            await program.run(reader, self._deal)
+        finally:
+            self._programs.discard(program)
+            for stream, consumer in program.consumers:
+                self._consumers.went(stream, consumer)
+
+    def figures(self) -> tuple[ConsumerRow, ...]:
+        """The consumers."""
+        return self._consumers.rows()
+
+    @property
+    def programs(self) -> int:
+        """Connections."""
+        return len(self._programs)
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    async def _deal(self, program: Program, request: Request) -> Answer | None:
+        match request:
+            case Describe(number):
+                return Described(number, self._service.node, self._described(program))
+            case Fetch() | Split() | Place() | Settle() | Forget():
+                return await self._read(program, request, self._readable(program, request.stream))
+            case Begin():
+                return await self._begin(program, request)
+            case Append():
+                return await self._append(program, request)
+            case Stage() | Commit() | Abort():
+                return await self._stage(program, request)
+
+    async def _read(
+        self, program: Program, request: Fetch | Split | Place | Settle | Forget, hosted: Hosted
+    ) -> Answer | None:
+        stream = hosted.name
+        consumer = "" if isinstance(request, Split) else request.consumer
+        if consumer:
+            self._speaks_for(program, stream, consumer)
+        match request:
+            case Fetch():
+                if request.wait_ms:
+                    await self._reads[stream].wait(request)
+                async with program.answering:
+                    await program.say(await self._reads[stream].fetch(request))
+                return None
+            case Split():
+                return await self._reads[stream].split(request)
+            case Place(number):
+                return Placed(number, self._consumers.place(stream, consumer))
+            case Settle(number, until=until):
+                durable = asyncio.get_running_loop().create_future()
+                self._consumers.settle(hosted, consumer, until, lambda: _set(durable))
+            case Forget(number):
+                durable = asyncio.get_running_loop().create_future()
+                self._consumers.forget(stream, consumer, lambda: _set(durable))
+        await durable
+        return Done(number)
+
+    async def _begin(self, program: Program, request: Begin) -> Begun:
+        hosted = self._hosted(request.stream)
+        key = (request.stream, request.writer)
+        durable = asyncio.get_running_loop().create_future()
+        self._writers.begin(key, request.token, resume=request.resume, done=lambda: _set(durable))
+        program.tokens[key] = request.token
+        await durable
+        line = self._lines.line(hosted, request.writer)
+        async with line.turn:  # what the one before has under way is counted
+            program.broken.discard(key)
+            return Begun(request.id, hosted.marks.highest(line.origin), hosted.hosting.topics)
+
+    async def _append(self, program: Program, request: Append) -> Done:
+        hosted = self._hosted(request.stream)
+        key = (request.stream, request.writer)
+        line = self._lines.line(hosted, request.writer)
+        async with line.turn:
+            if key in program.broken:
+                raise StreamRefused("a message before these was not taken: begin again", code="refused")
+            try:
+                self._writers.check(key, program.tokens.get(key))
+                self._check(program, hosted, request.rows)
+                waiting = await line.put(request.numbers, request.rows, sender=request.writer)
+            except BaseException:
+                program.broken.add(key)
+                raise
+        await asyncio.shield(waiting)
+        return Done(request.id)
+
+    async def _stage(self, program: Program, request: Stage | Commit | Abort) -> Done:
+        hosted = self._hosted(request.stream)
+        match request:
+            case Stage(attempt=attempt, part=part, rows=rows):
+                self._check(program, hosted, rows)
+                await self._staging.stage(hosted.name, attempt, part, rows)
+            case Commit():
+                await self._batches.commit(request)
+            case Abort(attempts=attempts):
+                await self._staging.drop(hosted.name, attempts)
+        return Done(request.id)
+
+    # -- who may what ----------------------------------------------------------------------------------------
+
+    def _hosted(self, stream: str) -> Hosted:
+        hosted = self._service.hosted.get(stream)
+        if hosted is not None:
+            return hosted
+        known = self._service.known.get(stream)
+        if known is not None:
+            raise StreamRefused(
+                f"stream '{stream}' is hosted by node '{known.host}', not here: connect there",
+                code="elsewhere",
+            )
+        there = ", ".join(sorted(self._service.known)) or "none"
+        raise StreamRefused(f"there is no stream '{stream}' here; there are: {there}", code="unknown")
+
+    def _readable(self, program: Program, stream: str) -> Hosted:
+        hosted = self._hosted(stream)
+        if not self._may_read(program, hosted.hosting.topics):
+            raise StreamRefused(f"this user may not read stream '{stream}'", code="denied")
+        return hosted
+
+    def _may_read(self, program: Program, topics: tuple[str, ...]) -> bool:
+        gate = self._service.broker.gate
+        return gate.open or all(gate.may_subscribe(program.user, program.name, one) for one in topics)
+
+    def _check(self, program: Program, hosted: Hosted, rows: tuple[Row, ...]) -> None:
+        broker = self._service.broker
+        topics = check_rows(hosted, rows, most_bytes=min(broker.terms.maximum_packet_bytes, _BODY_BYTES))
+        if broker.gate.open:
+            return
+        for topic in topics:
+            if not broker.gate.may_publish(program.user, program.name, topic):
+                raise StreamRefused(f"this user may not publish on '{topic}'", code="denied")
+
+    def _described(self, program: Program) -> tuple[Figures, ...]:
+        return tuple(
+            self._figures_of(known.name, known.topics, known.host)
+            for known in self._service.known.values()
+            if self._may_read(program, known.topics)
+        )
+
+    def _figures_of(self, name: str, topics: tuple[str, ...], host: str) -> Figures:
+        hosted = self._service.hosted.get(name)
+        if hosted is None:
+            return Figures(name, topics, host, here=False)
+        figures = hosted.log.figures()
+        return Figures(
+            name,
+            topics,
+            host,
+            here=True,
+            begin=hosted.begin,
+            end=hosted.end,
+            acked=hosted.pubend.acked,
+            messages=figures.messages,
+            bytes=figures.bytes,
+        )
+
+    def _speaks_for(self, program: Program, stream: str, consumer: str) -> None:
+        if (stream, consumer) not in program.consumers:
+            program.consumers.add((stream, consumer))
+            self._consumers.came(stream, consumer)
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    async def _pass_time(self) -> None:
+        """Count the silence of consumers and writers, and of rows that nobody commits."""
+        while True:
+            await asyncio.sleep(limits.STREAM_IDLE_COUNT_S)
+            try:
+                await self.older(limits.STREAM_IDLE_COUNT_S)
+            except StoreError as error:
+                log.error("%s", error)  # noqa: TRY400
+
+    async def older(self, idle_s: float) -> None:
+        """So much time has passed."""
+        self._consumers.older(idle_s)
+        self._writers.older(idle_s, busy={key for program in self._programs for key in program.tokens})
+        for stream, writer in await self._staging.older(idle_s):
+            self._writers.forget_numbers(stream, writer)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

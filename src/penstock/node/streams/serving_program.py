@@ -1,0 +1,102 @@
+"""One connection of a program: requests as they come, answers as they are ready, neither without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.streams.requests import Failed, decode_request, encode
+from penstock.core.streams.wire import HEAD_BYTES, frame_size
+from penstock.errors import PenstockError, StoreError, StreamError, StreamRefused, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
+    from penstock.core.streams.requests import Answer, Request
+
+    Deal: TypeAlias = Callable[["Program", Request], Awaitable[Answer | None]]
+    """Makes the answer; None: it has been said."""
+
+log = logging.getLogger(__name__)
+
+
+class Program:
+    """Whoever connected, and what it has under way."""
+
+    def __init__(self, writer: asyncio.StreamWriter, *, name: str, user: str) -> None:
+        self.name = name
+        self.user = user
+        self.answering = asyncio.Lock()
+        """Who holds it may make a large answer: one at a time waits to be sent."""
+        self.consumers: set[tuple[str, str]] = set()
+        """Streams and consumers that it speaks for."""
+        self.tokens: dict[tuple[str, str], str] = {}
+        """Of the writers that it has begun, by stream and name."""
+        self.broken: set[tuple[str, str]] = set()
+        """Writers of whose messages one was not taken: nothing that follows it may be, either."""
+        self._writer = writer
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._freed = asyncio.Event()
+
+    async def run(self, reader: asyncio.StreamReader, deal: Deal) -> None:
+        """Until the connection ends."""
+        try:
+            while True:
+                size = frame_size(await reader.readexactly(HEAD_BYTES))
+                await self._room(size)
+                request = decode_request(await reader.readexactly(size))
+                task = asyncio.get_running_loop().create_task(self._answer(request, deal))
+                self._tasks[task] = size
+                task.add_done_callback(self._ended)
+        except (asyncio.IncompleteReadError, ConnectionError, OSError):
+            log.debug("a program of streams has gone")
+        except StreamError as error:
+            log.warning("%s", printable(f"program '{self.name}' of streams: {error}; it is disconnected"))
+            await self._last_word(error)
+        finally:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _room(self, size: int) -> None:
+        """Read no more while too much is under way."""
+        while self._tasks and (
+            len(self._tasks) >= limits.STREAM_REQUESTS
+            or sum(self._tasks.values()) + size > limits.STREAM_REQUEST_BYTES
+        ):
+            self._freed.clear()
+            await self._freed.wait()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request of program %r of streams failed", self.name, exc_info=error)
+            self._writer.transport.abort()
+
+    async def _answer(self, request: Request, deal: Deal) -> None:
+        try:
+            answer = await deal(self, request)
+            if answer is None:
+                return
+        except StreamRefused as error:
+            answer = Failed(request.id, error.code, str(error), error.first)  # type: ignore[arg-type]
+        except (StreamError, StoreError) as error:
+            answer = Failed(request.id, "full", str(error))
+        except PenstockError as error:
+            answer = Failed(request.id, "refused", str(error))
+        await self.say(answer)
+
+    async def say(self, answer: Answer) -> None:
+        """Send an answer, and wait while too much waits to be sent."""
+        with suppress(ConnectionError):
+            self._writer.write(encode(answer))
+            await self._writer.drain()
+
+    async def _last_word(self, error: StreamError) -> None:
+        await self.say(Failed(0, "broken", str(error)))
