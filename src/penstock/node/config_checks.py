@@ -61,6 +61,10 @@ def problems(config: Config) -> Iterator[Problem]:
         yield Problem("slots", str(error))
     yield from _web(config)
     yield from (Problem(*found) for found in telling_checks.problems(config))
+    if config.streams != type(config.streams)():
+        from penstock.node.streams import checks as streams  # noqa: PLC0415  # most nodes have none
+
+        yield from (Problem(*found) for found in streams.problems(config))
 
 
 def warnings(config: Config) -> Iterator[str]:
@@ -81,6 +85,10 @@ def warnings(config: Config) -> Iterator[str]:
         yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
     if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
         yield "slots: no listener has `slots: true`, so nothing is reserved"
+    if config.streams != type(config.streams)():
+        from penstock.node.streams import checks as streams  # noqa: PLC0415  # most nodes have none
+
+        yield from streams.warnings(config)
     names = {user.name for user in config.users}
     for number, rule in enumerate(config.acl):
         if not certified and rule.user not in (*names, "*", ANONYMOUS):
@@ -114,6 +122,9 @@ def _listeners(config: Config) -> Iterator[Problem]:
         yield from _tls(path, listener)
     if config.http.enabled:
         yield from _place(taken, "http.port", config.http.host, config.http.port)
+    if config.streams.listen.enabled:
+        door = config.streams.listen
+        yield from _place(taken, "streams.listen.port", door.host, door.port)
 
 
 def _place(taken: dict[tuple[str, int], str], path: str, host: str, port: int) -> Iterator[Problem]:

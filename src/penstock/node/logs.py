@@ -56,4 +56,9 @@ def ready(about: dict[str, Any]) -> None:
         log.info("listening: %s", listener["url"])
     if about["http"] is not None:
         log.info("dashboard: %s", about["http"]["url"])
+    if about["streams"] is not None:
+        hosted, door = about["streams"]["hosted"], about["streams"]["door"]
+        log.info("streams: %s", ", ".join(hosted) or "none of its own")
+        if door is not None:
+            log.info("streams listen: %s", door["url"])
     log.info("store: %s", about["data"] or "none; nothing survives a restart")

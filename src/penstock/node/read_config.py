@@ -99,11 +99,21 @@ def _resolved(config: Config, folder: Path) -> Config:
         return str(folder / name) if name else ""
 
     xmpp = config.telling.xmpp
+    door = config.streams.listen
     return msgspec.structs.replace(
         config,
         data=at(config.data),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
         web=msgspec.structs.replace(config.web, table=at(config.web.table)),
+        streams=msgspec.structs.replace(
+            config.streams,
+            neighbours=tuple(
+                msgspec.structs.replace(one, ca=at(one.ca)) for one in config.streams.neighbours
+            ),
+            listen=msgspec.structs.replace(
+                door, certificate=at(door.certificate), key=at(door.key), client_ca=at(door.client_ca)
+            ),
+        ),
         telling=msgspec.structs.replace(
             config.telling,
             xmpp=msgspec.structs.replace(xmpp, password_file=at(xmpp.password_file), ca=at(xmpp.ca)),

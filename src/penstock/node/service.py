@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Listener
     from penstock.node.http import Window
     from penstock.node.read_config import Loaded
+    from penstock.node.streams.service import StreamService
     from penstock.node.telling.service import Telling
     from penstock.node.web.service import Channels
 
@@ -158,6 +159,10 @@ class Node:
             loaded = self._again()
             config, waiting = applicable(self.config, loaded.config)
             self._doors.reload_certificates(config.listeners)
+            if self.broker.streams is not None:
+                self.broker.streams.reconfigure(config)
+            if self.broker.streams is not None:
+                self.broker.streams.reconfigure(config)
             self.broker.reconfigure(config)
         except PenstockError as error:
             problems = [said for said, _ in error.each()] if isinstance(error, ConfigError) else [str(error)]
@@ -274,8 +279,38 @@ def about(node: Node) -> dict[str, Any]:
             "port": node.http_port,
             "url": f"http://{_host(config.http.host)}:{node.http_port}/",
         },
+        "streams": None if node.broker.streams is None else _streams(node.broker.streams),
+        "streams": _streams_about(node),
         "data": config.data,
     }
+
+
+def _streams_about(node: Node) -> dict[str, Any] | None:
+    streams = node.broker.streams
+    if streams is None or streams.door is None:
+        return None
+    door = node.config.streams.listen
+    scheme = "streams" if door.certificate else "stream"
+    return {
+        "host": door.host,
+        "port": streams.door.port,
+        "url": f"{scheme}://{_host(door.host)}:{streams.door.port}",
+    }
+
+
+def _streams(streams: StreamService) -> dict[str, Any]:
+    """Which are hosted, and the door to them."""
+    found: dict[str, Any] = {"hosted": list(streams.hosted), "door": None}
+    if streams.door is not None:
+        door = streams.settings.listen
+        scheme = "streams" if door.certificate else "stream"
+        port = streams.door.port
+        found["door"] = {
+            "host": door.host,
+            "port": port,
+            "url": f"{scheme}://{_host(door.host)}:{port}",
+        }
+    return found
 
 
 def _host(host: str) -> str:

@@ -179,6 +179,13 @@ class StreamService:
         if self.door is not None:
             self.door.reconfigure(config)
 
+    def reconfigure(self, config: Config) -> None:
+        """Take what can change while the node runs: rates and switches of links, files of TLS, bounds."""
+        if self.door is not None:
+            self.door.reconfigure(config)
+        if self.links is not None:
+            self.links.reconfigure(config)
+
     async def close(self) -> None:
         """Make durable what waits, and let go."""
         await self._stack.aclose()
