@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -28,11 +30,20 @@ class LocalNode:
     pid: int
     http: str
     """Address of dashboard and API."""
+    config: Path
+    """Its settings."""
+    streams: int = 0
+    """Port of its door for streams; 0: it has none."""
 
     @property
     def url(self) -> str:
         """For clients."""
         return f"mqtt://127.0.0.1:{self.port}"
+
+    def reload(self, config: Mapping[str, Any]) -> None:
+        """Let it read these settings in the place of those it had."""
+        _write(self.config, config)
+        os.kill(self.pid, signal.SIGHUP)
 
 
 @contextmanager
@@ -43,7 +54,7 @@ def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
     """
     with TemporaryDirectory(prefix="penstock-") as folder:
         path, log = Path(folder, "penstock.yaml"), Path(folder, "log")
-        path.write_text(json.dumps({"data": "", "log": "warning", **(config or {})}))  # JSON is YAML
+        _write(path, config or {})
         command = [sys.executable, "-m", "penstock", "up", "--json", "--config", str(path)]
         with (
             log.open("w") as errors,
@@ -60,9 +71,24 @@ def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
                 if not line:
                     raise NodeError(f"`penstock up` did not start: {log.read_text().strip()}")
                 about = json.loads(line)
-                yield LocalNode(about["listeners"][0]["port"], process.pid, about["http"]["url"])
+                yield LocalNode(
+                    about["listeners"][0]["port"],
+                    process.pid,
+                    about["http"]["url"],
+                    path,
+                    _streams_port(about["streams"]),
+                )
             finally:
                 stop(process)
+
+
+def _streams_port(streams: dict[str, Any] | None) -> int:
+    door = None if streams is None else streams["door"]
+    return 0 if door is None else int(door["port"])
+
+
+def _write(path: Path, config: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps({"data": "", "log": "warning", **config}))  # JSON is YAML
 
 
 def stop(process: subprocess.Popen[Any]) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from penstock.node.config import Config, Listener
     from penstock.node.streams.settings import Streams
-    from penstock.node.streams.settings import Streams
 
 _AT_START: Final = ("data", "recorder", "slots", "web", "telling", "sys_interval_s", "watch_s")
 """What is read only when a node starts."""
@@ -25,9 +24,6 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
     if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
         waiting.append("listeners")
         kept["listeners"] = running.listeners
-    kept["streams"] = _with_links(running.streams, wanted.streams)
-    if kept["streams"] != wanted.streams:
-        waiting.append("streams")
     http = msgspec.structs.replace(running.http, token=wanted.http.token)
     if http != wanted.http:
         waiting.append("http")
@@ -51,24 +47,6 @@ def _streams(running: Streams, wanted: Streams) -> Streams:
             for one in running.neighbours
         ),
     )
-
-
-def _with_links(running: Streams, wanted: Streams) -> Streams:
-    """Streams as they run, but with the rates and switches of links, the bound of readers, files of TLS."""
-    links = {one.name: one for one in wanted.neighbours}
-    neighbours = tuple(
-        msgspec.structs.replace(one, bytes_per_s=links[one.name].bytes_per_s, enabled=links[one.name].enabled)
-        if one.name in links
-        else one
-        for one in running.neighbours
-    )
-    door = wanted.listen
-    listen = msgspec.structs.replace(
-        running.listen, certificate=door.certificate, key=door.key, client_ca=door.client_ca
-    )
-    if bool(running.listen.certificate) != bool(door.certificate):
-        listen = running.listen
-    return msgspec.structs.replace(running, neighbours=neighbours, listen=listen, readers=wanted.readers)
 
 
 def _place(listener: Listener) -> Listener:

@@ -161,8 +161,6 @@ class Node:
             self._doors.reload_certificates(config.listeners)
             if self.broker.streams is not None:
                 self.broker.streams.reconfigure(config)
-            if self.broker.streams is not None:
-                self.broker.streams.reconfigure(config)
             self.broker.reconfigure(config)
         except PenstockError as error:
             problems = [said for said, _ in error.each()] if isinstance(error, ConfigError) else [str(error)]
@@ -280,21 +278,7 @@ def about(node: Node) -> dict[str, Any]:
             "url": f"http://{_host(config.http.host)}:{node.http_port}/",
         },
         "streams": None if node.broker.streams is None else _streams(node.broker.streams),
-        "streams": _streams_about(node),
         "data": config.data,
-    }
-
-
-def _streams_about(node: Node) -> dict[str, Any] | None:
-    streams = node.broker.streams
-    if streams is None or streams.door is None:
-        return None
-    door = node.config.streams.listen
-    scheme = "streams" if door.certificate else "stream"
-    return {
-        "host": door.host,
-        "port": streams.door.port,
-        "url": f"{scheme}://{_host(door.host)}:{streams.door.port}",
     }
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.core.streams import meeting
 from penstock.core.streams.meeting import VERSION, Sorry, Welcome
 from penstock.errors import StreamError, printable
 from penstock.node import tls
+from penstock.node.background import Background
 from penstock.node.config import Listener
 from penstock.node.gate import Refused
 from penstock.node.listeners import cannot_listen
@@ -42,7 +43,7 @@ class Door:
         self._listener = _listener(config)
         self._context: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background()
         self._greeting = 0
         self._programs = 0
         self.refused = 0
@@ -86,16 +87,12 @@ class Door:
         """Listen no more, and end the connections."""
         if self._server is not None:
             self._server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.close()
 
-    async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._background.begin(self._answer(reader, writer), "a caller of streams was cut off")
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = str((writer.get_extra_info("peername") or ("",))[0])
         admitted = False
         try:

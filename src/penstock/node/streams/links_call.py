@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ async def call(
     except ssl.SSLError as error:
         problem = f"no TLS with {place}: {error.reason or error}"
     except OSError as error:
-        problem = f"{place} cannot be reached: {error.strerror or error}"
+        problem = f"{place} cannot be reached: {os.strerror(error.errno) if error.errno else error}"
     except StreamError as error:
         problem = str(error)
     else:

@@ -102,6 +102,8 @@ class StreamService:
         from penstock.node.streams.reading import Reading
 
         self.reading = Reading(self, self.broker)
+        self._stack.callback(self.reading.close)
+        self.reading.start()
         if self.settings.listen.enabled:
             from penstock.node.streams.door import Door
             from penstock.node.streams.serving import Serving
@@ -174,13 +176,6 @@ class StreamService:
     def reconfigure(self, config: Config) -> None:
         """Take other rates of links, whether they are on, and the files of TLS."""
         self.config = config
-        if self.links is not None:
-            self.links.reconfigure(config)
-        if self.door is not None:
-            self.door.reconfigure(config)
-
-    def reconfigure(self, config: Config) -> None:
-        """Take what can change while the node runs: rates and switches of links, files of TLS, bounds."""
         if self.door is not None:
             self.door.reconfigure(config)
         if self.links is not None:
