@@ -161,6 +161,8 @@ def test_what_the_node_does_not_take_is_refused_here() -> None:
 def test_wrong_arguments_are_refused() -> None:
     async def test() -> None:
         async with node() as running, Client(url(running)) as client:
+            with pytest.raises(InputError, match="reconnect_most_s is 0"):
+                Client(url(running), reconnect_most_s=0)
             with pytest.raises(InputError, match="qos is 3"):
                 await client.publish("a", qos=3)
             with pytest.raises(InputError, match="expiry_s is -1"):

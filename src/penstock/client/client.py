@@ -51,7 +51,7 @@ from penstock.policy.write import to_json
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from penstock.client.receipts import Receipt
     from penstock.mqtt.connect import Will
@@ -117,6 +117,7 @@ class Client:
         keep_alive_s: int = 60,
         will: Will | None = None,
         reconnect: bool = True,
+        reconnect_most_s: float = limits.RECONNECT_MOST_S,
         send_policy: Policy | str | None = None,
         send_events: int = limits.QUEUE_EVENTS,
         send_bytes: int = limits.QUEUE_BYTES,
@@ -128,6 +129,7 @@ class Client:
         `session_expiry_s`: how long the node keeps the session of a client that is away, also beyond this
         program. Without it the session lasts long enough to connect again, and ends with `close`.
         `clean_start`: whether to begin anew; if not said, a session that outlives programs is taken up again.
+        `reconnect_most_s`: the longest pause before connecting again; it begins at half a second and doubles.
         `send_policy`: what may go when more waits to be sent than `send_events` and `send_bytes` allow;
         without one, `publish` waits. `topic_aliases`: numbers in the place of topics, both ways: fewer bytes
         on a slow link, more work for the node.
@@ -136,6 +138,9 @@ class Client:
         self._tls = tls
         self._packet_bytes = packet_bytes
         self._reconnects = reconnect
+        if not 0 < reconnect_most_s < float("inf"):
+            raise InputError(f"reconnect_most_s is {reconnect_most_s}; it is a number of seconds above 0")
+        self._pause_most_s = reconnect_most_s
         self._lasting = session_expiry_s is not None
         expiry_s = limits.CLIENT_KEEP_S if session_expiry_s is None else session_expiry_s
         if not 0 <= keep_alive_s <= 0xFFFF or not 0 <= expiry_s <= 0xFFFF_FFFF:
@@ -237,12 +242,12 @@ class Client:
     async def _keep(self) -> None:
         """Stay connected."""
         loop = asyncio.get_running_loop()
-        pauses = pauses_s(SystemRandom())
+        pauses = self._pauses()
         while True:
             since_s = loop.time()
             await self._lost.wait()
-            if loop.time() - since_s > limits.RECONNECT_MOST_S:
-                pauses = pauses_s(SystemRandom())  # else the node lets us in, but not for long
+            if loop.time() - since_s > self._pause_most_s:
+                pauses = self._pauses()  # else the node lets us in, but not for long
             for pause_s in pauses:
                 if self._over is not None:
                     return
@@ -259,6 +264,10 @@ class Client:
                 else:
                     log.info("connected to %s", self._address)
                     break
+
+    def _pauses(self) -> Iterator[float]:
+        least_s = min(limits.RECONNECT_LEAST_S, self._pause_most_s)
+        return pauses_s(SystemRandom(), least_s=least_s, most_s=self._pause_most_s)
 
     def _kept(self, task: asyncio.Task[None]) -> None:
         """Nobody waits for ever because of a bug."""
