@@ -666,6 +666,9 @@ STREAM_HANDSHAKES: Final = 256
 STREAM_READ: Final = 256
 """Messages read from a log at once to answer a NACK: the loop turns between two reads."""
 
+STREAM_FEEDS: Final = 16
+"""Sessions that catch up with one stream of another node at a time: each asks for messages of its own."""
+
 STREAM_FETCH: Final = 4_096
 """Messages in one answer to a program, unless it asks for fewer."""
 

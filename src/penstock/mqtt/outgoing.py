@@ -77,6 +77,13 @@ class Outgoing(Generic[M]):
             self._second.add(packet_id)
         return packet_id
 
+    def send_as(self, packet_id: int, message: M, *, qos: int) -> None:
+        """`send` under an identifier that is held for it; there must be room."""
+        assert packet_id not in self._unanswered, packet_id
+        self._unanswered[packet_id] = message
+        if qos == 2:
+            self._second.add(packet_id)
+
     def send_many(self, message: M, count: int) -> list[int]:
         """`send` with QoS 1 for so many messages that are kept as one and the same; there must be room."""
         assert count <= self.room, "the window is full"
@@ -177,6 +184,18 @@ class Outgoing(Generic[M]):
             self._unanswered[each.packet_id] = each.message
             if each.qos == 2:
                 self._second.add(each.packet_id)
+
+    def supersede(self, packet_id: int, *, released: bool) -> M | None:
+        """Another record of this identifier is newer than what `restore` put back; what that was.
+
+        It is held from now on, and waits for its PUBCOMP if it is released.
+        """
+        self._ids.hold(packet_id)
+        self._second.discard(packet_id)
+        self._released.pop(packet_id, None)
+        if released:
+            self._released[packet_id] = None
+        return self._unanswered.pop(packet_id, None)
 
     def _told(self, packet_id: int) -> Unanswered[M]:
         return Unanswered(packet_id, 2 if packet_id in self._second else 1, self._unanswered[packet_id])

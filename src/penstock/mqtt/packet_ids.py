@@ -51,6 +51,10 @@ class PacketIds:
         self._used.add(packet_id)
         self._last = packet_id
 
+    def hold(self, packet_id: int) -> None:
+        """Keep it from being given out although nothing is sent under it now; `free` ends that."""
+        self._used.add(packet_id)
+
     def free(self, packet_id: int) -> None:
         """It may be given out again."""
         self._used.discard(packet_id)

@@ -239,6 +239,8 @@ class Broker:
         self.router.remove(subscription)
         if self.web is not None:
             self.web.ended(session.client_id, filter_)
+        if self.streams is not None and self.streams.reading is not None:
+            self.streams.reading.unsubscribed(session, filter_)
         self.sessions.departed += subscription.account()
         return True
 

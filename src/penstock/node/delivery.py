@@ -21,7 +21,7 @@ from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.topics import matches
 from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.link import PASSING, Sent
-from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of
+from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of, unstamped_event
 from penstock.node.run_queue import RunQueue
 from penstock.node.subscription import head_us
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.node.retained import Retained
     from penstock.node.runs import Run
     from penstock.node.slots.lanes import SessionLanes
+    from penstock.node.streams.reading_session import SessionReading
     from penstock.node.subscription import Subscription
 
 
@@ -59,6 +60,8 @@ class Delivery(rules.Session[Sent]):
         """Messages sent to the client."""
         self.lanes: SessionLanes | None = None
         """Ahead of and behind all queues; None: the node reserves no slots."""
+        self.streams: SessionReading | None = None
+        """The reliable streams it reads; None: it reads none."""
         self._journal = journal
         self._retained = retained
         self._sent_before = 0
@@ -165,7 +168,7 @@ class Delivery(rules.Session[Sent]):
         """Hand a message to the connection, the window has room; whether it could be sent."""
         link = self.link
         assert link is not None
-        if expired(event, now_us) or not self._fits(event, ids, now_us):
+        if expired(event, now_us) or not self.fits(event, ids, now_us):
             subscription.withheld += 1
             if place and self._journal is not None:
                 self._journal.settled(place)
@@ -193,7 +196,7 @@ class Delivery(rules.Session[Sent]):
         )
         return True
 
-    def _fits(self, event: Event, ids: tuple[int, ...], now_us: Instant) -> bool:
+    def fits(self, event: Event, ids: tuple[int, ...], now_us: Instant) -> bool:
         """Whether the client takes a packet that large."""
         link = self.link
         assert link is not None
@@ -209,7 +212,9 @@ class Delivery(rules.Session[Sent]):
         link = self.link
         if link is None or link.paused:
             return
-        self._send_again(now_us)
+        streams = self.streams
+        if streams is None or not streams.unsafe:
+            self._send_again(now_us)
         lanes = self.lanes
         if lanes:
             self._drain_lanes(lanes, now_us)
@@ -221,6 +226,8 @@ class Delivery(rules.Session[Sent]):
             self._drain_lanes(lanes, now_us)
         while self._owed and not self.waiting and self._send_retained(now_us):
             pass
+        if streams is not None:
+            streams.drain(now_us=now_us)
         again = self.exchange.outgoing.resending
         self.keeping_up = not (self.waiting or self._owed or again or lanes or link.paused)
 
@@ -374,7 +381,7 @@ class Delivery(rules.Session[Sent]):
             to = max(listening, key=lambda one: one.options.qos)
         qos = to.options.qos if self.exchange.outgoing.room else 0
         event = digest_event(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
-        if not self._fits(event, to.ids, now_us):
+        if not self.fits(event, to.ids, now_us):
             return
         place = self._journalled(subscription, event, qos)
         self._send(subscription, event, qos=qos, retain=False, ids=to.ids, place=place, now_us=now_us)
@@ -400,13 +407,18 @@ class Delivery(rules.Session[Sent]):
         topic = topics[0]
         event = self._retained.get(topic, now_us=now_us)
         content = subscription.content
-        if event is None or (content is not None and not content.wants(event, now_us=now_us)):
+        if (
+            event is None
+            or (content is not None and not content.wants(event, now_us=now_us))
+            or (self.streams is not None and self.streams.covers(subscription, event))
+        ):
             topics.popleft()
             return True
         qos = min(qos_of(event), subscription.options.qos)
         if qos and not self.exchange.outgoing.room:
             return False
         topics.popleft()
+        event = unstamped_event(event)
         place = self._journalled(subscription, event, qos)
         subscription.direct += 1
         ids = subscription.ids

@@ -45,6 +45,22 @@ class Link(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """A session's place in a stream."""
+
+    def acknowledged(self, tick: int, packet_id: int) -> None:
+        """The client has this message: PUBACK, or it does not want it."""
+        ...
+
+    def received(self, tick: int, packet_id: int) -> bool:
+        """The client has it (QoS 2); whether the PUBREL must wait until the disk knows that."""
+        ...
+
+    def completed(self, tick: int, packet_id: int) -> None:
+        """The client has answered the PUBREL."""
+        ...
+
+
 class Sent(msgspec.Struct, frozen=True):
     """A QoS 1 or 2 message in flight, as it would be sent again."""
 
@@ -53,6 +69,10 @@ class Sent(msgspec.Struct, frozen=True):
     ids: tuple[int, ...] = ()
     place: int = 0
     """In the journal; 0: it is not there."""
+    reader: Reader | None = None
+    """Whose message of a stream it is; None: it is of none."""
+    tick: int = 0
+    """Its place in the stream."""
 
 
 PASSING: Final = Sent(Event("", b"", 0))

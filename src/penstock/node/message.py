@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from penstock.core.streams.stamp import unstamped
 from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.model.event import Event
 from penstock.mqtt.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
@@ -87,6 +89,16 @@ def qos_of(event: Event) -> int:
     """The QoS it was published with."""
     message: Message | None = event.carried
     return 0 if message is None else message.qos
+
+
+def unstamped_event(event: Event) -> Event:
+    """A retained message as it was published: its place in a stream tells the subscriber nothing."""
+    user = unstamped(event.properties)
+    if user is event.properties:
+        return event
+    properties = replace(event.carried.properties, user=user)
+    message = replace(event.carried, properties=NONE if properties == NONE else properties)
+    return replace(event, properties=user, carried=message)
 
 
 def frame_of(  # noqa: PLR0913 (each is a part of the packet)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, MqttError, PolicyError
+from penstock.errors import (
+    BadAddress,
+    ChannelError,
+    ChannelRefused,
+    ChannelsFull,
+    MqttError,
+    PolicyError,
+    StreamError,
+)
 from penstock.mqtt.acks import Ack, Pubrel
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V5
@@ -17,6 +25,8 @@ from penstock.node.content import Content
 from penstock.node.subscription import Subscription
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.mqtt.packet import Packet
     from penstock.mqtt.subscribe import Subscription as Options
     from penstock.node.connection import Connection
@@ -27,6 +37,9 @@ POLICY = "policy"
 
 FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
+
+START = "start"
+"""User property of SUBSCRIBE: where in reliable streams to begin, `earliest` or a tick."""
 
 
 def handle(connection: Connection, session: Session, packet: Packet) -> None:
@@ -59,12 +72,12 @@ def _released(connection: Connection, session: Session, packet: Ack, reply: Ack)
 
 def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:
     reasons: list[int] = []
-    problems: list[tuple[str, PolicyError | ChannelError]] = []
+    problems: list[tuple[str, PolicyError | ChannelError | StreamError]] = []
     wanted: list[Subscription] = []
     for options in packet.subscriptions:
         try:
             retained, subscription = _subscribe_one(connection, session, packet, options)
-        except (PolicyError, ChannelError) as error:
+        except (PolicyError, ChannelError, StreamError) as error:
             problems.append((options.filter, error))
             reasons.append(_reason(error))
         except MqttError as error:
@@ -84,13 +97,17 @@ def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> N
 
 def _answer(connection: Connection, session: Session, packet: Packet) -> None:
     """Subscriptions have changed; a session that is kept is on disk before the client is told."""
-    journal = connection.broker.journal
+    journal, streams = connection.broker.journal, connection.broker.streams
+    send: Callable[[], None] = partial(connection.send, packet)
+    reading = streams.reading if streams is not None else None
+    if reading is not None:
+        send = reading.behind_places(session, send)
     if journal is not None:
         journal.begin()
         journal.session_changed(session)
-        if journal.hold(partial(connection.send, packet)):
+        if journal.hold(send):
             return
-    connection.send(packet)
+    send()
 
 
 def _subscribe_one(
@@ -104,6 +121,8 @@ def _subscribe_one(
     if broker.web is not None:
         broker.web.check(session.client_id, options.filter)
     asked = dict(reversed(packet.properties.user))  # the first of a name counts
+    reading = broker.streams.reading if broker.streams is not None else None
+    start = reading.check(options.filter, asked.get(START)) if reading is not None else None
     chosen = broker.policies.chosen(
         client_id=session.client_id, filter_=options.filter, asked=asked.get(POLICY)
     )
@@ -113,10 +132,13 @@ def _subscribe_one(
     subscription = Subscription(
         session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
     )
-    return retained, broker.subscribe(subscription)
+    subscription = broker.subscribe(subscription)
+    if reading is not None:
+        reading.subscribed(session, subscription, start)
+    return retained, subscription
 
 
-def _reason(error: PolicyError | ChannelError) -> Reason:
+def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:
     match error:
         case BadAddress():
             return Reason.TOPIC_FILTER_INVALID
@@ -128,7 +150,7 @@ def _reason(error: PolicyError | ChannelError) -> Reason:
             return Reason.IMPLEMENTATION_SPECIFIC
 
 
-def _explained(problems: list[tuple[str, PolicyError | ChannelError]]) -> Properties:
+def _explained(problems: list[tuple[str, PolicyError | ChannelError | StreamError]]) -> Properties:
     """What is wrong with policies, content filters and addresses, for people and for programs."""
     if not problems:
         return NONE
@@ -139,7 +161,9 @@ def _explained(problems: list[tuple[str, PolicyError | ChannelError]]) -> Proper
     )
 
 
-def _source(error: PolicyError | ChannelError) -> str:
+def _source(error: PolicyError | ChannelError | StreamError) -> str:
+    if isinstance(error, StreamError):
+        return "stream"
     return (error.source or POLICY) if isinstance(error, PolicyError) else "channel"
 
 

@@ -207,6 +207,10 @@ class Router:
         self._tapped(tap, on=True)
         return tap
 
+    def subscriptions(self, topic: str) -> list[Subscription]:
+        """Those to a topic, members of groups aside."""
+        return [each for each in self._tree.match(topic) if isinstance(each, Subscription)]
+
     def taps(self, topic: str) -> list[Tap]:
         """Those that look on at a topic."""
         return [each for each in self._tree.match(topic) if isinstance(each, Tap)]

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.acks import Ack
     from penstock.mqtt.connect import Connect
+    from penstock.mqtt.exchange import Step
     from penstock.mqtt.server import ServerConnection
     from penstock.node.journal import Journal
-    from penstock.node.link import Link
+    from penstock.node.link import Link, Sent
     from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
     from penstock.node.streams.answering import Answering
+    from penstock.node.streams.reading_session import SessionReading
     from penstock.node.subscription import Subscription
 
 
@@ -69,18 +71,21 @@ class Session(Delivery):
         self.particular = self.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
         self.since_us = now_us
         self.keeping_up = False
-        return self.attach(
+        pubrels = self.attach(
             connect,
             window=agreed.receive_maximum,
             maximum=agreed.terms.receive_maximum,
             most_expiry_s=most_expiry_s,
         )
+        return pubrels if self.streams is None else self.streams.safe(pubrels)
 
     def lose_link(self, *, now_us: Instant) -> None:
         """The connection is gone: all that comes waits. `detach` follows."""
         self.flush_lanes(now_us=now_us)
         self.link = None
         self.aliases = None
+        if self.streams is not None:
+            self.streams.lost_link()
         self.keeping_up = False
         self.since_us = now_us
 
@@ -89,21 +94,42 @@ class Session(Delivery):
     def acknowledged(self, packet_id: int) -> None:
         """A PUBACK without a word, which nearly all are."""
         sent = self.exchange.outgoing.puback(packet_id)
-        if sent is not None and sent.place and self._journal is not None:
+        if sent is None:
+            return
+        if sent.reader is not None:
+            sent.reader.acknowledged(sent.tick, packet_id)
+        elif sent.place and self._journal is not None:
             self._journal.settled(sent.place)
 
     def acknowledged_many(self, packet_ids: list[int]) -> None:
         """The same for many."""
         for sent in self.exchange.outgoing.pubacks(packet_ids):
-            if sent.place and self._journal is not None:
+            if sent.reader is not None:
+                sent.reader.acknowledged(sent.tick, 0)
+            elif sent.place and self._journal is not None:
                 self._journal.settled(sent.place)
 
     def receive(self, ack: Ack) -> Ack | None:
         """Any acknowledgement; the answer."""
         step = self.exchange.receive(ack)
+        if self.streams is not None and self._of_stream(self.streams, ack, step):
+            return None if self.streams.waits(ack.packet_id) else step.reply
         if self._journal is not None:
             self._write_down(ack, step.settled.place if step.settled is not None else 0, step.reply)
         return step.reply
+
+    def _of_stream(self, streams: SessionReading, ack: Ack, step: Step[Sent]) -> bool:
+        """Whether an acknowledgement is for a message of a reliable stream, which then knows it."""
+        packet_id, sent = ack.packet_id, step.settled
+        if sent is not None and sent.reader is not None:
+            if isinstance(step.reply, Pubrel):
+                streams.received(sent.reader, sent.tick, packet_id)
+            else:
+                sent.reader.acknowledged(sent.tick, packet_id)
+            return True
+        if isinstance(ack, Pubcomp) or (isinstance(ack, Pubrec) and step.reply is None):
+            return streams.completed(packet_id)
+        return isinstance(ack, Pubrec) and streams.waits(packet_id)
 
     def _write_down(self, ack: Ack, place: int, reply: Ack | None) -> None:
         assert self._journal is not None
@@ -146,6 +172,13 @@ class Session(Delivery):
     def restore_released(self, packet_id: int, place: int) -> None:
         """A QoS 2 message that was released before a restart."""
         self._releasing[packet_id] = place
+
+    def supersede(self, packet_id: int, *, released: bool) -> None:
+        """A message of a reliable stream has this identifier: what the journal says of it is older."""
+        before = self.exchange.outgoing.supersede(packet_id, released=released)
+        place = self._releasing.pop(packet_id, 0) if before is None else before.place
+        if place and self._journal is not None:
+            self._journal.settled(place)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 

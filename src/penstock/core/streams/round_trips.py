@@ -45,6 +45,11 @@ class RoundTrips:
         self._asked.append(_Asked(*span, now_us, 1))
         self._covered.add(*span)
 
+    def forget(self) -> None:
+        """Nothing is on its way: the answers will not be heard."""
+        self._asked.clear()
+        self._covered.clear()
+
     def passed(self, horizon: int, *, now_us: int) -> list[int]:
         """The horizon has moved: round trips of the NACKs that are answered now, by those of one try."""
         if not self._asked or all(asked.until > horizon for asked in self._asked):

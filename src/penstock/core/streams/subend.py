@@ -73,6 +73,7 @@ class Subend:
         self._heard = 0
         self._ignored_until = 0
         self._recovering = False
+        self._paused = False
         self._trips = RoundTrips(options.retry_us, adaptive=options.subscriber_control != "off")
         self._meter = HorizonMeter(options.smoothing)
         self._query = -1
@@ -114,8 +115,25 @@ class Subend:
         """All subscribers have processed what lies before a tick."""
         self._acked = max(self._acked, min(until, self.horizon))
 
+    def pause(self) -> None:
+        """Ask for nothing and take nothing until `resume`: whoever gets the messages has no room for them."""
+        self._paused = True
+        self._trips.forget()
+
+    def resume(self, until: int, *, now_us: int) -> None:
+        """Go on, or begin at once: there is something to be had up to a tick."""
+        self._paused = False
+        self._heard = max(self._heard, until)
+        knowledge = self._knowledge
+        if knowledge is not None and self._heard > knowledge.horizon:
+            if self._heard > knowledge.final + self._options.receive_window:
+                self._recover(self._heard)
+            self._ask(now_us)
+
     def receive(self, message: Message, *, now_us: int) -> None:
         """From above: what is known, what is gone, and who falls behind?"""
+        if self._paused and not isinstance(message, Query):
+            return
         match message:
             case Data(_, since, tick, body):
                 self._learn(since, tick + 1, body, now_us=now_us)
@@ -168,6 +186,9 @@ class Subend:
 
     def _ignore(self, until: int) -> None:
         self._ignored += 1
+        self._recover(until)
+
+    def _recover(self, until: int) -> None:
         self._ignored_until = max(self._ignored_until, until)
         if not self._recovering:
             self._recovering = True

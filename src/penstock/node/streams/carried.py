@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from penstock.core.streams.record import Record
+from penstock.core.streams.stamp import stamped
 from penstock.mqtt.fanout import properties_of
 from penstock.mqtt.kinds import Kind
 from penstock.mqtt.properties import NONE, encode_properties
@@ -54,3 +57,10 @@ def event_from(record: Record, *, read: Callable[[bytes], Properties] = properti
         sender=record.sender,
         seq=record.seq,
     )
+
+
+def stamped_event(event: Event, stream: str, tick: int) -> Event:
+    """The same with its place in a stream."""
+    user = stamped(event.properties, stream, tick)
+    message = replace(event.carried, properties=replace(event.carried.properties, user=user))
+    return replace(event, properties=user, carried=message)

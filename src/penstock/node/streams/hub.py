@@ -48,6 +48,11 @@ class Hub:
         """With a core of its own."""
         return cls(Broker(name, options), clock=clock)
 
+    @property
+    def busy(self) -> bool:
+        """Whether events are being handed out: then ends of streams may be ahead of what was handed out."""
+        return self._busy
+
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look after timers from now on."""
         self._loop = loop

@@ -9,7 +9,7 @@ from penstock.core.streams.record import decode
 from penstock.errors import MqttError, StreamError
 from penstock.mqtt.overlap import overlap
 from penstock.mqtt.tree import TopicTree
-from penstock.node.streams.carried import event_from
+from penstock.node.streams.carried import event_from, stamped_event
 from penstock.node.streams.intake import Intake
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Publishing:
 
     # -- what is durable -------------------------------------------------------------------------------------
 
-    def told(self, tick: int, body: bytes) -> None:
+    def told(self, stream: str, tick: int, body: bytes) -> None:
         """A message that some look on at, or that is to be retained."""
         broker = self._broker
         try:
@@ -68,7 +68,7 @@ class Publishing:
             log.error("the message of tick %d cannot be shown: %s", tick, error)  # noqa: TRY400
             return
         if event.carried.retain:
-            broker.keep_retained(event)
+            broker.keep_retained(stamped_event(event, stream, tick))
         now_us = broker.clock()
         for tap in broker.router.taps(event.topic):
             tap.deliver(event, origin=None, now_us=now_us)

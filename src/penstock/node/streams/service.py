@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.model.instant import to_us
+from penstock.node.streams.door import Door
 from penstock.node.streams.hosted import Hosted
 from penstock.node.streams.hub import Hub
+from penstock.node.streams.links import Links
 from penstock.node.streams.logs import open_log
 from penstock.node.streams.looking import Looking
 from penstock.node.streams.marks import Marks
 from penstock.node.streams.publishing import Publishing
+from penstock.node.streams.reading import Reading
+from penstock.node.streams.serving import Serving
 from penstock.node.streams.state import FILE, StateFile
 
 if TYPE_CHECKING:
@@ -24,10 +29,6 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
     from penstock.node.config import Config
     from penstock.node.session import Session
-    from penstock.node.streams.door import Door
-    from penstock.node.streams.links import Links
-    from penstock.node.streams.reading import Reading
-    from penstock.node.streams.serving import Serving
     from penstock.node.streams.settings import Hosting
     from penstock.node.streams.status import StreamsStatus
 
@@ -90,34 +91,23 @@ class StreamService:
         for hosting in self.settings.host:
             await self._host(hosting)
         self.publishing.start()
-        with suppress(ImportError):
-            await self._start_parts()
-        self._stack.callback(self.hub.close)
-        self.hub.start(asyncio.get_running_loop())
-        if self.door is not None:
-            self._stack.push_async_callback(self.door.close)
-            await self.door.open()
-
-    async def _start_parts(self) -> None:
-        from penstock.node.streams.reading import Reading
-
         self.reading = Reading(self, self.broker)
         self._stack.callback(self.reading.close)
         self.reading.start()
         if self.settings.listen.enabled:
-            from penstock.node.streams.door import Door
-            from penstock.node.streams.serving import Serving
-
             self.serving = Serving(self, self._folder)
             self._stack.push_async_callback(self.serving.close)
             await self.serving.start()
-            self.door = Door(self, self.config, self.broker.gate)
+        self._stack.callback(self.hub.close)
+        self.hub.start(asyncio.get_running_loop())
         if self.settings.neighbours:
-            from penstock.node.streams.links import Links
-
             self.links = Links(self, self.config)
             self._stack.push_async_callback(self.links.close)
             self.links.start()
+        if self.settings.listen.enabled:
+            self.door = Door(self, self.config, self.broker.gate)
+            self._stack.push_async_callback(self.door.close)
+            await self.door.open()
 
     async def _host(self, hosting: Hosting) -> None:
         log = await open_log(self.settings, hosting.name, self._folder)
@@ -128,7 +118,7 @@ class StreamService:
         now_us = self.broker.clock()
         pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
         hosted = Hosted(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
-        hosted.show = self.publishing.told
+        hosted.show = partial(self.publishing.told, hosting.name)
         self.hosted[hosting.name] = hosted
         self.known[hosting.name] = Known(hosting.name, hosting.topics, self.node, hosted_here=True)
         hosted.start()

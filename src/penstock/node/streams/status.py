@@ -35,6 +35,8 @@ class ReaderFigures(msgspec.Struct, frozen=True, gc=False):
     """Get what they missed."""
     away: int = 0
     """Are not connected; what they miss is kept for them."""
+    missed: int = 0
+    """Times that one found messages gone that it should have got."""
 
 
 class ConsumerRow(msgspec.Struct, frozen=True, gc=False):

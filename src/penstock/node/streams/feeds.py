@@ -1,0 +1,144 @@
+"""Where a session that is behind gets what it missed: out of the log here, or from the tree.
+
+Both are asked for the next messages when there is room for them, and hold no more than one helping.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from penstock import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.streams.spans import Span
+    from penstock.core.streams.subend import Subend
+    from penstock.node.streams.hosted import Hosted
+    from penstock.node.streams.hub import Hub
+
+Told: TypeAlias = tuple[int, bytes]
+"""A message: its tick and its body."""
+
+_numbers = count(1)
+"""No two ends have the same name, so that none gets what another was told."""
+
+
+class Helping(NamedTuple):
+    """The messages from where it was asked for up to `until`."""
+
+    messages: list[Told]
+    until: int
+    missed: Span | None = None
+    """The log has let go this part of it."""
+
+
+class Feed(Protocol):
+    """Messages in order from a place on."""
+
+    def take(self, since: int, until: int) -> Helping | None:
+        """The next messages of a span; None: not at hand, and its owner is told when it is worth asking."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is needed."""
+        ...
+
+
+class LogFeed:
+    """Reads the log of a stream that is hosted here."""
+
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted = hosted
+        self._asked: tuple[int, int, int] | None = None
+        self._most = limits.STREAM_READ
+
+    def take(self, since: int, until: int) -> Helping | None:
+        """See Feed."""
+        begin = self._hosted.begin
+        if since < begin:
+            self._asked = None
+            return Helping([], begin, missed=(since, begin))
+        # What was not at hand is asked for in the same words, or it would never be.
+        if self._asked is None or self._asked[0] != since:
+            self._asked = (since, until, self._most)
+        _, until, most = self._asked
+        found = self._hosted.read(since, until, most)
+        if found is None:
+            return None
+        self._asked = None
+        if found:
+            size = sum(len(body) for _, body in found) // len(found)
+            self._most = max(1, min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // max(1, size)))
+        return Helping(found, found[-1][0] + 1 if len(found) == most else until)
+
+    def close(self) -> None:
+        """See Feed."""
+
+
+class TreeFeed:
+    """A subscriber-hosting end of its own, which stops while its messages are not taken."""
+
+    def __init__(self, hub: Hub, stream: str, name: str, *, clock: Callable[[], int]) -> None:
+        self._hub = hub
+        self._stream = stream
+        self._name = f"{name}/{next(_numbers)}"
+        self._clock = clock
+        self._subend: Subend | None = None
+        self._held: deque[Told] = deque()
+        self._bytes = 0
+        self._missed: Span | None = None
+        self._paused = False
+
+    def take(self, since: int, until: int) -> Helping | None:
+        """See Feed."""
+        subend = self._subend
+        if subend is None:
+            self._open(since, until)
+            return None
+        missed, self._missed = self._missed, None
+        found = list(self._held)
+        self._held.clear()
+        self._bytes = 0
+        # While the hub hands out events, the end may be ahead of what came here.
+        horizon = 0 if self._hub.busy else subend.horizon
+        reached = max(found[-1][0] + 1 if found else since, horizon)
+        subend.acknowledge(reached)  # the session's place is held apart from this
+        if self._paused or reached < until:
+            self._paused = False
+            subend.resume(until, now_us=self._clock())
+            self._hub.changed(self._stream)
+        if not found and reached <= since and missed is None:
+            return None
+        return Helping([one for one in found if one[0] >= since], max(since, reached), missed)
+
+    def close(self) -> None:
+        """See Feed."""
+        if self._subend is not None:
+            self._subend = None
+            self._hub.delivered.pop((self._stream, self._name), None)
+            self._hub.missed.pop((self._stream, self._name), None)
+            self._hub.core.unsubscribe(self._stream, self._name)
+
+    def _open(self, since: int, until: int) -> None:
+        hub, key = self._hub, (self._stream, self._name)
+        self._subend = hub.core.subscribe(*key, start=since, alerts=False)
+        hub.delivered[key] = self._delivered
+        hub.missed[key] = self._gone
+        self._subend.resume(until, now_us=self._clock())
+        hub.changed(self._stream)
+
+    def _delivered(self, tick: int, body: bytes) -> None:
+        self._held.append((tick, body))
+        self._bytes += len(body)
+        if not self._paused and (
+            len(self._held) >= limits.STREAM_READ or self._bytes >= limits.STREAM_FETCH_BYTES
+        ):
+            self._paused = True
+            assert self._subend is not None
+            self._subend.pause()
+
+    def _gone(self, since: int, until: int) -> None:
+        self._missed = (since if self._missed is None else self._missed[0], until)

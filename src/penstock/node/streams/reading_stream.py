@@ -1,0 +1,211 @@
+"""All sessions that read one stream here: fed together as long as they keep up."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.errors import StreamError
+from penstock.node.streams.choosing import choose, chosen, plain
+from penstock.node.streams.feeds import LogFeed, TreeFeed
+from penstock.node.streams.reader import FIRST, Reader
+from penstock.node.streams.reading_item import Item
+from penstock.node.streams.status import ReaderFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.instant import Instant
+    from penstock.node.session import Session
+    from penstock.node.streams.choosing import Choice
+    from penstock.node.streams.feeds import Feed
+    from penstock.node.streams.reading import Reading
+    from penstock.node.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+MAIN: Final = "main"
+"""The end that feeds all sessions that keep up."""
+
+SESSIONS: Final = "sessions"
+"""Under this name the stream is kept for them."""
+
+
+class Interested:
+    """A session's subscriptions to one topic."""
+
+    __slots__ = ("choice", "reader", "subscriptions")
+
+    def __init__(self, reader: Reader, subscriptions: list[Subscription]) -> None:
+        self.reader = reader
+        self.subscriptions = subscriptions
+        self.choice = chosen(subscriptions) if plain(subscriptions) else None
+        """If the topic alone decides."""
+
+
+class StreamReaders:
+    """One stream."""
+
+    def __init__(self, reading: Reading, name: str, topics: tuple[str, ...]) -> None:
+        self.name = name
+        self.topics = topics
+        self.missed = 0
+        """Spans that sessions which are gone found missing."""
+        self._reading = reading
+        service = self._service = reading.service
+        self._hub = service.hub
+        self._hosted = service.hosted.get(name)
+        self.readers: dict[Session, Reader] = {}
+        self._topics: dict[str, dict[Reader, Interested]] = {}
+        """Who is interested in a topic, as far as that was found out since the version below."""
+        self._version = -1
+        self._feeding: dict[Reader, None] = {}
+        self._queue: deque[Reader] = deque()
+        """Those that wait for a feed."""
+        start = None if self._hosted is None else self._hosted.end
+        self.at = FIRST if start is None else start
+        """What lies before was handed to all who are live; FIRST: not known yet."""
+        self._main = self._hub.core.subscribe(name, MAIN, start=start)
+        self._hub.delivered[name, MAIN] = self._delivered
+        if self._hosted is not None:
+            self._hosted.on_ready.append(self._ready)
+
+    # -- messages come ---------------------------------------------------------------------------------------
+
+    def _delivered(self, tick: int, body: bytes) -> None:
+        self.at = tick + 1
+        item = self.item(tick, body)
+        if item is None:
+            return
+        if self._hosted is None and (item.record.retain or self._reading.router.tapped):
+            # Where it is hosted, this is done at the commit.
+            self._service.publishing.told(self.name, tick, body)
+        if not self.readers:
+            return
+        now_us = self._reading.now_us()
+        for each in self._interested(item.record.topic).values():
+            reader = each.reader
+            if reader.is_live(tick):
+                choice = each.choice
+                if choice is None:
+                    choice = choose(each.subscriptions, item, reader.starts, now_us=now_us)
+                if choice is not None:
+                    reader.offer(item, choice, now_us=now_us)
+
+    def item(self, tick: int, body: bytes) -> Item | None:
+        """A message; None, and it is told, if it is none."""
+        try:
+            return Item(self.name, tick, body, read=self._reading.properties)
+        except StreamError as error:
+            log.error("stream '%s', tick %d: %s; it is passed over", self.name, tick, error)  # noqa: TRY400
+            return None
+
+    def choice(self, reader: Reader, item: Item, *, now_us: Instant) -> Choice | None:
+        """The copy of an earlier message for one session."""
+        found = self._interested(item.record.topic).get(reader)
+        return None if found is None else choose(found.subscriptions, item, reader.starts, now_us=now_us)
+
+    def _interested(self, topic: str) -> dict[Reader, Interested]:
+        router = self._reading.router
+        if self._version != router.version or len(self._topics) >= limits.ROUTES:
+            self._topics.clear()
+            self._version = router.version
+        found = self._topics.get(topic)
+        if found is None:
+            by_reader: dict[Reader, list[Subscription]] = {}
+            for each in router.subscriptions(topic):
+                reader = self.readers.get(each.session)
+                if reader is not None and each.filter in reader.starts:
+                    by_reader.setdefault(reader, []).append(each)
+            found = {reader: Interested(reader, each) for reader, each in by_reader.items()}
+            self._topics[topic] = found
+        return found
+
+    def forget(self) -> None:
+        """Who is interested in what has changed."""
+        self._topics.clear()
+
+    @property
+    def now(self) -> int:
+        """Where a subscription made now begins; FIRST: with the first message that comes."""
+        if self.at < 0 and not self._hub.busy and self._main.horizon:
+            self.at = self._main.horizon
+        return self.at
+
+    # -- feeds -----------------------------------------------------------------------------------------------
+
+    def open_feed(self, reader: Reader) -> Feed | None:
+        """For a session that is behind; None: its turn comes later."""
+        if self._hosted is not None:
+            return LogFeed(self._hosted)
+        if len(self._feeding) >= limits.STREAM_FEEDS:
+            if reader not in self._queue:
+                self._queue.append(reader)
+            return None
+        self._feeding[reader] = None
+        return TreeFeed(self._hub, self.name, reader.session.client_id, clock=self._reading.clock)
+
+    def closed_feed(self, reader: Reader) -> None:
+        """It has caught up, or gives way."""
+        self._feeding.pop(reader, None)
+
+    def look(self) -> None:
+        """Every now and then: sessions that wait for a feed or for a message of theirs."""
+        _ = self.now
+        for reader in list(self._feeding):
+            if self._queue and not reader.takes_more:
+                reader.close_feed()  # its client does not read: another may
+            else:
+                self.go_on(reader.session)
+        while self._queue and len(self._feeding) < limits.STREAM_FEEDS:
+            self.go_on(self._queue.popleft().session)
+        self._main.acknowledge(self._main.horizon)  # sessions hold what they need by their places
+        self.hold()
+
+    def _ready(self) -> None:
+        """The log has what somebody asked for."""
+        for reader in list(self.readers.values()):
+            if reader.fed:
+                self.go_on(reader.session)
+
+    def go_on(self, session: Session) -> None:
+        """There may be something to send."""
+        self._reading.drain_soon(session)
+
+    # -- places ----------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Have the stream kept from the first tick that a session needs."""
+        needed = [needs for reader in self.readers.values() if (needs := reader.needs) >= 0]
+        self._hub.core.hold(self.name, SESSIONS, min(needed, default=None))
+
+    def save_soon(self, reader: Reader) -> None:
+        """Its place has moved: write it down with the next ones."""
+        self._reading.save_soon(reader)
+
+    def save_now(self, reader: Reader, safe: Callable[[], None] | None = None) -> None:
+        """Write its place down in this turn of the loop, and call back when that is on disk."""
+        self._reading.save_now(reader, safe)
+
+    def release(self, session: Session, packet_id: int) -> None:
+        """The disk knows that the client has a QoS 2 message."""
+        if session.streams is not None:
+            session.streams.release(packet_id)
+
+    def figures(self) -> ReaderFigures:
+        """A snapshot."""
+        live = sum(reader.live and reader.session.attached for reader in self.readers.values())
+        away = sum(not reader.session.attached for reader in self.readers.values())
+        return ReaderFigures(
+            live=live,
+            catching_up=len(self.readers) - live - away,
+            away=away,
+            missed=self.missed + sum(reader.missed for reader in self.readers.values()),
+        )
+
+    def close(self) -> None:
+        """The node ends."""
+        for reader in self.readers.values():
+            reader.close_feed()
