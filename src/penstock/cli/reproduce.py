@@ -11,7 +11,7 @@ import typer
 from penstock.cli.choices import chosen
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.errors import GoalMissed
-from penstock.experiments.catalogue import EXPERIMENTS, load
+from penstock.experiments.catalogue import EXPERIMENTS, LIVE, load
 from penstock.experiments.report import Page
 
 
@@ -20,18 +20,24 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
     folder: Annotated[Path, typer.Option("--out", help="Where plots and the report go.")] = Path("out"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Between real nodes on this machine: " + ", ".join(LIVE) + ".")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of one of the papers: what they found beside what we find.
 
     Exits 1 if a row is not reproduced.
     """
-    run = load(chosen(EXPERIMENTS, name, "experiment"))
+    module = chosen(EXPERIMENTS, name, "experiment")
+    if live:
+        module = chosen(LIVE, name, "live experiment")
+    run = load(module)
     with progress(name) as step:
         outcome = run(seed=seed, quick=quick, out=folder, progress=step)
     page = Page(outcome.title)
     page.outcome(outcome)
-    report = page.write(folder / f"{name}.html")
+    report = page.write(folder / f"{outcome.experiment}.html")
     if as_json:
         print_json(outcome.as_json() | {"report": str(report)})
     else:

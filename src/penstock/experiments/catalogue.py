@@ -38,6 +38,12 @@ EXPERIMENTS: Final = {
 }
 """Name → module."""
 
+LIVE: Final = {
+    "gryphon-e1": "penstock.experiments.gryphon_live_e1",
+    "gryphon-e2": "penstock.experiments.gryphon_live_e2",
+}
+"""Those that can be run between real nodes, too."""
+
 
 def load(module: str) -> Experiment:
     """The experiment of a module."""
