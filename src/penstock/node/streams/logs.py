@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.streams.tick import duration_us
 from penstock.errors import NodeError
 from penstock.model.instant import SECOND_US
+from penstock.node.streams.nats_log import NatsLog
 from penstock.node.streams.sqlite_log import SqliteLog
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ async def open_log(settings: Streams, name: str, folder: Path | None) -> Durable
     """
     found: DurableLog
     if settings.log == "nats":
-        from penstock.node.streams.nats_log import NatsLog  # noqa: PLC0415 (an extra)
-
-        found = await NatsLog.open(settings.nats, name)
+        found = await NatsLog.open(settings.nats, safe_name(name))
     else:
         path = None if folder is None else folder / f"{safe_name(name)}{SUFFIX}"
         found = await asyncio.to_thread(SqliteLog, path)
