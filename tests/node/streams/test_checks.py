@@ -1,0 +1,128 @@
+"""What the settings of streams may say."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ConfigError
+from penstock.mqtt.overlap import overlap
+from penstock.mqtt.topics import matches
+from penstock.node.passwords import hashed
+from penstock.node.read_config import load
+
+HASH = hashed("a long secret")
+LEVELS = ("a", "b", "")
+TOPICS = ["/".join(levels) for count in range(1, 5) for levels in product(LEVELS, repeat=count)]
+"""Every topic of up to four levels, with enough levels to tell filters of up to three apart."""
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> str:
+    levels = draw(st.lists(st.sampled_from((*LEVELS, "+")), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        levels[-1] = "#"
+    return "/".join(levels) or "+"
+
+
+@given(filters(), filters())
+def test_two_filters_overlap_exactly_if_a_topic_matches_both(one: str, other: str) -> None:
+    assert overlap(one, other) == any(
+        matches(one, topic) and matches(other, topic) for topic in TOPICS if topic
+    )
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    return [message for message, _ in caught.value.each()]
+
+
+BAD = [
+    ("host: [{name: '', topics: [a]}]", "streams.host[0].name: found ''"),
+    ("host: [{name: 'a\\nb', topics: [a]}]".replace("'", '"'), "streams.host[0].name: found 'a\\nb'"),
+    ("host: [{name: a, topics: []}]", "streams.host[0].topics: a stream needs at least one"),
+    ("host: [{name: a, topics: [a/#/b]}]", "streams.host[0].topics[0]: 'a/#/b': + and # stand for whole"),
+    ("host: [{name: a, topics: ['$SYS/#']}]", "streams.host[0].topics[0]: topics that begin with $"),
+    ("host: [{name: a, topics: [$share/g/a]}]", "streams.host[0].topics[0]: a shared subscription"),
+    ("host: [{name: a, topics: [a]}, {name: a, topics: [b]}]", "streams.host[1].name: 'a' stands twice"),
+    (
+        "host: [{name: one, topics: [x, a/+/c]}, {name: two, topics: [b, a/b/#]}]",
+        "streams.host[1].topics[1]: 'a/b/#' and 'a/+/c' of stream 'one' have topics in common",
+    ),
+    (f"host: [{{name: {'Ä' * 100}, topics: [a]}}]", "streams.host[0].name: stream "),
+    ("neighbours: [{name: b, host: h, port: 1}]", "streams.node: is needed"),
+    ("node: a\n  neighbours: [{name: a, host: h, port: 1}]", "streams.neighbours[0].name: 'a' is this node"),
+    (
+        "node: a\n  neighbours: [{name: b, host: h, port: 1}, {name: b, host: i, port: 1}]",
+        "streams.neighbours[1].name: 'b' stands twice",
+    ),
+    ("node: a\n  neighbours: [{name: b, host: h}]", "streams.neighbours[0].port: is needed to call h"),
+    ("node: a\n  neighbours: [{name: b}]", "streams.neighbours[0].host: is empty, so it must call"),
+    (
+        "node: a\n  listen: {enabled: true}\n  neighbours: [{name: b, port: 7}]",
+        "streams.neighbours[0].port: is for calling",
+    ),
+    (
+        "node: a\n  neighbours: [{name: b, host: h, port: 1, password: x}]",
+        "streams.neighbours[0].user: is needed for the password",
+    ),
+    (
+        "node: a\n  neighbours: [{name: b, host: h, port: 1, where: 'keep: {gt: }'}]",
+        "streams.neighbours[0].where: ",
+    ),
+    (
+        "node: a\n  neighbours: [{name: b, host: h, port: 1, only: [a/+b]}]",
+        "streams.neighbours[0].only[0]: ",
+    ),
+    (
+        "node: a\n  neighbours: [{name: b, host: h, port: 1, ca: nowhere.pem}]",
+        "streams.neighbours[0].ca: ",
+    ),
+    ("listen: {enabled: true, host: ''}", "streams.listen.host: is empty"),
+    ("listen: {enabled: true, key: k.pem}", "streams.listen.key: is of no use without a certificate"),
+    ("listen: {enabled: true, certificate: c.pem}", "streams.listen.certificate: certificate "),
+    ("listen: {enabled: true, host: 127.0.0.1, port: 1883}", "streams.listen.port: 127.0.0.1:1883 is taken"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_what_cannot_work_is_refused(text: str, said: str) -> None:
+    found = refused(f"streams:\n  {text}\n")
+    assert any(said in one for one in found), found
+
+
+HOSTS = "host: [{name: orders, topics: [orders/#]}]"
+FAR = "{enabled: true, host: 0.0.0.0}"
+WARNED = [
+    (f"data: ''\nstreams: {{{HOSTS}}}", "there is no data folder"),
+    ("streams: {listen: {enabled: true}}", "there is nothing to be had"),
+    (f"streams: {{{HOSTS}, listen: {{enabled: true, host: 0.0.0.0}}}}", "nobody can connect"),
+    (
+        f"anonymous: always\nstreams: {{{HOSTS}, listen: {{enabled: true, host: 0.0.0.0}}}}",
+        "can read and write streams without a password",
+    ),
+    (
+        f"users: [{{name: u, password: '{HASH}'}}]\nstreams: {{{HOSTS}, listen: {FAR}}}",
+        "passwords cross the network readable at streams.listen 0.0.0.0:1884",
+    ),
+    (
+        "streams: {node: a, neighbours: [{name: b, host: far.example, port: 1, user: u, password: p}]}",
+        "the password crosses the network readable; ca encrypts it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WARNED)
+def test_what_is_surely_not_meant_is_told(text: str, said: str) -> None:
+    found = load(text).warnings
+    assert any(said in one for one in found), found
+
+
+def test_streams_that_have_nothing_in_common_are_fine() -> None:
+    loaded = load(f"streams: {{{HOSTS[:-1]}, {{name: bids, topics: [bids/+, asks]}}]}}")
+    assert [one.name for one in loaded.config.streams.host] == ["orders", "bids"]
+    assert loaded.warnings == ()
