@@ -651,6 +651,9 @@ STREAM_ALIVE_S: Final = 3.0
 STREAM_DEAD_S: Final = 10.0
 """A link on which nothing was heard for so long is dead: three times silent, and one second for the way."""
 
+STREAM_CALL_LEAST_S: Final = 0.2
+"""First pause before a neighbour is called again: it may just have started anew."""
+
 STREAM_CALL_MOST_S: Final = 5.0
 """Longest pause before a neighbour is called again: a tree has few nodes, and streams wait for the link."""
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from penstock.core.streams.subend import SubendStatistics
 
 
+_HERE = "\0"
+"""Before the names of ends at this node, among the links below a relay: no neighbour is called so."""
+
+
 @dataclass(slots=True)
 class _Stream:
     relay: Relay
@@ -109,18 +113,18 @@ class Broker:
     def subscribe(self, pubend: str, name: str, *, start: int | None = None, alerts: bool = True) -> Subend:
         """Open a subscriber-hosting stream; without alerts it never slows the publishers (catching up)."""
         stream = self._stream(pubend)
-        if name in stream.subends:
+        if _HERE + name in stream.subends:
             raise StreamError(f"stream {pubend!r} has an end {name!r} here already")
         subend = Subend(pubend, name, self._options, start=start, alerts=alerts)
-        stream.subends[name] = subend
-        stream.relay.attach(name)
+        stream.subends[_HERE + name] = subend
+        stream.relay.attach(_HERE + name)
         return subend
 
     def unsubscribe(self, pubend: str, name: str) -> None:
         """Close a subscriber-hosting stream for good."""
         stream = self._stream(pubend)
-        stream.subends.pop(name, None)
-        stream.relay.detach(name)
+        stream.subends.pop(_HERE + name, None)
+        stream.relay.detach(_HERE + name)
 
     def hold(self, pubend: str, name: str, until: int | None) -> None:
         """Somebody here needs what follows a tick and is not reading now; None: not any more."""
@@ -146,7 +150,7 @@ class Broker:
             name: StreamStatistics(
                 stream.relay.statistics(),
                 None if stream.pubend is None else stream.pubend.statistics(),
-                {end: subend.statistics() for end, subend in stream.subends.items()},
+                {subend.name: subend.statistics() for subend in stream.subends.values()},
             )
             for name, stream in self._streams.items()
         }

@@ -21,6 +21,8 @@ from penstock.node.streams.offers import Offers, Wanted
 from penstock.node.streams.status import NeighbourRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.core.streams.meeting import Said
     from penstock.node.config import Config
     from penstock.node.streams.service import StreamService
@@ -172,7 +174,7 @@ class Links:
 
     async def _call(self, known: _Known) -> None:
         """Call a neighbour, again and again."""
-        pauses = pauses_s(self._dice, most_s=limits.STREAM_CALL_MOST_S)
+        pauses = self._pauses()
         link = known.link
         while True:
             known.calls.clear()
@@ -184,8 +186,11 @@ class Links:
             if known.state == "down":
                 self._state(known, "down", why)
             if known.connections > before:
-                pauses = pauses_s(self._dice, most_s=limits.STREAM_CALL_MOST_S)
+                pauses = self._pauses()
             await self._pause(known, next(pauses))
+
+    def _pauses(self) -> Iterator[float]:
+        return pauses_s(self._dice, least_s=limits.STREAM_CALL_LEAST_S, most_s=limits.STREAM_CALL_MOST_S)
 
     async def _pause(self, known: _Known, most_s: float) -> None:
         try:
