@@ -24,7 +24,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     trimmed: int
     messages: int
     """That the log has ever had before it, and their bytes."""
-    bytes: int
+    total_bytes: int
 
     @property
     def until(self) -> int:

@@ -79,7 +79,7 @@ class NatsLog:
         self._trimmed = 0 if last is None or first is None else max(last.trimmed, first.after)
         self._total = self._total_sent = (0, 0) if last is None else _behind(last)
         """Messages and bytes that the log has ever had; with those on their way."""
-        self._gone = (0, 0) if first is None else (first.messages, first.bytes)
+        self._gone = (0, 0) if first is None else (first.messages, first.total_bytes)
         """Those that are gone."""
         self._reading = Reading(stream, self._until, state.first_seq, state.last_seq)
         self._claim_sequence = state.last_seq if last is not None and not last.ticks else 0
@@ -388,7 +388,7 @@ class NatsLog:
         await self._stream.purge(sequence)
         self._reading.first = sequence
         batch = found[1]
-        self._gone = _behind(batch) if batch.until <= until else (batch.messages, batch.bytes)
+        self._gone = _behind(batch) if batch.until <= until else (batch.messages, batch.total_bytes)
         self._purged = until
         self._idle_claims = [one for one in self._idle_claims if one > sequence]
 
@@ -414,7 +414,7 @@ class NatsLog:
 
 
 def _behind(batch: Batch) -> tuple[int, int]:
-    return batch.messages + len(batch.ticks), batch.bytes + batch.size
+    return batch.messages + len(batch.ticks), batch.total_bytes + batch.size
 
 
 def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
