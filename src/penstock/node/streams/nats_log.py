@@ -381,13 +381,13 @@ class NatsLog:
         until = self._trimmed
         if until <= self._purged or not self._reading.last:
             return
-        sequence = min(await self._reading.locate(until), self._reading.last)
-        found = await self._stream.batch(sequence)
+        found = await self._stream.batch(min(await self._reading.locate(until), self._reading.last))
         if found is None:
             return
-        await self._stream.purge(sequence)
-        self._reading.first = sequence
-        batch = found[1]
+        sequence, batch = found
+        if sequence > max(1, self._reading.first):
+            await self._stream.purge(sequence)
+            self._reading.first = sequence
         self._gone = _behind(batch) if batch.until <= until else (batch.messages, batch.total_bytes)
         self._purged = until
         self._idle_claims = [one for one in self._idle_claims if one > sequence]

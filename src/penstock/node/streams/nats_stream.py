@@ -204,7 +204,8 @@ class NatsStream:
         return found
 
     async def purge(self, sequence: int) -> None:
-        """Everything before a sequence goes."""
+        """Everything before a sequence goes; there must be something: asked for nothing, NATS purges all."""
+        assert sequence > 1
         async with self._asking() as client:
             await client.jsm().purge_stream(self.name, seq=sequence)
 
