@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
-from penstock.bench.brokers import our_node
+from penstock.bench.brokers import OURS, Broker
 from penstock.bench.load_process import Worker
 from penstock.bench.outcome import Outcome, Row
 from penstock.bench.streams_publishers import Audit, JetStreamPublisher, MqttPublisher, WriterPublisher
@@ -26,13 +26,13 @@ from penstock.bench.streams_subscribers import (
     MqttLatency,
     MqttRecovery,
 )
-from penstock.client.local_nats import find_nats, free_port, local_nats
+from penstock.client.local_node import local_node
+from penstock.client.nats_server import find_nats_server, nats_server
 from penstock.node.service import allow_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.bench.brokers import Broker
     from penstock.bench.outcome import Progress
 
 NAME: Final = "streams"
@@ -83,22 +83,21 @@ class Ours:
 @contextmanager
 def node(**streams: Any) -> Iterator[Ours]:
     """`penstock up` with two streams, in a folder of its own."""
-    door = free_port()
     host = [{"name": name, "topics": [f"{name}/#"]} for name in (STREAM, WRITTEN)]
     config = {
         "data": "store",
         "sys_interval_s": 0,
         "bounds": {"connections_per_address": FULL.subscribers + SPARE},
-        "streams": {"host": host, "listen": {"enabled": True, "port": door}, **streams},
+        "streams": {"host": host, "listen": {"enabled": True, "port": 0}, **streams},
     }
-    with our_node(config) as broker:
-        yield Ours(broker, door)
+    with local_node(config) as found:
+        yield Ours(Broker(OURS, found.port, found.pid, found.http), found.streams)
 
 
 def measure(*, quick: bool, progress: Progress) -> Outcome:
     """Everything, ours and the rival's in turns."""
     start = perf_counter()
-    _, version = find_nats()
+    _, version = find_nats_server()
     rival = f"JetStream {version}"
     effort = QUICK if quick else FULL
     allow_files(effort.subscribers + SPARE)  # the nodes inherit it
@@ -125,7 +124,7 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
 def _publishing(effort: Effort, rival: str) -> list[Row]:
     """One at a time, and so many under way."""
     rows = []
-    with node() as ours, local_nats() as nats, ExitStack() as stack:
+    with node() as ours, nats_server() as nats, ExitStack() as stack:
         mqtt = stack.enter_context(Worker("MQTT publisher", MqttPublisher, ours.broker.port))
         writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.door))
         other = stack.enter_context(Worker("JetStream publisher", JetStreamPublisher, nats.url))
@@ -171,7 +170,7 @@ def _commits(before: dict[str, Any], after: dict[str, Any], how: str) -> list[Ro
 def _on_nats(effort: Effort, rival: str) -> list[Row]:
     """Our node with its logs in JetStream: the rival's durability under our protocol."""
     rows = []
-    with local_nats() as nats, node(log="nats", nats={"servers": [nats.url]}) as ours, ExitStack() as stack:
+    with nats_server() as nats, node(log="nats", nats={"servers": [nats.url]}) as ours, ExitStack() as stack:
         mqtt = stack.enter_context(Worker("MQTT publisher", MqttPublisher, ours.broker.port))
         writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.door))
         other = stack.enter_context(Worker("JetStream publisher", JetStreamPublisher, nats.url))
@@ -198,7 +197,7 @@ def _on_nats(effort: Effort, rival: str) -> list[Row]:
 
 def _latency(effort: Effort, rival: str) -> list[Row]:
     found: dict[str, tuple[list[float], list[float]]] = {"p50": ([], []), "p99": ([], [])}
-    with node() as ours, local_nats() as nats, ExitStack() as stack:
+    with node() as ours, nats_server() as nats, ExitStack() as stack:
         workers = (
             stack.enter_context(Worker("MQTT latency", MqttLatency, ours.broker.port)),
             stack.enter_context(Worker("JetStream latency", JetStreamLatency, nats.url)),
@@ -221,7 +220,7 @@ def _latency(effort: Effort, rival: str) -> list[Row]:
 def _recovery(effort: Effort, rival: str) -> list[Row]:
     real_s = effort.missed / LIVE_PER_S
     took = []
-    with node() as ours, local_nats() as nats:
+    with node() as ours, nats_server() as nats:
         for what, part, where in (
             ("MQTT recovery", MqttRecovery, ours.broker.port),
             ("JetStream recovery", JetStreamRecovery, nats.url),

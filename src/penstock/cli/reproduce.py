@@ -10,18 +10,28 @@ import typer
 
 from penstock.cli.choices import chosen
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.cli.spark import need_spark
 from penstock.errors import GoalMissed
-from penstock.experiments.catalogue import EXPERIMENTS, LIVE, load
+from penstock.experiments.catalogue import EXPERIMENTS, LIVE, OPTIONS, load
 from penstock.experiments.report import Page
 
 
-def reproduce(
+def reproduce(  # noqa: PLR0917  # options of a command
     name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ".")],
     quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
     folder: Annotated[Path, typer.Option("--out", help="Where plots and the report go.")] = Path("out"),
     live: Annotated[
         bool, typer.Option("--live", help="Between real nodes on this machine: " + ", ".join(LIVE) + ".")
+    ] = False,
+    rounds: Annotated[
+        str | None, typer.Option("--rounds", metavar="N", help="streams-kill: how often to kill.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option("--log", metavar="file|nats", help="streams-kill: where the log is.")
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="streams-kill: a Spark query is killed, too.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -32,9 +42,16 @@ def reproduce(
     module = chosen(EXPERIMENTS, name, "experiment")
     if live:
         module = chosen(LIVE, name, "live experiment")
+    asked = {"rounds": rounds, "log": log, "spark": "yes" if spark else None}
+    options = {option: value for option, value in asked.items() if value is not None}
+    for option in options:
+        if option not in OPTIONS.get(name, ()):
+            raise typer.BadParameter(f"the experiment '{name}' has no option --{option}")
+    if spark:
+        need_spark()
     run = load(module)
     with progress(name) as step:
-        outcome = run(seed=seed, quick=quick, out=folder, progress=step)
+        outcome = run(seed=seed, quick=quick, out=folder, progress=step, **options)
     page = Page(outcome.title)
     page.outcome(outcome)
     report = page.write(folder / f"{outcome.experiment}.html")

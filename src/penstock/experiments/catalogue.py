@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 class Experiment(Protocol):
     """What every experiment module offers as `reproduce`."""
 
-    def __call__(self, *, seed: int, quick: bool, out: Path | None, progress: Progress) -> Outcome:
-        """Run it; pictures go to `out`, if given."""
+    def __call__(
+        self, *, seed: int, quick: bool, out: Path | None, progress: Progress, **options: str
+    ) -> Outcome:
+        """Run it; pictures go to `out`, if given, and `options` are those of OPTIONS that were."""
         ...
 
 
@@ -35,6 +37,7 @@ EXPERIMENTS: Final = {
     "gryphon-e2": "penstock.experiments.gryphon_e2",
     "gryphon-e3": "penstock.experiments.gryphon_e3",
     "gryphon-e4": "penstock.experiments.gryphon_e4",
+    "streams-kill": "penstock.experiments.streams_kill",
 }
 """Name → module."""
 
@@ -43,6 +46,10 @@ LIVE: Final = {
     "gryphon-e2": "penstock.experiments.gryphon_live_e2",
 }
 """Those that can be run between real nodes, too."""
+
+
+OPTIONS: Final = {"streams-kill": ("rounds", "log", "spark")}
+"""Name → options that this experiment has beside those of all."""
 
 
 def load(module: str) -> Experiment:
