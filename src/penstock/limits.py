@@ -627,6 +627,13 @@ STREAM_FRAME_BYTES: Final = 1 << 25
 STREAM_BODY_BYTES: Final = STREAM_FRAME_BYTES - 4_096
 """Of a stream's message with its topic and properties: it must fit into a frame."""
 
+STREAM_UNLOGGED: Final = 4_096
+"""Messages of one connection that streams have not acknowledged: beyond them it is not read from. More than
+the window of nearly all clients; others (QoS 0, MQTT 3.1.1) have no window."""
+
+STREAM_UNLOGGED_BYTES: Final = 1 << 23
+"""The same in bytes."""
+
 STREAM_SPANS: Final = 1_024
 """Spans of one NACK, 20 KB: whoever misses more asks for the rest with the next."""
 
@@ -668,6 +675,9 @@ STREAM_HANDSHAKES: Final = 256
 
 STREAM_READ: Final = 256
 """Messages read from a log at once to answer a NACK: the loop turns between two reads."""
+
+CLIENT_STREAMS: Final = 1_000
+"""Streams whose place a client keeps for each of its subscriptions."""
 
 STREAM_FEEDS: Final = 16
 """Sessions that catch up with one stream of another node at a time: each asks for messages of its own."""
@@ -731,6 +741,12 @@ STREAM_RECONNECT_LEAST_S: Final = 0.1
 
 STREAM_RECONNECT_MOST_S: Final = 5
 """Longest pause of a program before it connects again: programs are fewer than MQTT clients."""
+
+STREAM_PARTITION_ROWS: Final = 100_000
+"""Messages of one task of Spark, unless it is told: a second or two of reading."""
+
+STREAM_PATIENCE_S: Final = 60
+"""How long Spark tries to reach a node, unless it is told: a restart, and some more."""
 
 STREAM_WAIT_MS: Final = 30_000
 """An empty answer to a program that waits for messages follows at the latest after so long."""

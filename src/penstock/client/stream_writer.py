@@ -112,6 +112,14 @@ class StreamWriter:
         self._send()
         self._collect(leave=0)
 
+    def abandon(self) -> list[int]:
+        """Give up what was refused, or is not known to be in the stream; its numbers, which are used up."""
+        if self._under_way:
+            self._take_back()
+        numbers = [number for number, _ in self._rows]
+        self._rows, self._bytes = [], 0
+        return numbers
+
     def close(self) -> None:
         """Flush, and end."""
         try:
@@ -148,11 +156,11 @@ class StreamWriter:
         return Row(topic, packet.payload, ts_us, content_type or "", tuple((properties or {}).items()))
 
     def _send(self) -> None:
+        if not self._rows:
+            return
         if self._broken:
             self._begin(resume=True)
             self._broken = False
-        if not self._rows:
-            return
         rows, self._rows, self._bytes = self._rows, [], 0
         for first in range(0, len(rows), limits.STREAM_APPEND):
             part = rows[first : first + limits.STREAM_APPEND]

@@ -1,0 +1,302 @@
+"""Streams of a node as a source: which ticks are there, how they are cut into tasks, and their rows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock import limits
+from penstock.core.streams.requests import (
+    Cuts,
+    Describe,
+    Described,
+    Fetch,
+    Fetched,
+    Place,
+    Placed,
+    Settle,
+    Split,
+)
+from penstock.core.streams.tick import TICKS_PER_S
+from penstock.errors import InputError, StreamRefused
+from penstock.pipeline.stream_source_options import EARLIEST, LATEST
+from penstock.pipeline.stream_source_rows import batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow import RecordBatch
+
+    from penstock.client.stream_connection import StreamConnection
+    from penstock.core.streams.requests import Figures
+    from penstock.pipeline.stream_source_options import SourceOptions
+
+log = logging.getLogger(__name__)
+
+SILENCE: Final = 3_600 * TICKS_PER_S
+"""After so many ticks without a message the offset goes on by itself, lest the log lets go what lies before:
+a trigger without rows once an hour."""
+
+
+@dataclass(frozen=True)
+class Span(InputPartition):
+    """What one task reads."""
+
+    stream: str
+    since: int
+    until: int
+
+
+class _Source:
+    """What batch and stream have in common. Pickled for the workers, without its connection."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._connection: StreamConnection | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """The rows of a span, on a worker."""
+        assert isinstance(partition, Span)
+        at = partition.since
+        with self._options.where.connection() as connection:
+            while at < partition.until:
+                try:
+                    found = connection.call(Fetch(0, partition.stream, at, partition.until))
+                except StreamRefused as error:
+                    at = self._passed_over(error, partition.stream, at)
+                    continue
+                assert isinstance(found, Fetched)
+                if found.behind <= at:
+                    raise InputError(
+                        f"stream '{partition.stream}' ends at tick {at}, before {partition.until}: "
+                        "are these offsets of another node?"
+                    )
+                at = found.behind
+                if found.ticks:
+                    yield batch_of(partition.stream, found.ticks, found.bodies)
+
+    def _call(self) -> StreamConnection:
+        if self._connection is None:
+            self._connection = self._options.where.connection()
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _streams(self) -> dict[str, Figures]:
+        """Those that are read, as they are now; all of them are hosted by the node."""
+        found = self._call().call(Describe(0))
+        assert isinstance(found, Described)
+        there = {one.name: one for one in found.streams}
+        wanted = self._options.streams or tuple(name for name, one in there.items() if one.here)
+        for name in wanted:
+            if name not in there:
+                known = ", ".join(sorted(there)) or "none"
+                raise InputError(f"node '{found.node}' has no stream '{name}'; there are: {known}")
+            if not there[name].here:
+                raise InputError(f"stream '{name}' is hosted by node '{there[name].host}': give its url")
+        if not wanted:
+            raise InputError(f"node '{found.node}' hosts no stream")
+        return {name: there[name] for name in wanted}
+
+    def _start(self, default: str) -> dict[str, int]:
+        """Where to begin."""
+        starting = self._options.starting
+        streams = self._streams()
+        if isinstance(starting, dict):
+            _all_named(starting, streams, "startingOffsets")
+            return {name: starting[name] for name in streams}
+        word = starting or default
+        return {name: one.end if word == LATEST else one.begin for name, one in streams.items()}
+
+    def _spans(self, start: dict[str, int], end: dict[str, int]) -> list[Span]:
+        """Each stream by itself, in parts of as many rows as a task should have."""
+        spans = []
+        for name, until in end.items():
+            at = start.get(name, until)
+            while at < until:
+                for cut in self._cuts(name, at, until, rows=self._options.partition_rows).ends:
+                    if cut > at:
+                        spans.append(Span(name, at, cut))
+                    at = cut
+        return spans
+
+    def _cuts(self, stream: str, since: int, until: int, **how: int) -> Cuts:
+        while True:
+            try:
+                found = self._call().call(Split(0, stream, since, until, **how))
+            except StreamRefused as error:
+                since = min(until, self._passed_over(error, stream, since))
+                continue
+            assert isinstance(found, Cuts)
+            if found.ends[-1] < until and len(found.ends) < how.get("parts", limits.STREAM_PARTS):
+                raise InputError(
+                    f"stream '{stream}' ends at tick {found.ends[-1]}, before {until}: "
+                    "are these offsets of another node?"
+                )
+            return found
+
+    def _passed_over(self, error: StreamRefused, stream: str, at: int) -> int:
+        """The first tick there is, if it does not matter that those before it are gone."""
+        if error.code != "trimmed":
+            raise error
+        if self._options.strict:
+            raise InputError(
+                f"{error}; set failOnDataLoss to false to go on without them, and give the query a consumer "
+                "so that its messages are kept"
+            ) from None
+        log.warning("stream '%s': messages from tick %d to %d are gone", stream, at, error.first)
+        return error.first
+
+
+class BatchSource(_Source, DataSourceReader):
+    """For `spark.read`: what is there."""
+
+    def partitions(self) -> list[Span]:
+        """The tasks."""
+        try:
+            start = self._start(EARLIEST)
+            end = {name: one.end for name, one in self._streams().items()}
+            ending = self._options.ending
+            if isinstance(ending, dict):
+                _all_named(ending, end, "endingOffsets")
+                end = {name: min(ending[name], tick) for name, tick in end.items()}
+            return self._spans(start, end)
+        finally:
+            self._close()
+
+
+class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """For `spark.readStream`: an offset is the tick up to which each stream was read."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._target: dict[str, int] | None = None
+        if options.ending:
+            raise InputError("endingOffsets is for spark.read: a stream has no end")
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
+        """Of a query without a checkpoint; a consumer that is known goes on at its place unless told."""
+        start = self._start(LATEST)
+        if self._options.consumer:
+            for name in start:
+                placed = self._call().call(Place(0, name, self._options.consumer))
+                assert isinstance(placed, Placed)
+                if placed.place is None:
+                    self._settle(name, start[name])
+                elif not self._options.starting:
+                    start[name] = placed.place
+        return start
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """From the options."""
+        return ReadMaxRows(self._options.most_rows) if self._options.most_rows else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes from now on is for the next run."""
+        self._target = {name: one.end for name, one in self._streams().items()}
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+        """For the query's progress."""
+        return {name: one.end for name, one in self._streams().items()}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """How far the next trigger reads."""
+        streams = self._streams()
+        ends = self._ends(streams, start)
+        told = {name: end for name, end in ends.items() if name in start}
+        fresh = {name: end for name, end in told.items() if self._any(name, start[name], end)}
+        silent = {
+            name: end for name, end in told.items() if name not in fresh and end - start[name] > SILENCE
+        }
+        # Of a stream that the query has not seen yet the rows come with the next trigger.
+        new = {name: streams[name].begin for name in ends if name not in start}
+        return {**start, **silent, **self._limited(start, fresh, limit), **new}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Span]:
+        """The tasks of a trigger."""
+        return self._spans(start, end)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Everything before is done for good: tell the node, if it waits for this query."""
+        if self._options.consumer:
+            for name, until in end.items():
+                self._settle(name, until)
+
+    def stop(self) -> None:
+        """The query has ended."""
+        self._close()
+
+    def _settle(self, name: str, until: int) -> None:
+        self._call().call(Settle(0, name, self._options.consumer, until))
+
+    def _ends(self, streams: dict[str, Figures], start: dict[str, int]) -> dict[str, int]:
+        ends = {name: one.end for name, one in streams.items()}
+        if self._target is not None:
+            ends = {name: min(end, self._target[name]) for name, end in ends.items() if name in self._target}
+        return {name: max(end, start.get(name, 0)) for name, end in ends.items()}
+
+    def _limited(self, start: dict[str, int], ends: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        match limit:
+            case ReadMaxRows(max_rows=most):
+                return self._at_most(start, ends, most)
+            case ReadMaxBytes(max_bytes=most):
+                share = max(1, most // max(1, len(ends)))
+                return {
+                    name: self._cuts(name, start[name], end, rows=1 << 60, bytes=share, parts=1).ends[0]
+                    for name, end in ends.items()
+                }
+            case ReadMinRows(min_rows=least) if self._target is None:
+                return ends if sum(self._rows(start, ends, least).values()) >= least else {}
+        return ends
+
+    def _any(self, stream: str, since: int, until: int) -> bool:
+        """Whether there is a message."""
+        try:
+            found = self._call().call(Fetch(0, stream, since, until, most=1, consumer=self._options.consumer))
+        except StreamRefused as error:
+            return self._passed_over(error, stream, since) < until
+        assert isinstance(found, Fetched)
+        return bool(found.ticks)
+
+    def _rows(self, start: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
+        return {
+            name: self._cuts(name, start[name], end, rows=most, parts=1).rows[0] for name, end in ends.items()
+        }
+
+    def _at_most(self, start: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
+        """As many rows in all; a stream that has fewer than its share leaves the rest to the others."""
+        found: dict[str, int] = {}
+        rows = self._rows(start, ends, most)
+        left = most
+        for number, name in enumerate(sorted(rows, key=lambda one: (rows[one], one))):
+            share = min(rows[name], max(left // (len(rows) - number), 0))
+            left -= share
+            if share:
+                found[name] = self._cuts(name, start[name], ends[name], rows=share, parts=1).ends[0]
+        return found
+
+
+def _all_named(offsets: dict[str, int], streams: dict[str, Any], option: str) -> None:
+    missing = sorted(set(streams) - set(offsets))
+    if missing:
+        raise InputError(f"option {option} gives no tick for stream '{missing[0]}'")
+    strange = sorted(set(offsets) - set(streams))
+    if strange:
+        raise InputError(f"option {option} names '{strange[0]}', which is not read")
