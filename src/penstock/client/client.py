@@ -448,6 +448,7 @@ class Client:
         qos: int = 0,
         policy: Policy | str | None = None,
         filter: str | None = None,  # noqa: A002  # as the node calls it
+        start: Literal["earliest"] | int | None = None,
         no_local: bool = False,
         retain_as_published: bool = False,
         retain_handling: int = 0,
@@ -458,7 +459,8 @@ class Client:
         """Subscribe; SubscribeRefused or PolicyError if the node says no.
 
         `policy`: what may go when this program is slow: a policy, its text, or the name under which the node
-        knows it. `filter`: a content filter, asked by the node before anything is queued. `when_slow`: while
+        knows it. `filter`: a content filter, asked by the node before anything is queued. `start`: where to
+        begin in reliable streams, a tick or "earliest"; without it, with what comes now. `when_slow`: while
         the program is behind, "wait" stops reading, so the policy works in the node's queue; "pack" reads on,
         and it works in this client's buffer. `acknowledge`: whether messages of QoS 1 and 2 are acknowledged
         as the program takes them, or when it calls `Subscription.done`, so that a crash loses none.
@@ -479,12 +481,13 @@ class Client:
                 retain_handling=retain_handling,
             ),
             user=tuple((name, text) for name, text in told.items() if text is not None),
+            start=_start(start),
             plan=_plan(policy),
             when_slow=when_slow,
             buffer_events=buffer_events,
             acknowledge=acknowledge,
         )
-        number = self._receiver.number_for(topic_filter, alone=wanted.alone)
+        number = self._receiver.number_for(topic_filter, alone=wanted.alone, choosy=wanted.choosy)
         subscription = Subscription(self, wanted, number=number)
         answer = self._asked[topic_filter] = asyncio.get_running_loop().create_future()
         self._receiver.add(subscription)
@@ -502,9 +505,9 @@ class Client:
 
     def _ask(self, connection: Connection, subscription: Subscription) -> None:
         numbered = subscription.number and connection.rules.granted.subscription_ids_available != 0
-        properties = Properties(
-            user=subscription.wanted.user, subscription_ids=(subscription.number,) if numbered else ()
-        )
+        start = subscription.places.start
+        user = subscription.wanted.user + (() if start is None else (("start", str(start)),))
+        properties = Properties(user=user, subscription_ids=(subscription.number,) if numbered else ())
         options = subscription.wanted.options
         connection.check(Subscribe(1, (options,), properties))
         connection.send(self._session.subscribe(options, properties=properties))
@@ -591,6 +594,14 @@ def _read(policy: Policy | str) -> Policy:
 
 def _written(policy: Policy | str | None) -> str | None:
     return to_json(policy, compact=True) if isinstance(policy, Policy) else policy
+
+
+def _start(start: str | int | None) -> int | None:
+    if start == "earliest":
+        return 0
+    if isinstance(start, str) or (start is not None and start < 0):
+        raise InputError(f"start is {start!r}; it is 'earliest' or a tick")
+    return start
 
 
 def _plan(policy: Policy | str | None) -> Plan | None:

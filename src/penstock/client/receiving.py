@@ -15,6 +15,7 @@ from zlib import crc32
 from penstock import limits
 from penstock.client.receipts import Receipts
 from penstock.client.statistics import NOTHING
+from penstock.model.stamp import stamp_of
 from penstock.mqtt.overlap import overlap
 from penstock.mqtt.varint import MOST
 
@@ -50,15 +51,15 @@ class Receiver:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def number_for(self, filter_: str, *, alone: bool) -> int:
+    def number_for(self, filter_: str, *, alone: bool, choosy: bool = False) -> int:
         """The identifier of a new subscription, or 0 if it needs none.
 
-        It needs one if the node sends it copies of its own of what another gets, too. A node that has to
-        write identifiers cannot pass messages on as they came. The same filter gets the same identifier in
-        every program, so that a session can be taken up again.
+        It needs one if the node sends it copies of its own of what another gets, too, or does not send it
+        everything that matches. A node that has to write identifiers cannot pass messages on as they came.
+        The same filter gets the same identifier in every program, so that a session can be taken up again.
         """
         rivals = (each for each in self._subscriptions.values() if not each.number)
-        if not any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals):
+        if not choosy and not any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals):
             return 0
         number = crc32(filter_.encode()) % MOST + 1
         while number in self._numbered:
@@ -129,6 +130,8 @@ class Receiver:
         named = [each for each in matching if each.number in ids]
         if ids and not named:
             return matching  # identifiers of another program, whose session this was
+        if stamp_of(message.properties.user) is not None:  # one copy for all who want it
+            return [*named, *(each for each in matching if not each.number)]
         shared = not ids or any(not each.alone for each in named)
         others = [each for each in matching if not each.number and (not ids or not each.alone)]
         return [*named, *others] if shared else named

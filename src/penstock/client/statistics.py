@@ -63,6 +63,8 @@ class Taken:
     """In the client's buffer, as themselves or counted in digests."""
     abandoned: int
     """Were in the buffer when the subscription ended."""
+    repeated: int = 0
+    """Messages of reliable streams that came once more, which nobody was shown; not among the events."""
 
     def __add__(self, other: Taken) -> Taken:
         return Taken(
@@ -73,6 +75,7 @@ class Taken:
             self.taken_digested + other.taken_digested,
             self.waiting + other.waiting,
             self.abandoned + other.abandoned,
+            self.repeated + other.repeated,
         )
 
     @property

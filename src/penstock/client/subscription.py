@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from penstock import limits
 from penstock.client.buffer import Buffer
 from penstock.client.items import item_of
+from penstock.client.places import Places
 from penstock.client.statistics import Taken
 from penstock.core.queues import DropOldestQueue, PackingQueue, QueueOptions
 from penstock.errors import InputError
@@ -32,6 +33,8 @@ class Wanted:
     options: Options
     user: tuple[tuple[str, str], ...] = ()
     """User properties of the SUBSCRIBE: policy and content filter."""
+    start: int | None = None
+    """Where in reliable streams to begin; None: with what comes from now on."""
     plan: Plan | None = None
     """The policy, if it can be read here."""
     when_slow: Literal["wait", "pack"] = "wait"
@@ -48,6 +51,11 @@ class Wanted:
     def alone(self) -> bool:
         """Whether a node sends it a copy of its own of what other subscriptions of the client get, too."""
         return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
+
+    @property
+    def choosy(self) -> bool:
+        """Whether a node does not send it everything that its filter matches."""
+        return self.options.no_local or any(name == "filter" for name, _ in self.user)
 
     def queue(self) -> BoundedQueue:
         """A buffer for what the program has not taken."""
@@ -91,6 +99,7 @@ class Subscription:
         self.number = number
         """Its MQTT subscription identifier; 0: none."""
         self.alone = wanted.alone
+        self.places = Places(wanted.start)
         self.granted_qos = wanted.options.qos
         """What the node granted."""
         self._plain = shared_of(self.filter).filter
@@ -187,7 +196,9 @@ class Subscription:
         return matches(self._plain, topic)
 
     def put(self, message: Publish, receipt: Receipt | None, *, now_us: Instant) -> None:
-        """A message for it."""
+        """A message for it, unless it came before."""
+        if not self.places.passes(message.properties.user):
+            return
         item = item_of(message, now_us=now_us, seq=self._events + 1)
         if isinstance(item, Event):
             self._events += 1
@@ -230,6 +241,7 @@ class Subscription:
             taken_digested=queue.digested - digested,
             waiting=queue.queued + queue.queued_digested,
             abandoned=events + digested,
+            repeated=self.places.repeated,
         )
 
     def buffer(self) -> QueueStatistics:

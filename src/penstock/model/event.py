@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from penstock.model.digest import Digest
+from penstock.model.stamp import stamp_of
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
@@ -45,6 +46,18 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     def size(self) -> int:
         """Bytes on the wire, about: what byte capacities count; `$size` is of payload and topic alone."""
         return len(self.payload) + len(self.topic) + self.beside
+
+    @property
+    def stream(self) -> str:
+        """The reliable stream it came by; empty: by none."""
+        stamp = stamp_of(self.properties)
+        return "" if stamp is None else stamp[0]
+
+    @property
+    def tick(self) -> int:
+        """Its place in that stream; 0 without one."""
+        stamp = stamp_of(self.properties)
+        return 0 if stamp is None else stamp[1]
 
     def _identity(self) -> tuple[object, ...]:
         return (

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from penstock import limits
 from penstock.errors import MqttError
+from penstock.model.stamp import unstamped
 from penstock.mqtt.fanout import properties_of
 from penstock.mqtt.properties import NONE, Properties
 from penstock.mqtt.reasons import Reason
@@ -302,7 +303,7 @@ class Broker:
     def publish_will(self, session: Session, will: Will) -> None:
         """A client is gone; what it wanted said then."""
         now_us = self.clock()
-        properties = will.properties
+        properties = _unstamped(will.properties)
         if properties.will_delay_s is not None:
             properties = replace(properties, will_delay_s=None)
         message = Message(
@@ -332,7 +333,7 @@ class Broker:
         """The properties of a PUBLISH; those that repeat are decoded once."""
         found = self._property_sets.get(raw)
         if found is None:
-            found = properties_of(raw)
+            found = _unstamped(properties_of(raw))
             if len(raw) <= limits.PROPERTY_BYTES:
                 if len(self._property_sets) >= limits.PROPERTY_SETS:
                     self._property_sets.clear()
@@ -403,6 +404,12 @@ class Broker:
             telling=None if self.telling is None else self.telling(),
             streams=None if self.streams is None else self.streams.status(),
         )
+
+
+def _unstamped(properties: Properties) -> Properties:
+    """A publisher's properties; where a message is in a stream, only a node says."""
+    user = unstamped(properties.user)
+    return properties if user is properties.user else replace(properties, user=user)
 
 
 def _terms(config: Config) -> Terms:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from penstock.core.streams.record import Record
-from penstock.core.streams.stamp import stamped
+from penstock.model.stamp import stamped
 from penstock.mqtt.fanout import properties_of
 from penstock.mqtt.kinds import Kind
 from penstock.mqtt.properties import NONE, encode_properties

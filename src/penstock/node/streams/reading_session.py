@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.streams.stamp import stamp_of
+from penstock.model.stamp import stamp_of
 from penstock.mqtt.acks import Pubrel
 
 if TYPE_CHECKING:
