@@ -19,6 +19,7 @@ from penstock.mqtt.server import ServerConnection, State
 from penstock.node import requests
 from penstock.node.publishing import PUBACK_START
 from penstock.node.runs import Inbox, acknowledged, scan
+from penstock.node.streams.owed import Owed
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
@@ -72,6 +73,8 @@ class Connection(asyncio.Protocol):
         self._early: list[bytes] = []
         """What came before the CONNECT was whole, then what came behind it before it was decided about."""
         self._admitted = False
+        self.owed = Owed()
+        """What it has published into reliable streams and is not acknowledged yet."""
         self._not_reading = 0
         """How many reasons there are not to read."""
         self._unread_answers = False

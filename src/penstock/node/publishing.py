@@ -142,7 +142,7 @@ class Publisher:
         now_us = self._now_us
         run = Run(data, count, version=session.version, sender=session.client_id, seq=seq, now_us=now_us)
         if fan.into is not None:
-            fan.into.run(run)
+            fan.into.run(run, self._connection)
             return
         for target in fan.plain5:
             target.session.deliver_run(target.subscription, run)

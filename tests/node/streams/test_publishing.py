@@ -419,6 +419,54 @@ def test_retained_messages_are_kept_once_durable(tmp_path: Path) -> None:
     run(after())
 
 
+def test_a_retained_message_that_only_the_log_has_is_there_after_a_restart(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("p")
+            await peer.publish1("orders/a", b"old", retain=True)
+            await peer.publish1("orders/gone", b"old", retain=True)
+            journal = running.broker.journal
+            assert journal is not None
+            journal.retained = lambda event: None  # type: ignore[method-assign]  # noqa: ARG005  # killed before
+            await peer.publish1("orders/a", b"new", retain=True)
+            await peer.publish1("orders/gone", b"", retain=True)
+
+    async def after() -> None:
+        async with streams_node(data=tmp_path) as running:
+            kept = running.broker.retained.get("orders/a", now_us=0)
+            assert kept is not None
+            assert kept.payload == b"new"
+            assert running.broker.retained.get("orders/gone", now_us=0) is None
+
+    run(before())
+    run(after())
+
+
+def test_who_publishes_without_waiting_is_slowed_to_the_pace_of_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.limits.STREAM_UNLOGGED", 100)
+
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("p", version=V4)
+            go_on = hold_commits(running)
+            for n in range(300):
+                peer.send(Publish("orders/a", b"%d" % n))
+            await until(lambda: running.orders.pubend.statistics().waiting > 100)
+            session = running.broker.sessions.get("p")
+            assert session is not None
+            link: Any = session.link
+            assert not link.reading
+            go_on()
+            await peer.settled()
+            assert link.reading
+            await until(lambda: running.orders.pubend.published == 300)
+            assert await running.payloads() == [b"%d" % n for n in range(300)]
+
+    run(test())
+
+
 def test_whoever_looks_on_sees_each_message_once_and_durable() -> None:
     async def test() -> None:
         async with streams_node() as running:

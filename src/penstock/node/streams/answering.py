@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from penstock.errors import MqttError
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.properties import Properties
+from penstock.node.streams.owed import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ _PUBREC: Final = 0x5002
 class Answering:
     """Messages that came together, in order. The session may go on over another connection meanwhile."""
 
-    __slots__ = ("_adopted", "_at", "_connection", "_journal", "_packet_ids", "_session", "qos")
+    __slots__ = ("_adopted", "_at", "_batch", "_connection", "_journal", "_packet_ids", "_session", "qos")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Answering:
         packet_ids: Sequence[int],
         *,
         qos: int,
+        size: int,
         journal: Journal | None,
     ) -> None:
         """`journal`: what it holds now must be on disk, too, before the client is told."""
@@ -47,7 +49,12 @@ class Answering:
         self._at = 0
         self._adopted: set[int] = set()
         """Packet identifiers of QoS 1 that came again over another connection."""
-        session.logging[self] = None
+        self._batch = Batch(connection, len(packet_ids), size)
+
+    def begin(self) -> None:
+        """They are taken."""
+        self._batch.begin()
+        self._session.logging[self] = None
 
     def adopt(self, packet_id: int) -> bool:
         """A QoS 1 message came again: whether it is one of these, and will be answered with them."""
@@ -60,6 +67,7 @@ class Answering:
         """So many more may be acknowledged."""
         packet_ids = self._packet_ids[self._at : self._at + count]
         self._at += count
+        self._batch.released(count)
         if self._at == len(self._packet_ids):
             self._session.logging.pop(self, None)
         journal = self._journal

@@ -11,6 +11,7 @@ from penstock.node.routes import Fan
 from penstock.node.runs import parts_qos1
 from penstock.node.streams.answering import Answering, refuse
 from penstock.node.streams.carried import record_of
+from penstock.node.streams.owed import Batch
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -46,18 +47,20 @@ class Intake:
             return self._refused(1)
         return Reason.SUCCESS
 
-    def run(self, run: Run) -> None:
+    def run(self, run: Run, connection: Connection) -> None:
         """Plain messages of QoS 0."""
         now_us, sender = run.now_us, run.sender
+        bodies = [
+            encode(Record(topic.decode(), payload, now_us, sender, seq, 0))
+            for seq, (topic, payload) in enumerate(run.parts(), start=run.seq)
+        ]
+        batch = Batch(connection, run.count, sum(map(len, bodies)))
         try:
-            self._stream().publish_many(
-                [
-                    encode(Record(topic.decode(), payload, now_us, sender, seq, 0))
-                    for seq, (topic, payload) in enumerate(run.parts(), start=run.seq)
-                ]
-            )
+            self._stream().publish_many(bodies, released=batch.released)
         except StreamError:
             self._refused(run.count)
+        else:
+            batch.begin()
 
     # -- somebody does ---------------------------------------------------------------------------------------
 
@@ -73,14 +76,15 @@ class Intake:
             for seq, (topic, _, payload) in enumerate(parts, start=session.published + 1)
         ]
         session.published += len(parts)
+        answering = Answering(session, connection, packet_ids, qos=1, size=len(data), journal=None)
         try:
-            hosted = self._stream()
-            answering = Answering(session, connection, packet_ids, qos=1, journal=None)
-            hosted.publish_many(bodies, released=answering.released)
+            self._stream().publish_many(bodies, released=answering.released)
         except StreamError as error:
             reason = self._refused(len(parts))
             for packet_id in packet_ids:
                 refuse(connection, session, packet_id, reason=reason, why=str(error))
+        else:
+            answering.begin()
         return True
 
     def publish(
@@ -95,13 +99,16 @@ class Intake:
         body = encode(record_of(event, origin=origin, number=number))
         # A session must be on disk before a message that is known by it, a retained message, too.
         journal = self._broker.journal if message.qos == 2 or message.retain else None
+        answering = Answering(
+            session, connection, (packet_id,), qos=message.qos, size=len(body), journal=journal
+        )
         try:
             hosted = self._stream()
-            answering = Answering(session, connection, (packet_id,), qos=message.qos, journal=journal)
             tick = hosted.publish_many((body,), released=answering.released, look=message.retain).start
         except StreamError as error:
             refuse(connection, session, packet_id, reason=self._refused(1), why=str(error))
         else:
+            answering.begin()
             if origin:
                 hosted.marks.note(origin, number, tick)
 

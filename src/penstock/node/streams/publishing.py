@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock import limits
 from penstock.core.streams.record import decode
+from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import MqttError, StreamError
 from penstock.mqtt.overlap import overlap
 from penstock.mqtt.tree import TopicTree
@@ -15,11 +17,16 @@ from penstock.node.streams.intake import Intake
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.model.event import Event
     from penstock.node.routes import Fan
     from penstock.node.session import Session
+    from penstock.node.streams.hosted import Hosted
     from penstock.node.streams.service import StreamService
 
 log = logging.getLogger(__name__)
+
+RETAIN_AGAIN_TICKS: Final = 2 * TICKS_PER_S
+"""The store is behind the log by milliseconds, unless the disk is full, and then nothing is acknowledged."""
 
 
 class Publishing:
@@ -31,7 +38,7 @@ class Publishing:
         self._here: TopicTree[str, Intake] = TopicTree()
         self._elsewhere: TopicTree[str, Intake] = TopicTree()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Divert from now on, and know again what was being published when the node ended."""
         self._known_changed()
         self._service.on_known_changed.append(self._known_changed)
@@ -41,6 +48,8 @@ class Publishing:
         router.forget()
         self._tapped()
         self._recover()
+        for hosted in self._service.hosted.values():
+            await self._retain_again(hosted)
 
     # -- where messages go -----------------------------------------------------------------------------------
 
@@ -62,16 +71,21 @@ class Publishing:
     def told(self, stream: str, tick: int, body: bytes) -> None:
         """A message that some look on at, or that is to be retained."""
         broker = self._broker
-        try:
-            event = event_from(decode(body), read=broker.properties)
-        except (StreamError, MqttError) as error:
-            log.error("the message of tick %d cannot be shown: %s", tick, error)  # noqa: TRY400
+        event = self._event(tick, body)
+        if event is None:
             return
         if event.carried.retain:
             broker.keep_retained(stamped_event(event, stream, tick))
         now_us = broker.clock()
         for tap in broker.router.taps(event.topic):
             tap.deliver(event, origin=None, now_us=now_us)
+
+    def _event(self, tick: int, body: bytes) -> Event | None:
+        try:
+            return event_from(decode(body), read=self._broker.properties)
+        except (StreamError, MqttError) as error:
+            log.error("the message of tick %d cannot be read: %s", tick, error)  # noqa: TRY400
+            return None
 
     def _tapped(self) -> None:
         """Somebody looks on, or does no more."""
@@ -105,3 +119,15 @@ class Publishing:
                     hosted.marks.forget_all(origin)
                 else:
                     session.exchange.incoming.add_received(numbers)
+
+    async def _retain_again(self, hosted: Hosted) -> None:
+        """What was to be retained when the node ended may be in the log and not in the store."""
+        since = max(hosted.begin, hosted.marks.checkpoint_tick - RETAIN_AGAIN_TICKS)
+        while found := await hosted.log.fetch(since, hosted.end, limits.STREAM_READ):
+            for tick, body in found:
+                event = self._event(tick, body)
+                if event is not None and event.carried.retain:
+                    before = self._broker.retained.get(event.topic, now_us=event.ts_us)
+                    if before is None or before.ts_us < event.ts_us:
+                        self._broker.keep_retained(event)
+            since = found[-1][0] + 1

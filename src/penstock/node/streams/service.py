@@ -90,7 +90,7 @@ class StreamService:
         self._stack.push_async_callback(self.state.close)
         for hosting in self.settings.host:
             await self._host(hosting)
-        self.publishing.start()
+        await self.publishing.start()
         self.reading = Reading(self, self.broker)
         self._stack.callback(self.reading.close)
         self.reading.start()
