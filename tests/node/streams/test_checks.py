@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from penstock.mqtt.topics import matches
 from penstock.node.passwords import hashed
 from penstock.node.read_config import load
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "streams.yaml"
 HASH = hashed("a long secret")
 LEVELS = ("a", "b", "")
 TOPICS = ["/".join(levels) for count in range(1, 5) for levels in product(LEVELS, repeat=count)]
@@ -126,3 +128,9 @@ def test_streams_that_have_nothing_in_common_are_fine() -> None:
     loaded = load(f"streams: {{{HOSTS[:-1]}, {{name: bids, topics: [bids/+, asks]}}]}}")
     assert [one.name for one in loaded.config.streams.host] == ["orders", "bids"]
     assert loaded.warnings == ()
+
+
+def test_the_example_can_be_used_and_gives_no_warning() -> None:
+    loaded = load(EXAMPLE)
+    assert loaded.warnings == ()
+    assert loaded.config.streams.host[0].retain_s == 604_800
