@@ -124,8 +124,12 @@ class Book:
     """A file in which a subscriber writes what it has processed; what it says is on the disk."""
 
     def __init__(self, path: Path) -> None:
-        self._file: TextIO = path.open("a")
         self._before = self._last = last_tick(path)
+        self._file: TextIO = path.open("a")
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._file.close()
 
     def write(self, messages: Iterable[tuple[int, str, bytes]]) -> None:
         """Tick, topic and payload of each."""
