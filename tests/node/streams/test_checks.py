@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,10 @@ from penstock.mqtt.overlap import overlap
 from penstock.mqtt.topics import matches
 from penstock.node.passwords import hashed
 from penstock.node.read_config import load
+from penstock.node.reload import applicable
+
+if TYPE_CHECKING:
+    from penstock.node.config import Config
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "streams.yaml"
 HASH = hashed("a long secret")
@@ -134,3 +139,19 @@ def test_the_example_can_be_used_and_gives_no_warning() -> None:
     loaded = load(EXAMPLE)
     assert loaded.warnings == ()
     assert loaded.config.streams.host[0].retain_s == 604_800
+
+
+def test_what_a_running_node_takes_of_changed_settings() -> None:
+    def settings(more: str, streams: str = HOSTS) -> Config:
+        link = f"{{name: b, host: h, port: 1{more}}}"
+        return load(f"streams: {{node: a, {streams}, neighbours: [{link}]}}").config
+
+    running = settings("")
+    config, waiting = applicable(running, settings(", bytes_per_s: 1000, enabled: false"))
+    assert waiting == []
+    assert config.streams.neighbours[0].bytes_per_s == 1_000
+    assert not config.streams.neighbours[0].enabled
+    for wanted in (settings(", queue_bytes: 1MiB"), settings("", "host: []")):
+        config, waiting = applicable(running, wanted)
+        assert waiting == ["streams"]
+        assert config.streams == running.streams
