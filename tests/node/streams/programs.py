@@ -23,7 +23,7 @@ http: {enabled: false}
 sys_interval_s: 0
 streams:
   node: home
-  host: [{name: s, topics: ["a/#"]}]
+  host: [HOSTS]
   listen: {enabled: true, port: PORT}
 """
 
@@ -74,15 +74,17 @@ class Running:
 
 
 @contextmanager
-def running(folder: object = "", more: str = "", *, port: int = 0) -> Iterator[Running]:
-    """A node with a stream `s` on the topics a/#."""
+def running(folder: object = "", more: str = "", *, port: int = 0, hosts: int = 1) -> Iterator[Running]:
+    """A node with a stream `s` on the topics a/#, and if there are two, `t` on t/#."""
+    streams = ['{name: s, topics: ["a/#"]}', '{name: t, topics: ["t/#"]}'][:hosts]
+    settings = LEAST.replace("PORT", str(port)).replace("HOSTS", ", ".join(streams))
     started: list[Running | BaseException] = []
     ready = threading.Event()
     over: list[asyncio.Event] = []
 
     async def live() -> None:
         over.append(asyncio.Event())
-        loaded = load(f"data: '{folder}'\n{LEAST.replace('PORT', str(port))}{more}")
+        loaded = load(f"data: '{folder}'\n{settings}{more}")
         async with Node(loaded) as node:
             started.append(Running(asyncio.get_running_loop(), node))
             ready.set()
