@@ -72,7 +72,7 @@ def reproduce(
     with ExitStack() as stack:
         nats = stack.enter_context(nats_server()).url if log == "nats" else ""
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="penstock-kill-")))
-        world = World(folder, nats=nats)
+        world = World(folder, nats=nats, spark=bool(spark))
         stack.callback(world.end)
         run = _Run(world, Random(seed), count, progress)  # noqa: S311  # dice that can be thrown again
         try:

@@ -80,7 +80,7 @@ async def _publish_mqtt(told: dict[str, Any]) -> None:
     with Path(told["file"]).open("a") as file:
         client = Client(told["url"], client_id="publisher", session_expiry_s=KEEP_S, reconnect_most_s=AGAIN_S)
         async with client:
-            _ready()
+            ready()
             begin_s = loop.time()
             turns = count()
 
@@ -105,7 +105,7 @@ def _publish_writer(told: dict[str, Any]) -> None:
     stop = _until_told()
     number = 0
     with Path(told["file"]).open("a") as file, StreamWriter(told["url"], STREAM, "writer") as writer:
-        _ready()
+        ready()
         begin_s = time.monotonic()
         while not stop.is_set():
             for _ in range(FLUSH):
@@ -159,7 +159,7 @@ async def _subscribe(told: dict[str, Any]) -> None:
     )
     async with client:
         subscription = await client.subscribe("kill/#", qos=told["qos"], acknowledge="done")
-        _ready()
+        ready()
         while True:
             found = [await subscription.get()]
             while len(found) < TOGETHER and (item := subscription.take()) is not None:
@@ -175,7 +175,7 @@ def _facts(event: Event) -> tuple[int, str, bytes]:
 def _read(told: dict[str, Any]) -> None:
     book = Book(Path(told["file"]))
     with StreamReader(told["url"], STREAM, consumer="reader", start="earliest") as reader:
-        _ready()
+        ready()
         while True:
             found = []
             message = reader.read()
@@ -191,7 +191,8 @@ def _read(told: dict[str, Any]) -> None:
             reader.commit()
 
 
-def _ready() -> None:
+def ready() -> None:
+    """Say so to whoever has started this process."""
     sys.stdout.write("ready\n")
     sys.stdout.flush()
 

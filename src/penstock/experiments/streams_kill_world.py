@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -29,9 +31,11 @@ PER_S: Final = 150
 class Process:
     """One that says a line when it is ready."""
 
-    def __init__(self, name: str, command: list[str], log: Path) -> None:
+    def __init__(self, name: str, command: list[str], log: Path, *, alone: bool = True) -> None:
         self.name = name
         self.kills = 0
+        self._alone = alone
+        """Not: it starts processes of its own, which die with it."""
         self._command = command
         self._log = log
         self._process: subprocess.Popen[str] | None = None
@@ -45,6 +49,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                start_new_session=not self._alone,
             )
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], READY_S)[0]:
@@ -57,7 +62,7 @@ class Process:
         assert self._process is not None
         if self._process.poll() is not None:
             raise NodeError(f"{self.name} has ended by itself: {self.said()}")
-        self._process.kill()
+        self._shoot()
         self.kills += 1
         self._gone()
 
@@ -77,8 +82,18 @@ class Process:
         """Whatever it is doing."""
         if self._process is not None:
             if self._process.poll() is None:
-                stop(self._process)
+                if self._alone:
+                    stop(self._process)
+                else:
+                    self._shoot()
             self._gone()
+
+    def _shoot(self) -> None:
+        assert self._process is not None
+        if self._alone:
+            self._process.kill()
+        else:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def said(self) -> str:
         """The end of its log."""
@@ -97,7 +112,7 @@ class Process:
 class World:
     """PB, IB and SB in a row; publishers and a reader at PB, subscribers at SB."""
 
-    def __init__(self, folder: Path, *, nats: str = "") -> None:
+    def __init__(self, folder: Path, *, nats: str = "", spark: bool = False) -> None:
         self.folder = folder
         doors = [f"{node} {kind}" for node in ("pb", "ib", "sb") for kind in ("mqtt", "door")]
         self._ports = dict(zip(doors, free_ports(len(doors)), strict=True))
@@ -121,6 +136,10 @@ class World:
             "QoS 2": self._client("subscribe", "QoS 2", {**sb, "client_id": "two", "qos": 2}),
             "reader": self._client("read", "reader", door),
         }
+        if spark:
+            told = {"file": str(self.file("spark")), "checkpoint": str(folder / "checkpoint"), **door}
+            command = ["penstock.experiments.streams_kill_spark", json.dumps(told)]
+            self.subscribers["spark"] = Process("spark", command, folder / "spark.log", alone=False)
 
     def file(self, name: str) -> Path:
         """What a client has written down."""

@@ -1,0 +1,50 @@
+"""The Spark query that `streams-kill` starts: what it reads of the stream it writes down, batch by batch.
+
+A batch that was not finished when the query was killed is read again and must have the same rows. They are
+known by their ticks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.streams_kill_main import STREAM, Book, ready
+from penstock.pipeline.session import open_session
+from penstock.pipeline.stream_source import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def main(told: dict[str, Any]) -> None:
+    """Run until killed."""
+    book = Book(Path(told["file"]))
+
+    def write(batch: DataFrame, _: int) -> None:
+        rows = batch.select("tick", "topic", "payload").orderBy("tick").collect()
+        if rows:
+            book.write((row.tick, row.topic, bytes(row.payload)) for row in rows)
+
+    config = {"spark.sql.shuffle.partitions": "2"}
+    with open_session(master="local[2]", app="streams-kill", config=config) as spark:
+        register(spark)
+        frame = (
+            spark.readStream.format("penstock")
+            .options(url=told["url"], stream=STREAM, consumer="spark", startingOffsets="earliest")
+            .load()
+        )
+        query = (
+            frame.writeStream.foreachBatch(write)
+            .option("checkpointLocation", told["checkpoint"])
+            .trigger(processingTime="200 milliseconds")
+            .start()
+        )
+        ready()
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
