@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from penstock.client.buffer import Buffer
 from penstock.client.statistics import Sent
 from penstock.core.queues import PackingQueue, QueueOptions
-from penstock.errors import MqttError, PublishRefused
+from penstock.errors import MqttError, PublishRefused, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.model.event import Event
@@ -282,7 +282,11 @@ class Sender:
         else:
             self._refused += 1
             waiting.answer(
-                PublishRefused(f"'{waiting.packet.topic}': {explained(found.reason)}", reason=found.reason)
+                PublishRefused(
+                    f"'{waiting.packet.topic}': {explained(found.reason)}"
+                    f"{f', {printable(found.words)}' if found.words else ''}",
+                    reason=found.reason,
+                )
             )
 
     def _tell(self) -> None:

@@ -29,6 +29,8 @@ class Settled(NamedTuple):
     packet_id: int
     message: Publish
     reason: int
+    words: str = ""
+    """What the server says about it."""
 
 
 class Answered(NamedTuple):
@@ -111,7 +113,8 @@ class ClientSession:
                 send += self._again()
                 if step.settled is None:
                     return Outcome(send)
-                return Outcome(send, Settled(packet.packet_id, step.settled, step.reason))
+                words = packet.properties.reason_string or ""
+                return Outcome(send, Settled(packet.packet_id, step.settled, step.reason, words))
             case Suback() | Unsuback():
                 return Outcome([], self._answered(packet))
             case _:

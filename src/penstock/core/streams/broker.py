@@ -75,6 +75,7 @@ class Broker:
     def host(self, pubend: str, log: Log, *, now_us: int, options: StreamOptions | None = None) -> Pubend:
         """Be the root of a stream, with options of its own (how long it keeps messages, say) if given."""
         stream = self._add(pubend, upstream=None)
+        stream.relay.caching = False
         stream.pubend = Pubend(
             pubend, log, options or self._options, now_us=now_us, interests=self._interests
         )
@@ -83,6 +84,13 @@ class Broker:
     def follow(self, pubend: str, upstream: str) -> None:
         """Get a stream from a neighbour."""
         self._add(pubend, upstream=upstream)
+
+    def begin(self, pubend: str, at: int) -> None:
+        """A neighbour says how far a stream has come: ends that have heard nothing yet start there."""
+        stream = self._stream(pubend)
+        stream.relay.reached = max(stream.relay.reached, at)
+        for subend in stream.subends.values():
+            subend.begin(at)
 
     def move(self, pubend: str, upstream: str) -> None:
         """Get a stream that is followed from another neighbour from now on."""
@@ -98,7 +106,9 @@ class Broker:
 
     def attach(self, pubend: str, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
         """Pass a stream on to a neighbour, as far as its filter lets through."""
-        self._stream(pubend).relay.attach(child, matches, interest=interest)
+        relay = self._stream(pubend).relay
+        relay.attach(child, matches, interest=interest)
+        relay.caching = True
 
     def detach(self, pubend: str, child: str) -> None:
         """Pass a stream on to a neighbour no more; its acknowledgement is not waited for."""

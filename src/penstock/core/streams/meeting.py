@@ -51,6 +51,8 @@ class Offered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     topics: tuple[str, ...]
     host: str
     """The node that it is published at."""
+    at: int = 0
+    """Behind the newest tick that is known there: who has nothing of it yet starts here; 0: not known."""
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, tag=35):
@@ -128,6 +130,8 @@ def decode_said(body: bytes) -> Said:
     for one in said.streams:
         if not 0 < len(one.name) <= limits.STREAM_NAME_CHARS or len(one.host) > limits.STREAM_NAME_CHARS:
             raise StreamError("an offer of a stream whose name, or whose host's, is empty or too long")
+        if not 0 <= one.at <= limits.STREAM_TICKS:
+            raise StreamError(f"stream {one.name!r} is offered from tick {one.at} on")
         if not 0 < len(one.topics) <= limits.STREAM_TOPICS:
             raise StreamError(f"stream {one.name!r} is offered with {len(one.topics):,} topic filters")
     return said

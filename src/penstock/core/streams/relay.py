@@ -58,8 +58,12 @@ class Relay:
         self._options = options
         self._interest = interest
         self._interests = interests or {}
+        self.reached = 0
+        """Behind the newest tick that this node has heard of."""
         self._children: dict[str, RelayChild] = {}
         self._holds: dict[str, int] = {}
+        self.caching = True
+        """Whether it keeps what it passes on; where the log is and no link is, that is of no use."""
         self._cache = Knowledge()
         self._hold = NackHold(options.hold_us)
         self._fold = AlertFold()
@@ -164,7 +168,11 @@ class Relay:
         return "" if interest == self._interest else interest
 
     def _spread(self, since: int, until: int, body: bytes | None, interest: str, now_us: int) -> None:
-        self._remember(since, until, body, interest)
+        self.reached = max(self.reached, until)
+        if self.caching:
+            self._remember(since, until, body, interest)
+        elif not self._children:
+            return
         self._hold.answered(since, until, interest)
         due_us = now_us + self._options.filtered_us
         for name, child in self._children.items():

@@ -111,6 +111,12 @@ class Subend:
             acked=self._acked,
         )
 
+    def begin(self, at: int) -> None:
+        """Start with this tick, unless something was heard already."""
+        if self._knowledge is None:
+            self._knowledge = Knowledge(at)
+            self._acked = max(self._acked, at)
+
     def acknowledge(self, until: int) -> None:
         """All subscribers have processed what lies before a tick."""
         self._acked = max(self._acked, min(until, self.horizon))

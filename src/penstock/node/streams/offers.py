@@ -135,8 +135,11 @@ class Offers:
     def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
         """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
         service = self._service
-        if one != before:
-            service.state.put(TABLE, (name, one.name), msgspec.msgpack.encode(one))
+        known = msgspec.structs.replace(one, at=0)
+        if before is None or known != msgspec.structs.replace(before, at=0):
+            service.state.put(TABLE, (name, one.name), msgspec.msgpack.encode(known))
+        if one.at:
+            service.hub.core.begin(one.name, one.at)
         if fresh or before is None:
             service.hub.core.again(one.name, now_us=service.broker.clock())
             service.hub.changed(one.name)
@@ -176,7 +179,7 @@ class Offers:
                 offer = self._offer(name)
                 if offer != side.told:
                     side.told = offer
-                    self._say(name, offer)
+                    self._say(name, Offer(tuple(map(self._dated, offer.streams))))
 
     def _attach(self, known: Known, name: str, side: _Side) -> None:
         key = (known.name, name)
@@ -197,3 +200,10 @@ class Offers:
             or (known.upstream != name and known.name in self._sides[known.upstream].offers)
         ]
         return Offer(tuple(sorted(found, key=lambda one: one.name)))
+
+    def _dated(self, one: Offered) -> Offered:
+        """With the place that it has reached."""
+        hosted = self._service.hosted.get(one.name)
+        core = self._service.hub.core
+        at = core.relay(one.name).reached if hosted is None else hosted.end
+        return msgspec.structs.replace(one, at=at)

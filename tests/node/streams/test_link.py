@@ -1,0 +1,136 @@
+"""One link: control overtakes data, a rate holds, large messages go in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.streams import meeting, wire
+from penstock.core.streams.meeting import Offer
+from penstock.core.streams.messages import Ack, Data
+from penstock.node.streams.link import Link
+from penstock.node.streams.settings import Neighbour
+from tests.node.peer import run
+from tests.node.streams.trees import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
+
+    from penstock.core.streams.meeting import Said
+
+
+class Far:
+    """The other end: reads when it is told to."""
+
+    def __init__(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.link = link
+        self.reader = reader
+        self.writer = writer
+        self.heard: list[Said] = []
+        self._frames = wire.FrameReader(meeting.decode_said)
+
+    async def hear(self, count: int) -> list[Said]:
+        while len(self.heard) < count:
+            data = await self.reader.read(1_000)
+            assert data
+            self.heard += self._frames.feed(data)
+        return self.heard
+
+
+@asynccontextmanager
+async def joined(**settings: float) -> AsyncIterator[Far]:
+    near, far = socket.socketpair(socket.AF_UNIX)
+    for one in (near, far):
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    link = Link(Neighbour("other", **settings))  # type: ignore[arg-type]
+    reader, writer = await asyncio.open_connection(sock=near)
+    other = Far(link, *await asyncio.open_connection(sock=far, limit=4_096))
+    link.open(writer)
+    task = asyncio.create_task(link.run(reader, heard=print))
+    try:
+        yield other
+    finally:
+        link.end("done")
+        await task
+        other.writer.transport.abort()
+
+
+def data(number: int, size: int = 1_000) -> Data:
+    return Data("p", number, number, bytes(size))
+
+
+def test_control_overtakes_data_that_waits() -> None:
+    async def play() -> None:
+        async with joined() as far:
+            for number in range(400):
+                far.link.send(data(number))
+            await until(lambda: far.link.sent_bytes > 0)
+            await asyncio.sleep(0.05)  # buffers are full now
+            far.link.send(Ack("p", 7))
+            far.link.say(Offer(()))
+            heard = await far.hear(402)
+            place = heard.index(Offer(()))
+            assert heard[place + 1] == Ack("p", 7)
+            assert place < 150
+            assert [one.tick for one in heard if isinstance(one, Data)] == list(range(400))
+
+    run(play())
+
+
+def test_a_rate_holds_and_control_goes_first() -> None:
+    async def play() -> None:
+        async with joined(bytes_per_s=40_000.0) as far:
+            since_s = time.monotonic()
+            for number in range(20):
+                far.link.send(data(number))
+            await asyncio.sleep(0.05)
+            far.link.send(Ack("p", 7))
+            heard = await far.hear(21)
+            assert time.monotonic() - since_s > 0.45  # 20 kB
+            assert heard.index(Ack("p", 7)) < 8
+
+    run(play())
+
+
+def test_a_message_larger_than_a_write_goes_in_pieces() -> None:
+    async def play() -> None:
+        async with joined() as far:
+            far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES + 7))
+            far.link.send(data(2, 3))
+            first, second = await far.hear(2)
+            assert first == data(1, 10 * limits.STREAM_WRITE_BYTES + 7)
+            assert second == data(2, 3)
+            assert far.link.sent == 2
+
+    run(play())
+
+
+def test_what_finds_no_room_is_counted_and_dropped() -> None:
+    async def play() -> None:
+        async with joined(queue_bytes=5_000) as far:
+            for number in range(10):
+                far.link.send(data(number))
+            assert far.link.queue.statistics().refused == 6
+            assert len(await far.hear(4)) == 4
+
+    run(play())
+
+
+def test_one_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAM_CONTROL_BYTES", 20_000)
+
+    async def play() -> None:
+        async with joined(queue_bytes=1) as far:
+            for number in range(1_000):
+                far.link.send(Ack("p", number))
+            assert "takes nothing" in far.link._why
+            await until(lambda: not far.link.up)
+            assert len(far.link.queue) == 0
+
+    run(play())
