@@ -159,17 +159,23 @@ class Pubend:
             self._unsent.append((tick, body))
         return first
 
-    def committed(self, until: int, *, claimed: int, now_us: int) -> None:
-        """Messages before a tick, and a claim, are durable: tell them, acknowledge what the rate allows."""
+    def committed(self, until: int, *, claimed: int, now_us: int) -> list[tuple[int, bytes]]:
+        """Messages before a tick, and a claim, are durable: tell them, acknowledge what the rate allows.
+
+        Returns what is told, for those at this node: they need nobody to put it in order.
+        """
+        told: list[tuple[int, bytes]] = []
         self._durable_claim = max(self._durable_claim, claimed)
         while self._unsent and self._unsent[0][0] < until:
-            tick, body = self._unsent.popleft()
+            told.append(self._unsent.popleft())
+            tick, body = told[-1]
             self._outgoing.append(Data(self.name, self._told, tick, body))
             self._told = tick + 1
             self._published += 1
             self._silence_us = now_us + self._options.silence_us
             self._shaper.hold(tick)
         self._release(now_us)
+        return told
 
     def receive(self, message: Message, *, now_us: int) -> None:
         """From below: what is missing, what is done, who falls behind."""

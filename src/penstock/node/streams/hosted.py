@@ -57,6 +57,8 @@ class Hosted:
         """Which messages of publishers that may send again are in the log already."""
         self.on_told: list[Callable[[int], None]] = []
         """Called with `end` when messages have become durable and can be read."""
+        self.on_messages: list[Callable[[list[tuple[int, bytes]]], None]] = []
+        """Called with messages that have become durable, by tick and in order."""
         self.on_ready: list[Callable[[], None]] = []
         """Called when a `read` that answered None may be asked again."""
         self._hub = hub
@@ -148,14 +150,15 @@ class Hosted:
             )
 
     def _committed(self, until: int, claimed: int) -> None:
-        before = self.pubend.position
-        self.pubend.committed(until, claimed=claimed, now_us=self._clock())
+        messages = self.pubend.committed(until, claimed=claimed, now_us=self._clock())
         self.marks.committed(until)
         while self._shown and self._shown[0][0] < until:
             tick, body = self._shown.popleft()
             if self.show is not None:
                 self.show(tick, body)
-        if self.pubend.position > before:
+        if messages:
+            for take in self.on_messages:
+                take(messages)
             for told in self.on_told:
                 told(self.pubend.position)
         self._hub.changed(self.name)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.core.streams.broker import StreamStatistics
+    from penstock.core.streams.pubend import PubendStatistics
+    from penstock.core.streams.subend import SubendStatistics
     from penstock.node.streams.hosted import Hosted
     from penstock.node.streams.service import Known, StreamService
 
@@ -92,7 +94,7 @@ class Looking:
             acked=(found.relay.acked or 0) if pubend is None else pubend.acked,
             trimmed=0 if hosted is None else hosted.log.trimmed,
             published=0 if pubend is None else pubend.published,
-            delivered=0 if main is None else main.delivered,
+            delivered=_delivered(pubend, main),
             rate=rate,
             waiting=0 if pubend is None else pubend.waiting,
             held=0 if pubend is None else pubend.held,
@@ -127,6 +129,13 @@ class Looking:
             commit_us=figures.commit_us // figures.commits if figures.commits else 0,
             fault=hosted.log.fault,
         )
+
+
+def _delivered(pubend: PubendStatistics | None, main: SubendStatistics | None) -> int:
+    """Where a stream is hosted, everything that is told comes to subscribers' side."""
+    if pubend is not None:
+        return pubend.published
+    return 0 if main is None else main.delivered
 
 
 def _state(log: LogRow | None, *, position: int, recovering: bool) -> str:
