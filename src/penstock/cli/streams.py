@@ -98,7 +98,7 @@ def _table(title: str, texts: tuple[str, ...], figures: tuple[str, ...]) -> Tabl
 
 def _streams(found: dict[str, Any]) -> Table:
     table = _table(
-        f"{len(found['streams']):,} streams at {printable(found['node'])}",
+        f"{len(found['streams']):,} stream{'s' * (len(found['streams']) != 1)} at {printable(found['node'])}",
         ("stream", "topics", "host", "state"),
         ("log", "commits", "rate", "held", "messages", "behind", "readers"),
     )
@@ -127,7 +127,7 @@ def _took(log: dict[str, Any]) -> str:
 def _more(readers: dict[str, Any]) -> str:
     behind = [
         f"{readers[name]:,} {words}"
-        for name, words in (("catching_up", "catching up"), ("away", "away"))
+        for name, words in (("catching_up", "catching up"), ("away", "away"), ("missed", "missed messages"))
         if readers[name]
     ]
     return f" ({', '.join(behind)})" if behind else ""

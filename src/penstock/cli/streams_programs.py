@@ -73,19 +73,21 @@ def read(
     )
     with suppress(KeyboardInterrupt), reader:
         shown = committed = 0
-        while shown != count:
+        over = False
+        while not over:
             try:
                 message = reader.read(timeout_s=IDLE_S)
             except TimeoutError:
-                message = None
+                message, idle = None, True
             else:
-                if message is None:
-                    break
+                idle = over = message is None
+            if message is not None:
                 sys.stdout.write((_json_line(message) if as_json else _line(message)) + "\n")
                 shown += 1
-            if message is None or shown == count or shown - committed >= TOGETHER:
+                over = shown == count
+            if shown > committed and (idle or over or shown - committed >= TOGETHER):
                 sys.stdout.flush()
-                if consumer is not None and shown > committed:
+                if consumer is not None:
                     reader.commit()
                 committed = shown
 

@@ -63,7 +63,7 @@ ORDERS = StreamRow(
     nacks=0,
     cached_messages=5,
     cached_bytes=600,
-    readers=ReaderFigures(live=2, catching_up=1, away=1),
+    readers=ReaderFigures(live=2, catching_up=1, away=1, missed=0),
     consumers=(ConsumerRow("orders", "billing", 512_000, connected=False),),
     consumers_total=1,
     log=LOG,

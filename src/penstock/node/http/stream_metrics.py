@@ -30,6 +30,7 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[StreamRow], float]], ...]] = (
     ("published", "Messages taken", lambda row: row.published),
     ("delivered", "Messages that came to the side of subscribers", lambda row: row.delivered),
     ("nacks", "Times something was asked for again", lambda row: row.nacks),
+    ("missed", "Times a reader found messages gone", lambda row: row.readers.missed),
 )
 
 _LOG_GAUGES: Final[tuple[tuple[str, str, Callable[[LogRow], float]], ...]] = (

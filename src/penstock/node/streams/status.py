@@ -88,7 +88,7 @@ class StreamRow(msgspec.Struct, frozen=True):
     position: int
     """Everything before this tick has been told here."""
     durable: int
-    """Everything before this tick is in the log; 0: hosted elsewhere."""
+    """The first tick that a restart would give out: what lies before it is settled; 0: hosted elsewhere."""
     acked: int
     """Everything before this tick has been processed by all who read it; 0: not known yet."""
     trimmed: int

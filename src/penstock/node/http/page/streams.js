@@ -46,7 +46,8 @@ function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: boun
     `${bound === null ? "–" : rate(bound)}${held ? ` · ${whole.format(held)} held` : ""}`,
     whole.format(hosted ? published : delivered),
     duration(Math.round(1e6 * lag_s)),
-    `${whole.format(readers.live)} / ${whole.format(readers.catching_up)} / ${whole.format(readers.away)}`,
+    `${whole.format(readers.live)} / ${whole.format(readers.catching_up)} / ${whole.format(readers.away)}`
+      + (readers.missed ? ` · ${whole.format(readers.missed)} missed something` : ""),
   ];
 }
 
