@@ -89,7 +89,7 @@ class Broker:
         """A neighbour says how far a stream has come: ends that have heard nothing yet start there."""
         stream = self._stream(pubend)
         stream.relay.reached = max(stream.relay.reached, at)
-        for subend in stream.subends.values():
+        for subend in stream.subends.values() if at else ():
             subend.begin(at)
 
     def move(self, pubend: str, upstream: str) -> None:
@@ -121,10 +121,14 @@ class Broker:
         self._pump(stream, now_us)
 
     def subscribe(self, pubend: str, name: str, *, start: int | None = None, alerts: bool = True) -> Subend:
-        """Open a subscriber-hosting stream; without alerts it never slows the publishers (catching up)."""
+        """Open a subscriber-hosting stream, from the newest tick on that is known here if no start is given.
+
+        Without alerts it never slows the publishers (catching up).
+        """
         stream = self._stream(pubend)
         if _HERE + name in stream.subends:
             raise StreamError(f"stream {pubend!r} has an end {name!r} here already")
+        start = start if start is not None else stream.relay.reached or None
         subend = Subend(pubend, name, self._options, start=start, alerts=alerts)
         stream.subends[_HERE + name] = subend
         stream.relay.attach(_HERE + name)

@@ -120,6 +120,7 @@ class Offers:
         known = service.known.get(one.name)
         if known is None:
             service.hub.core.follow(one.name, name)
+            service.hub.core.begin(one.name, one.at)
         elif known.hosted_here:
             self._complain(name, one, "it is published at this node")
             return
@@ -138,8 +139,7 @@ class Offers:
         known = msgspec.structs.replace(one, at=0)
         if before is None or known != msgspec.structs.replace(before, at=0):
             service.state.put(TABLE, (name, one.name), msgspec.msgpack.encode(known))
-        if one.at:
-            service.hub.core.begin(one.name, one.at)
+        service.hub.core.begin(one.name, one.at)
         if fresh or before is None:
             service.hub.core.again(one.name, now_us=service.broker.clock())
             service.hub.changed(one.name)
