@@ -29,9 +29,9 @@ MESSAGES = 20_000
 
 
 class Killed:
-    """`penstock up` with a stream `s`, always at the same address."""
+    """`penstock up` with a stream `s`, and maybe `t`, always at the same address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, streams: int = 1) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._config = folder / "penstock.yaml"
@@ -41,7 +41,7 @@ class Killed:
             "listeners": [{"port": 0}],
             "http": {"enabled": False},
             "streams": {
-                "host": [{"name": "s", "topics": ["a/#"]}],
+                "host": [{"name": "s", "topics": ["a/#"]}, {"name": "t", "topics": ["t/#"]}][:streams],
                 "listen": {"enabled": True, "port": self.port},
             },
         }

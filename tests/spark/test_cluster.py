@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.client import StreamReader, StreamWriter
+from tests.node.streams.programs import running
 from tests.spark.cluster import HOST, connect_server, standalone
 from tests.spark.cluster_job import CAPACITY, POLICY
 from tests.spark.streaming_reference import reference
@@ -119,3 +121,18 @@ def test_the_commands_do_the_same_on_both(master: str, remote: str, tmp_path: Pa
     assert one["backtest"]["candidates"] == other["backtest"]["candidates"]
     assert one["advise"]["levels"] == other["advise"]["levels"]
     assert one["advise"]["backtest"] == other["advise"]["backtest"]
+
+
+def test_streams_of_a_node_on_both(master: str, remote: str, tmp_path: Path) -> None:
+    for kind, address in (("master", master), ("remote", remote)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        with running(hosts=2) as node:
+            (folder / "url").write_text(node.url)
+            with StreamWriter(node.url, "s", "w") as writer:
+                for number in range(300):
+                    writer.write("a/b", str(number))
+            assert run("cluster_streams", kind, address, folder) == {"rows": 300, "parts": 3}
+            with StreamReader(node.url, "t", start="earliest", until="end") as reader:
+                found = [(message.topic, int(message.payload)) for message in reader]
+        assert found == [(topic, number) for topic in ("t/b", "t/c") for number in range(300)]

@@ -14,7 +14,7 @@ import socket
 import ssl
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import msgspec
 
@@ -288,12 +288,7 @@ def _dialled(address: StreamAddress, tls: ssl.SSLContext | None) -> socket.socke
     try:
         plain = socket.create_connection((address.host, address.port), timeout=limits.CONNECT_S)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):  # a machine that is gone is noticed in half a minute
-            if hasattr(socket, option):
-                plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), limits.STREAM_KEEP_ALIVE_S)
-        if hasattr(socket, "TCP_KEEPCNT"):
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+        keep_alive(plain)
         if not address.secure:
             return plain
         context = tls or ssl.create_default_context()
@@ -302,6 +297,26 @@ def _dialled(address: StreamAddress, tls: ssl.SSLContext | None) -> socket.socke
         if plain is not None:
             plain.close()
         raise Unreachable(f"{address}: {_reason(error)}") from None
+
+
+class KeptAlive(Protocol):
+    """A socket, or what asyncio gives of one."""
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None:
+        """See socket."""
+        ...
+
+
+def keep_alive(connected: KeptAlive) -> None:
+    """Let the machines look whether the other one is there: one that is gone is noticed in a minute."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", limits.STREAM_KEEP_ALIVE_S),
+        ("TCP_KEEPINTVL", limits.STREAM_KEEP_ALIVE_S),
+        ("TCP_KEEPCNT", 3),
+    ):
+        if hasattr(socket, option):  # not everywhere
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _reason(error: OSError | OverflowError) -> str:

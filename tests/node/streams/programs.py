@@ -24,7 +24,7 @@ sys_interval_s: 0
 streams:
   node: home
   host: [HOSTS]
-  listen: {enabled: true, port: PORT}
+  listen: LISTEN
 """
 
 
@@ -74,10 +74,13 @@ class Running:
 
 
 @contextmanager
-def running(folder: object = "", more: str = "", *, port: int = 0, hosts: int = 1) -> Iterator[Running]:
+def running(
+    folder: object = "", more: str = "", *, port: int = 0, hosts: int = 1, listen: str = ""
+) -> Iterator[Running]:
     """A node with a stream `s` on the topics a/#, and if there are two, `t` on t/#."""
     streams = ['{name: s, topics: ["a/#"]}', '{name: t, topics: ["t/#"]}'][:hosts]
-    settings = LEAST.replace("PORT", str(port)).replace("HOSTS", ", ".join(streams))
+    door = listen or f"{{enabled: true, port: {port}}}"
+    settings = LEAST.replace("LISTEN", door).replace("HOSTS", ", ".join(streams))
     started: list[Running | BaseException] = []
     ready = threading.Event()
     over: list[asyncio.Event] = []

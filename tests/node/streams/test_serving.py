@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ from penstock.core.streams.requests import (
     Staged,
 )
 from penstock.errors import InputError, StreamRefused, Unreachable
+from tests.node import certificates
 from tests.node.streams.programs import STREAM, running
+from tests.node.test_gate import cheap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -369,6 +372,40 @@ acl:
         assert list_streams(node.url) == ()
         with StreamConnection(node.url) as connection, pytest.raises(StreamRefused, match="may not read"):
             fetched(connection, 0, 1)
+
+
+def test_a_stream_hosted_elsewhere_is_named_with_its_node(node: Running) -> None:
+    streams = node.node.broker.streams
+    assert streams is not None
+    node.call(lambda: streams.hub.core.follow("far", "attic"))
+    node.call(lambda: streams.learnt(meeting.Offered("far", ("f/#",), "attic"), "attic"))
+    with pytest.raises(StreamRefused, match="stream 'far' is hosted by node 'attic'") as caught:
+        StreamReader(node.url, "far")
+    assert caught.value.code == "elsewhere"
+    with pytest.raises(StreamRefused, match="is hosted by node 'attic', not here: connect there"):
+        StreamWriter(node.url, "far", "w")
+
+
+def test_users_and_tls(tmp_path: Path) -> None:
+    more = f"""
+anonymous: never
+users: [{{name: ann, password: '{cheap("a:b@c")}'}}]
+"""
+    made = certificates.make(tmp_path)
+    listen = f"{{enabled: true, port: 0, certificate: {made.server}, key: {made.server_key}}}"
+    with running("", more, listen=listen) as node:
+        url = node.url.replace("stream://", "streams://ann:a%3Ab%40c@")
+        tls = ssl.create_default_context(cafile=str(made.ca))
+        with StreamWriter(url, STREAM, "w", tls=tls) as writer:
+            put(writer, "1")
+        with pytest.raises(StreamRefused, match="wrong user name or password"):
+            StreamReader(url.replace("ann", "bob"), STREAM, tls=tls)
+        with pytest.raises(StreamRefused, match="a user name and a password are required"):
+            StreamReader(node.url.replace("stream://", "streams://"), STREAM, tls=tls)
+        with pytest.raises(Unreachable, match="its certificate is not trusted"):
+            StreamReader(url, STREAM)
+        with pytest.raises(Unreachable, match=r"closed while greeting|is this a port for streams"):
+            StreamReader(node.url, STREAM)
 
 
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff\xff", b"\0\0\0\3abc", b"\0\0\0\2\x92\x28"])

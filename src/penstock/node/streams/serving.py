@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
+from penstock.client.stream_connection import keep_alive
 from penstock.core.streams.requests import (
     Abort,
     Append,
@@ -86,6 +87,9 @@ class Serving:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Hello, user: str
     ) -> None:
         """Serve a program that was greeted, until its connection ends; the door closes it."""
+        connected = writer.get_extra_info("socket")
+        if connected is not None:
+            keep_alive(connected)
         program = Program(writer, name=hello.name, user=user)
         self._programs.add(program)
         try:

@@ -34,7 +34,7 @@ class Reads:
             end = hosted.end
             if since < end and await self._read(since, end, 1):
                 return
-            since = end
+            since = max(since, end)
             left_s = deadline_s - loop.time()
             if left_s <= 0:
                 return
@@ -51,7 +51,7 @@ class Reads:
         most = min(request.most, limits.STREAM_FETCH)
         most_bytes = min(request.most_bytes, limits.STREAM_FETCH_BYTES)
         while at < end:
-            step = min(limits.STREAM_READ, most - len(ticks))
+            step = min(self._step(), most - len(ticks))
             found = await self._read(at, end, step)
             for tick, body in found:
                 if ticks and size + len(body) > most_bytes:
@@ -75,7 +75,8 @@ class Reads:
         ends: list[int] = []
         counts: list[int] = []
         while at < end:
-            found = await self._read(at, end, limits.STREAM_READ)
+            step = self._step()
+            found = await self._read(at, end, step)
             for tick, body in found:
                 if rows and (rows == request.rows or size + len(body) > request.bytes):
                     ends.append(tick)
@@ -86,10 +87,16 @@ class Reads:
                 rows += 1
                 size += len(body)
                 at = tick + 1
-            if len(found) < limits.STREAM_READ:
+            if len(found) < step:
                 at = end
             await asyncio.sleep(0)
         return Cuts(request.id, (*ends, end), (*counts, rows))
+
+    def _step(self) -> int:
+        """Messages to read at once, of so many bytes as an answer may have, as they are on average."""
+        figures = self._hosted.log.figures()
+        size = figures.bytes // max(1, figures.messages) + 1
+        return max(1, min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // size))
 
     async def _read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]]:
         while True:
