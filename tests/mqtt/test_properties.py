@@ -14,6 +14,7 @@ from penstock.mqtt.properties import (
     Properties,
     decode_properties,
     encode_properties,
+    user_properties,
 )
 from penstock.mqtt.reader import Reader
 
@@ -86,3 +87,9 @@ def test_no_properties_are_one_byte() -> None:
     assert encode_properties(NONE, Kind.PUBLISH, packet="PUBLISH") == b"\0"
     assert encode_properties(Properties(), Kind.PUBLISH, packet="PUBLISH") == b"\0"
     assert decode_properties(Reader(b"\0", packet="PUBLISH"), Kind.PUBLISH) is NONE
+
+
+def test_user_properties_alone_are_the_same_bytes() -> None:
+    for user in ((), (("a", "b"),), (("", "ä"), ("x" * 200, "y"))):
+        whole = encode_properties(Properties(user=user), Kind.PUBLISH, packet="PUBLISH")
+        assert user_properties(user) == whole

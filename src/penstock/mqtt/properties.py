@@ -235,6 +235,15 @@ def encode_properties(properties: Properties, kind: int, *, packet: str) -> byte
     return encode_varint(len(body)) + body
 
 
+def user_properties(user: tuple[tuple[str, str], ...]) -> bytes:
+    """Properties that are all the user's, with their length in front: the same bytes, sooner."""
+    where = "user property"
+    body = b"".join(
+        [b"\x26" + encode_text(name, where=where) + encode_text(value, where=where) for name, value in user]
+    )
+    return encode_varint(len(body)) + body
+
+
 def _encoded(rule: Rule, value: Any, packet: str) -> bytes:
     start = bytes((rule.id,))
     where = f"{packet} {rule.field}"

@@ -8,6 +8,7 @@ from penstock.core.streams.record import decode
 from penstock.errors import MqttError, StreamError
 from penstock.mqtt.fanout import forwarded, frame_qos0, head, properties_of
 from penstock.mqtt.kinds import V5
+from penstock.mqtt.properties import user_properties
 from penstock.node.streams.carried import event_from, stamped_event
 
 if TYPE_CHECKING:
@@ -46,10 +47,15 @@ class Item:
         found = self._frames.get((version, qos, retain))
         if found is None:
             payload, topic = self.record.payload, self.message.topic
-            tail = forwarded(self.message.properties) + payload if version == V5 else payload
+            tail = self._properties() + payload if version == V5 else payload
             if qos:
                 found = head(topic, len(tail), qos=qos, retain=retain), tail
             else:
                 found = frame_qos0(topic, tail, retain=retain), b""
             self._frames[version, qos, retain] = found
         return found
+
+    def _properties(self) -> bytes:
+        properties = self.message.properties
+        # Most messages come without any, and then there are only those of the stream.
+        return forwarded(properties) if self.record.properties else user_properties(properties.user)
