@@ -42,7 +42,7 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca: str = ""
     """PEM file of authorities; if given, the link is TLS and the other node must show their certificate."""
     user: str = ""
-    """Name to give there, if it has users."""
+    """Name to give there, if it has users; without `host`: the user as whom it must come."""
     password: str = ""
     """The password for that; plain, so keep the file to yourself."""
     only: tuple[str, ...] = ()
