@@ -1,4 +1,4 @@
-"""A program writes lines into a reliable stream, and again after a crash; another reads each once, in order."""
+"""A program writes lines into a reliable stream, and again after a crash; another reads each of them once."""
 
 from tempfile import TemporaryDirectory
 
