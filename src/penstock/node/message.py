@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from penstock.model.stamp import unstamped
 from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.model.event import Event
+from penstock.model.stamp import unstamped
 from penstock.mqtt.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.properties import NONE, Properties

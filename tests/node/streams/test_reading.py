@@ -9,7 +9,6 @@ import pytest
 
 from penstock.model.stamp import stamp_of
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
-from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
 from tests.node.peer import run
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from tests.node.peer import Peer
     from tests.node.streams.nodes import WithStreams
 
 KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
@@ -180,7 +178,7 @@ def test_what_was_in_flight_is_sent_again_with_its_identifier() -> None:
     run(test())
 
 
-# -- where a subscription begins ---------------------------------------------------------------------------------
+# -- where a subscription begins -----------------------------------------------------------------------------
 
 
 def test_a_subscription_begins_now_or_where_it_says() -> None:
@@ -280,7 +278,7 @@ def test_a_publisher_cannot_pretend_to_be_a_stream() -> None:
     run(test())
 
 
-# -- restarts ----------------------------------------------------------------------------------------------------
+# -- restarts ------------------------------------------------------------------------------------------------
 
 
 def test_a_node_that_restarts_goes_on_where_sessions_were(tmp_path: Path) -> None:

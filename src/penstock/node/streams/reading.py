@@ -76,9 +76,9 @@ class Reading:
 
     # -- living ----------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Go on where sessions were, in the running loop; before anything is acknowledged to anybody."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop or asyncio.get_running_loop()
         for key, cursor in self._cursors.load().items():
             session = self._broker.sessions.get(key[0])
             if session is None or session.born_us != cursor.born_us:
@@ -280,6 +280,7 @@ class Reading:
                 for reader in stream.readers.values():
                     if reader.durable and reader.acked != reader.saved:
                         self._moved[reader] = None
+                stream.hold()
             self._save()
         for stream in self._streams.values():
             stream.look()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
@@ -17,6 +16,7 @@ from penstock.node.streams.status import ReaderFigures
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.streams.subend import Subend
     from penstock.model.instant import Instant
     from penstock.node.session import Session
     from penstock.node.streams.choosing import Choice
@@ -62,17 +62,26 @@ class StreamReaders:
         """Who is interested in a topic, as far as that was found out since the version below."""
         self._version = -1
         self._feeding: dict[Reader, None] = {}
-        self._queue: deque[Reader] = deque()
-        """Those that wait for a feed."""
+        """Those that catch up from another node."""
         start = None if self._hosted is None else self._hosted.end
         self.at = FIRST if start is None else start
         """What lies before was handed to all who are live; FIRST: not known yet."""
-        self._main = self._hub.core.subscribe(name, MAIN, start=start)
-        self._hub.delivered[name, MAIN] = self._delivered
-        if self._hosted is not None:
+        self._main: Subend | None = None
+        """Where it is hosted, its log gives everything in order."""
+        if self._hosted is None:
+            self._main = self._hub.core.subscribe(name, MAIN, start=start)
+            self._hub.delivered[name, MAIN] = self._delivered
+        else:
+            self._hosted.on_messages.append(self._committed)
             self._hosted.on_ready.append(self._ready)
 
     # -- messages come ---------------------------------------------------------------------------------------
+
+    def _committed(self, messages: list[tuple[int, bytes]]) -> None:
+        if self.readers:
+            for tick, body in messages:
+                self._delivered(tick, body)
+        self.at = messages[-1][0] + 1
 
     def _delivered(self, tick: int, body: bytes) -> None:
         self.at = tick + 1
@@ -130,7 +139,7 @@ class StreamReaders:
     @property
     def now(self) -> int:
         """Where a subscription made now begins; FIRST: with the first message that comes."""
-        if self.at < 0 and not self._hub.busy and self._main.horizon:
+        if self.at < 0 and not self._hub.busy and self._main is not None and self._main.horizon:
             self.at = self._main.horizon
         return self.at
 
@@ -141,8 +150,6 @@ class StreamReaders:
         if self._hosted is not None:
             return LogFeed(self._hosted)
         if len(self._feeding) >= limits.STREAM_FEEDS:
-            if reader not in self._queue:
-                self._queue.append(reader)
             return None
         self._feeding[reader] = None
         return TreeFeed(self._hub, self.name, reader.session.client_id, clock=self._reading.clock)
@@ -152,17 +159,15 @@ class StreamReaders:
         self._feeding.pop(reader, None)
 
     def look(self) -> None:
-        """Every now and then: sessions that wait for a feed or for a message of theirs."""
-        _ = self.now
-        for reader in list(self._feeding):
-            if self._queue and not reader.takes_more:
-                reader.close_feed()  # its client does not read: another may
-            else:
-                self.go_on(reader.session)
-        while self._queue and len(self._feeding) < limits.STREAM_FEEDS:
-            self.go_on(self._queue.popleft().session)
-        self._main.acknowledge(self._main.horizon)  # sessions hold what they need by their places
-        self.hold()
+        """Every now and then: have sessions that are behind go on, which nothing else may bring about."""
+        if self.now < 0:
+            return
+        for reader in self.readers.values():
+            if not reader.live:
+                if reader.takes_more:
+                    self.go_on(reader.session)
+                elif len(self._feeding) >= limits.STREAM_FEEDS:
+                    reader.close_feed()  # its client does not read: another may
 
     def _ready(self) -> None:
         """The log has what somebody asked for."""
@@ -177,7 +182,9 @@ class StreamReaders:
     # -- places ----------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Have the stream kept from the first tick that a session needs."""
+        """Have the stream kept from the first tick that a session needs, and not longer."""
+        if self._main is not None:
+            self._main.acknowledge(self._main.horizon)
         needed = [needs for reader in self.readers.values() if (needs := reader.needs) >= 0]
         self._hub.core.hold(self.name, SESSIONS, min(needed, default=None))
 
