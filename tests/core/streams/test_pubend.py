@@ -170,6 +170,20 @@ def test_acknowledged_messages_are_retained_as_long_as_asked() -> None:
     assert len(log) == 0
 
 
+def test_what_somebody_holds_stays_in_the_log_though_it_was_acknowledged() -> None:
+    pubend, log = hosted()
+    first, second = (pubend.publish(b"", now_us=START_US) for _ in range(2))
+    commit(pubend, log, now_us=START_US)
+    pubend.receive(Ack("p", second + 1), now_us=START_US)
+    pubend.hold("consumer", second)
+    pubend.on_timer(now_us=START_US + SECOND_US)
+    assert log.trimmed == second
+    assert [tick for tick, _ in log.read(0, second + 1, 9) or ()] == [second]
+    pubend.hold("consumer", None)
+    pubend.on_timer(now_us=START_US + 2 * SECOND_US)
+    assert log.trimmed == second + 1 > first
+
+
 def test_acknowledgements_are_held_back_to_the_rate() -> None:
     pubend, log = hosted(no_alert_us=60 * SECOND_US)
     now_us = START_US
