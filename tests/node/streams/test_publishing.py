@@ -16,6 +16,7 @@ from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
 from penstock.node.config import Recorder as Settings
+from penstock.node.config import Rule
 from penstock.node.recorder import Recorder
 from penstock.node.streams.carried import event_from
 from tests.node.peer import run
@@ -529,5 +530,34 @@ def test_a_recorder_writes_messages_of_streams(tmp_path: Path) -> None:
             recorder = running.broker.recorder
             assert isinstance(recorder, Recorder)
             await until(lambda: recorder.status().seen == 1)
+
+    run(test())
+
+
+def test_a_log_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("p")
+            await peer.publish1("orders/a", b"1")
+            with monkeypatch.context() as patched:
+                patched.setattr(type(running.orders.log), "fault", "database or disk is full")
+                refused = await peer.publish1("orders/a", b"2")
+            assert refused.reason == Reason.QUOTA_EXCEEDED
+            assert "database or disk is full" in (refused.properties.reason_string or "")
+            assert (await peer.publish1("orders/a", b"3")).reason == Reason.SUCCESS
+            assert await running.payloads() == [b"1", b"3"]
+
+    run(test())
+
+
+def test_one_who_may_not_publish_on_a_topic_of_a_stream_is_refused() -> None:
+    async def test() -> None:
+        acl = (Rule(user="*", action="subscribe", topic="#"),)
+        async with streams_node(acl=acl) as running:
+            peer = await running.connect("p")
+            assert (await peer.publish1("orders/a", b"1")).reason == Reason.NOT_AUTHORIZED
+            peer.publish0("orders/a", b"2")
+            await peer.settled()
+            assert await running.payloads() == []
 
     run(test())
