@@ -10,10 +10,11 @@ import json
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
+from penstock import limits
 from penstock.bench.brokers import OURS, Broker
 from penstock.bench.load_process import Worker
 from penstock.bench.outcome import Outcome, Row
@@ -75,6 +76,7 @@ class Ours:
 
     def log(self, stream: str = STREAM) -> dict[str, Any]:
         """Its log in figures."""
+        sleep(2 * limits.HTTP_FRESH_S)  # an answer may be so old
         with urlopen(f"{self.broker.http}api/v1/streams?search={stream}") as answer:  # noqa: S310  # its own
             found: dict[str, Any] = json.load(answer)["streams"][0]["log"]
             return found
