@@ -24,7 +24,7 @@ from penstock.core.streams.messages import Data
 from penstock.core.streams.tick import TICKS_PER_S, tick_at
 from penstock.core.streams.wire import encode
 from penstock.errors import NodeError
-from penstock.experiments.gryphon_live_clients import Clients
+from penstock.experiments.gryphon_live_clients import LEAVES, Clients
 from penstock.sim.streams_gryphon import PAYLOAD, PUBENDS, Played, Sample
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 RATE: Final = 200
 """Messages a second that all publishers want to publish; 500 in the paper."""
-LEAVES: Final = ("SB1", "SB2")
 UP_S: Final = 20.0
 """A tree that is not connected by then never will be."""
 DRAIN_S: Final = 20.0

@@ -74,7 +74,7 @@ class Clients:
             problem
             for name, streams in self.got.items()
             for pubend in PUBENDS
-            for problem in _problems(name, pubend, streams[pubend], self.acknowledged[pubend])
+            for problem in problems_of(name, pubend, streams[pubend], self.acknowledged[pubend])
         ]
 
     def _complete(self) -> bool:
@@ -131,7 +131,8 @@ class Clients:
         await self._stack.aclose()
 
 
-def _problems(name: str, pubend: str, got: list[int], acknowledged: int) -> list[str]:
+def problems_of(name: str, pubend: str, got: list[int], acknowledged: int) -> list[str]:
+    """What is wrong with the numbers of one stream that a subscriber got; so many were acknowledged."""
     if len(got) < acknowledged:
         return [f"{name} never got {acknowledged - len(got)} acknowledged messages of {pubend}"]
     if got != list(range(len(got))):
