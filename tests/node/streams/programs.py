@@ -75,12 +75,13 @@ class Running:
 
 @contextmanager
 def running(
-    folder: object = "", more: str = "", *, port: int = 0, hosts: int = 1, listen: str = ""
+    folder: object = "", more: str = "", *, port: int = 0, hosts: int = 1, listen: str = "", nats: str = ""
 ) -> Iterator[Running]:
     """A node with a stream `s` on the topics a/#, and if there are two, `t` on t/#."""
     streams = ['{name: s, topics: ["a/#"]}', '{name: t, topics: ["t/#"]}'][:hosts]
     door = listen or f"{{enabled: true, port: {port}}}"
     settings = LEAST.replace("LISTEN", door).replace("HOSTS", ", ".join(streams))
+    settings += f"  log: nats\n  nats: {{servers: ['{nats}']}}\n" if nats else ""
     started: list[Running | BaseException] = []
     ready = threading.Event()
     over: list[asyncio.Event] = []

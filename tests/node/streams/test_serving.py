@@ -11,6 +11,7 @@ import pytest
 
 from penstock import limits
 from penstock.client import StreamReader, StreamWriter
+from penstock.client.nats_server import nats_server
 from penstock.client.stream_connection import StreamConnection
 from penstock.client.stream_reader import forget_consumer, list_streams
 from penstock.core.streams import meeting
@@ -448,3 +449,36 @@ def test_one_slow_program_does_not_hold_up_another(node: Running) -> None:
         began = time.monotonic()
         assert len(read(node)) == 3_000
         assert time.monotonic() - began < 20
+
+
+@pytest.mark.e2e
+@pytest.mark.xdist_group("nats-log")
+def test_the_same_on_a_log_in_nats(tmp_path: Path) -> None:
+    payloads = [str(number) for number in range(3_000)]
+    with nats_server() as server:
+        with running(tmp_path, nats=server.url) as node:
+            write(node, *payloads)
+            with StreamReader(node.url, STREAM, consumer="c", start="earliest") as reader:
+                assert [next(reader).payload.decode() for _ in range(10)] == payloads[:10]
+                reader.commit()
+        with running(tmp_path, nats=server.url) as node, StreamConnection(node.url) as connection:
+            assert read(node) == payloads
+            cuts = connection.call(Split(0, STREAM, 0, node.hosted.end, rows=1_300))
+            assert isinstance(cuts, Cuts)
+            assert cuts.rows == (1_300, 1_300, 400)
+            with StreamReader(node.url, STREAM, consumer="c", until="end") as reader:
+                assert [message.payload.decode() for message in reader] == payloads[10:]
+            server.kill()
+            with StreamWriter(node.url, STREAM, "w") as writer:
+                assert writer.last == 3_000
+                server.start()
+                while True:
+                    try:
+                        put(writer, "3000")
+                    except StreamRefused as error:
+                        assert error.code == "full"  # noqa: PT017
+                        writer.abandon()
+                        time.sleep(0.1)
+                    else:
+                        break
+            assert read(node) == [*payloads, "3000"]

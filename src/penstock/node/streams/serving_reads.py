@@ -99,19 +99,25 @@ class Reads:
         return max(1, min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // size))
 
     async def _read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]]:
+        hosted = self._hosted
+        loop = asyncio.get_running_loop()
+        patient_s = loop.time() + limits.STREAM_WAIT_MS / 1_000
         while True:
-            found = self._hosted.read(since, until, most)
-            begin = self._hosted.begin
+            found = hosted.read(since, until, most)
+            begin = hosted.begin
             if since < begin:
                 raise StreamRefused(
-                    f"messages of stream '{self._hosted.name}' before tick {begin} are gone; "
-                    f"{since} was asked for",
+                    f"messages of stream '{hosted.name}' before tick {begin} are gone; {since} was asked for",
                     code="trimmed",
                     first=begin,
                 )
             if found is not None:
                 return found
-            await _woken(self._ready, limits.STREAM_WAIT_MS / 1_000)
+            if hosted.log.fault and loop.time() > patient_s:
+                raise StreamRefused(
+                    f"stream '{hosted.name}' cannot be read at the moment: {hosted.log.fault}", code="full"
+                )
+            await _woken(self._ready, 1.0 if hosted.log.fault else limits.STREAM_WAIT_MS / 1_000)
 
 
 async def _woken(waiting: set[asyncio.Future[None]], timeout_s: float) -> None:
