@@ -24,6 +24,8 @@ from penstock.experiments.streams_kill_main import AGAIN, TWICE
 from penstock.experiments.streams_kill_world import PER_S, World
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from penstock.experiments.outcome import Progress
     from penstock.experiments.streams_kill_world import Process
 
@@ -56,8 +58,9 @@ def reproduce(
     rounds: str | None = None,
     log: str = "file",
     spark: str = "",
+    victims: Collection[str] = (),
 ) -> Outcome:
-    """Kill and restart; InputError if an option is wrong, NodeError if a process does not come back."""
+    """Kill and restart; InputError if an option is wrong. Without `victims` everybody has a turn."""
     count = QUICK_ROUNDS if quick else ROUNDS
     if rounds is not None:
         if not rounds.isdecimal() or not 0 < int(rounds) <= 100_000:
@@ -74,7 +77,7 @@ def reproduce(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="penstock-kill-")))
         world = World(folder, nats=nats, spark=bool(spark))
         stack.callback(world.end)
-        run = _Run(world, Random(seed), count, progress)  # noqa: S311  # dice that can be thrown again
+        run = _Run(world, victims, Random(seed), count, progress)  # noqa: S311  # dice that can be thrown again
         try:
             run.play()
             problem = ""
@@ -97,12 +100,15 @@ def reproduce(
 class _Run:
     """The rounds."""
 
-    def __init__(self, world: World, dice: Random, rounds: int, progress: Progress) -> None:
+    def __init__(
+        self, world: World, victims: Collection[str], dice: Random, rounds: int, progress: Progress
+    ) -> None:
         self._world = world
         self._dice = dice
         self._rounds = rounds
         self._progress = progress
-        self.victims: dict[str, Process] = {**world.nodes, **world.subscribers}
+        everybody: dict[str, Process] = {**world.nodes, **world.subscribers}
+        self.victims = {name: one for name, one in everybody.items() if not victims or name in victims}
         self.back_s: dict[str, list[float]] = {name: [] for name in self.victims}
 
     def play(self) -> None:
