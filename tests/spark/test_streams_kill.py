@@ -1,0 +1,21 @@
+"""A Spark query that reads a stream, killed in turn with the node it reads from."""
+
+from __future__ import annotations
+
+from penstock.experiments.streams_kill import reproduce
+
+
+def test_a_killed_query_reads_everything_once_and_in_order() -> None:
+    outcome = reproduce(
+        seed=3,
+        quick=True,
+        out=None,
+        progress=lambda *_: None,
+        rounds="3",
+        spark="yes",
+        victims=("pb", "spark"),
+    )
+    assert outcome.ok, outcome.as_json()["rows"]
+    killed = {row["who"]: int(row["times"]) for row in outcome.as_json()["tables"][0]["rows"]}
+    assert killed["Spark query"] >= 1
+    assert sum(killed.values()) == 3
