@@ -69,7 +69,8 @@ class Serving:
 
     async def start(self) -> None:
         """Take up what was kept, in the running loop; the streams that are hosted here are open."""
-        self._reads = {name: Reads(hosted) for name, hosted in self._service.hosted.items()}
+        turn = asyncio.Lock()
+        self._reads = {name: Reads(hosted, turn) for name, hosted in self._service.hosted.items()}
         self._writers.start()
         self._consumers.start()
         await self._batches.start()

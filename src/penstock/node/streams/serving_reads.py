@@ -1,4 +1,4 @@
-"""Spans of a stream for programs: read from its log in small steps, so that the loop turns in between."""
+"""Spans of a stream for programs: read from its log in small steps, one step of all programs at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Reads:
-    """Of one stream that is hosted here."""
+    """Of one stream that is hosted here; `turn` is the same for all of them."""
 
-    def __init__(self, hosted: Hosted) -> None:
+    def __init__(self, hosted: Hosted, turn: asyncio.Lock) -> None:
         self._hosted = hosted
+        self._turn = turn
         self._told: set[asyncio.Future[None]] = set()
         self._ready: set[asyncio.Future[None]] = set()
         hosted.on_told.append(lambda _: _wake(self._told))
@@ -64,7 +65,6 @@ class Reads:
                 at = end
             elif len(ticks) == most:
                 break
-            await asyncio.sleep(0)
         return Fetched(request.id, request.since, at, tuple(ticks), tuple(bodies))
 
     async def split(self, request: Split) -> Cuts:
@@ -89,7 +89,6 @@ class Reads:
                 at = tick + 1
             if len(found) < step:
                 at = end
-            await asyncio.sleep(0)
         return Cuts(request.id, (*ends, end), (*counts, rows))
 
     def _step(self) -> int:
@@ -103,7 +102,9 @@ class Reads:
         loop = asyncio.get_running_loop()
         patient_s = loop.time() + limits.STREAM_WAIT_MS / 1_000
         while True:
-            found = hosted.read(since, until, most)
+            async with self._turn:
+                await asyncio.sleep(0)
+                found = hosted.read(since, until, most)
             begin = hosted.begin
             if since < begin:
                 raise StreamRefused(
