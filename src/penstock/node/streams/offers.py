@@ -68,12 +68,13 @@ class Offers:
     def start(self) -> None:
         """Follow the streams that are remembered, and hold those hosted here for neighbours to come."""
         self._busy = True
-        for (name, _), value in self._service.state.load(TABLE):
+        for (name, stream), value in self._service.state.load(TABLE):
             side = self._sides.get(name)
-            if side is not None:
-                one = msgspec.msgpack.decode(value, type=Offered)
-                side.offers[one.name] = one
-                self._take(name, one)
+            if side is None or stream in self._service.hosted:  # it was so before the configuration changed
+                self._service.state.remove(TABLE, (name, stream))
+            else:
+                side.offers[stream] = msgspec.msgpack.decode(value, type=Offered)
+                self._take(name, side.offers[stream])
         self._busy = False
         self._service.on_known_changed.append(self._settle)
         self._settle()
