@@ -86,6 +86,10 @@ class Incoming:
         for packet_id in packet_ids:
             self._first.pop(packet_id, None)
 
+    def owes(self, packet_id: int) -> bool:
+        """Whether a message is not settled: a sender may release it before it is answered."""
+        return packet_id in self._first or packet_id in self._second
+
     def settle(self, packet_id: int) -> bool:
         """The answer to a message is sent, or as good as sent; False: nobody waits for it any more."""
         if packet_id in self._second:

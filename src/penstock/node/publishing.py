@@ -15,6 +15,7 @@ from penstock.mqtt.properties import NONE
 from penstock.mqtt.reasons import Reason
 from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.runs import QOS0, QOS1, Run, split_qos1
+from penstock.node.streams.answering import in_turn
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -257,13 +258,13 @@ class Publisher:
             if journal.hold(answer, behind=bool(self._held)):
                 self._held += 1
                 return
-        self._answer(packet_id, qos, reason)
+        self._answer_in_turn(packet_id, qos, reason)
 
     def _answer_again(self, packet_id: int, qos: int) -> None:
         """Acknowledge a message that came before; it may still be on its way to the disk."""
         journal = self._broker.journal
         if journal is None or not journal.behind:
-            self._answer(packet_id, qos, Reason.SUCCESS)
+            self._answer_in_turn(packet_id, qos, Reason.SUCCESS)
         else:
             self._held += 1
             journal.hold(partial(self._answer_safe, packet_id, qos, Reason.SUCCESS), behind=True)
@@ -271,8 +272,24 @@ class Publisher:
     def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """What was accepted is on disk."""
         self._held -= 1
+        self._answer_in_turn(packet_id, qos, reason)
+
+    def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
+        """Behind answers to earlier messages that wait for reliable streams."""
+        in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
+
+    def _answer_late(self, packet_id: int, qos: int, reason: int) -> None:
+        """The connection may be gone, or another carries the session, and the client may not have waited."""
+        incoming = self._session.exchange.incoming
+        if not incoming.owes(packet_id):
+            return
         if self._connection.session is self._session and self._connection.transport is not None:
             self._answer(packet_id, qos, reason)
+        elif qos == 2:
+            again = incoming.came_again(packet_id)
+            ack = incoming.answer(packet_id, reason=reason)
+            if again and self._session.link is not None:
+                self._session.link.send(ack)
 
     def _answer(self, packet_id: int, qos: int, reason: int) -> None:
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)

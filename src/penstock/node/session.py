@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.node.link import Link, Sent
     from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
-    from penstock.node.streams.answering import Answering
+    from penstock.node.streams.answering import Answering, Later
     from penstock.node.streams.reading_session import SessionReading
     from penstock.node.subscription import Subscription
 
@@ -47,8 +48,8 @@ class Session(Delivery):
         """When it attached or detached."""
         self.born_us = now_us
         """Tells it from an earlier session of the same client."""
-        self.logging: dict[Answering, None] = {}
-        """Messages it has published that reliable streams have not acknowledged yet."""
+        self.unanswered: deque[Answering | Later] = deque()
+        """Messages it has published whose answers wait for reliable streams, in order."""
         self.written = False
         """Whether the journal knows it."""
         self._releasing: dict[int, int] = {}

@@ -20,7 +20,7 @@ from penstock.node.config import Rule
 from penstock.node.recorder import Recorder
 from penstock.node.streams.carried import event_from
 from tests.node.peer import run
-from tests.node.streams.nodes import streams_node
+from tests.node.streams.nodes import ORDERS, streams_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from penstock.model.event import Event
+    from penstock.mqtt.packet import Packet
     from tests.node.peer import Peer
     from tests.node.streams.nodes import WithStreams
 
@@ -95,7 +96,7 @@ def test_a_window_of_messages_is_answered_in_order(tmp_path: Path) -> None:
             assert answered == list(range(1, 901))
             assert await running.payloads() == [b"%d" % n for n in range(1, 901)]
             assert running.broker.sessions.get("p").exchange.incoming.in_flight == 0  # type: ignore[union-attr]
-            assert not running.broker.sessions.get("p").logging  # type: ignore[union-attr]
+            assert not running.broker.sessions.get("p").unanswered  # type: ignore[union-attr]
 
     run(test())
 
@@ -203,6 +204,40 @@ def test_a_client_that_comes_back_meanwhile_is_answered_and_nothing_is_logged_tw
                 assert await again.expect(Pubcomp) == Pubcomp(number)
             assert await running.payloads() == [b"1", b"2", b"3"]
             assert running.orders.marks.clients() == {}
+
+    run(test())
+
+
+def test_answers_are_given_in_the_order_of_messages() -> None:
+    streams = {"host": [*ORDERS["host"], {"name": "bids", "topics": ["bids"]}]}
+
+    async def test() -> None:
+        async with streams_node(streams) as running:
+            peer = await running.connect("p")
+            go_on = hold_commits(running)
+            for number, topic in enumerate(("orders/a", "other", "bids", "orders/b", "other"), start=1):
+                peer.send(Publish(topic, b"", qos=1, packet_id=number))
+            peer.send(Publish("other", b"", qos=2, packet_id=6))
+            await until(lambda: running.streams.hosted["bids"].pubend.published == 1)
+            assert await peer.silent()
+            go_on()
+            assert [(await peer.expect(Puback)).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
+            assert (await peer.expect(Pubrec)).packet_id == 6
+
+    run(test())
+
+
+@pytest.mark.parametrize("topic", ["orders/a", "other"])
+def test_a_client_that_releases_before_it_is_answered_harms_nobody(tmp_path: Path, topic: str) -> None:
+    async def test() -> None:
+        async with streams_node(data=tmp_path) as running:
+            hasty = await running.connect("hasty", **KEPT)
+            other = await running.connect("other", **KEPT)
+            frames: list[Packet] = [Publish(topic, b"h", qos=2, packet_id=5, retain=True), Pubrel(5)]
+            hasty.raw(b"".join(encode(one, hasty.version) for one in frames))
+            await other.publish2(topic, b"o")
+            assert (await hasty.answer(Pubcomp)).packet_id == 5
+            await hasty.publish2(topic, b"h")
 
     run(test())
 

@@ -92,7 +92,7 @@ class Intake:
     ) -> None:
         """A message of QoS 1 or 2 that has arrived; its answer follows."""
         message: Message = event.carried
-        if repeated and any(each.adopt(packet_id) for each in session.logging):
+        if repeated and any(each.adopt(packet_id) for each in session.unanswered):
             return
         origin = session.origin if message.qos == 2 else ""
         number = packet_id if message.qos == 2 else 0
