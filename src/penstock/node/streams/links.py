@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ from penstock.node.background import Background
 from penstock.node.streams.link import Link
 from penstock.node.streams.links_call import call
 from penstock.node.streams.links_filter import filter_of
+from penstock.node.streams.links_state import LinkState
 from penstock.node.streams.offers import Offers, Wanted
-from penstock.node.streams.status import NeighbourRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,22 +25,7 @@ if TYPE_CHECKING:
     from penstock.core.streams.meeting import Said
     from penstock.node.config import Config
     from penstock.node.streams.service import StreamService
-
-log = logging.getLogger(__name__)
-
-
-class _Known:
-    """A neighbour by configuration."""
-
-    def __init__(self, link: Link, *, now_us: int) -> None:
-        self.link = link
-        self.state = "down" if link.neighbour.enabled else "off"
-        self.since_us = now_us
-        self.address = f"{link.neighbour.host}:{link.neighbour.port}" if link.neighbour.host else ""
-        self.fault = ""
-        self.connections = 0
-        self.calls = asyncio.Event()
-        """Set while it is to be called, or something has changed about that."""
+    from penstock.node.streams.status import NeighbourRow
 
 
 class Links:
@@ -52,8 +36,9 @@ class Links:
         self._settings = config.streams
         self._connect_s = config.bounds.connect_s
         self._background = Background()
-        now_us = service.broker.clock()
-        self._known = {one.name: _Known(Link(one), now_us=now_us) for one in config.streams.neighbours}
+        self._known = {
+            one.name: LinkState(Link(one), clock=service.broker.clock) for one in config.streams.neighbours
+        }
         self._offers = Offers(service, self._known, say=lambda name, offer: self._known[name].link.say(offer))
         self._dice = Random()  # noqa: S311  # pauses, no secrets
 
@@ -63,12 +48,10 @@ class Links:
         self._background.begin(self._watch(), "dead links are not noticed")
         for known in self._known.values():
             if known.link.neighbour.host:
-                self._background.begin(self._call(known), f"{known.link.neighbour.name} is not called")
+                self._background.begin(self._call(known), f"{known.name} is not called")
 
     async def close(self) -> None:
-        """End all links."""
-        for known in self._known.values():
-            known.link.end("this node stops")
+        """End all links that were called from here; the door ends the others."""
         await self._background.close()
 
     def reconfigure(self, config: Config) -> None:
@@ -82,14 +65,14 @@ class Links:
             link.change(bytes_per_s=wanted.bytes_per_s, enabled=wanted.enabled)
             if not wanted.enabled and known.state != "off":
                 link.end("it was switched off")
-                self._state(known, "off", "switched off in the configuration")
+                known.enter("off", "switched off in the configuration")
             elif wanted.enabled and known.state == "off":
-                self._state(known, "down", "not met yet")
-            known.calls.set()
+                known.enter("down", "not met yet")
+            known.changed.set()
 
     def figures(self) -> list[NeighbourRow]:
         """All neighbours at this moment."""
-        return [_row(name, known) for name, known in sorted(self._known.items())]
+        return [known.row() for _, known in sorted(self._known.items())]
 
     # -- meeting ---------------------------------------------------------------------------------------------
 
@@ -146,7 +129,7 @@ class Links:
         link.open(writer)
         writer.write(first)
         try:
-            self._state(known, "up")
+            known.enter("up")
             self._offers.met(name, wanted, matches)
             hub.links[name] = link.send
             why = await link.run(reader, heard=lambda said: self._heard(name, said))
@@ -154,7 +137,7 @@ class Links:
             hub.links.pop(name, None)
             self._offers.parted(name)
         if known.state == "up":
-            self._state(known, "down", why)
+            known.enter("down", why)
         return why
 
     def _heard(self, name: str, said: Said) -> None:
@@ -172,19 +155,19 @@ class Links:
 
     # -- calling ---------------------------------------------------------------------------------------------
 
-    async def _call(self, known: _Known) -> None:
+    async def _call(self, known: LinkState) -> None:
         """Call a neighbour, again and again."""
         pauses = self._pauses()
         link = known.link
         while True:
-            known.calls.clear()
+            known.changed.clear()
             if not link.neighbour.enabled or link.up:
                 await self._pause(known, limits.STREAM_CALL_MOST_S)
                 continue
             before = known.connections
             why = await self._call_once(known)
             if known.state == "down":
-                self._state(known, "down", why)
+                known.enter("down", why)
             if known.connections > before:
                 pauses = self._pauses()
             await self._pause(known, next(pauses))
@@ -192,14 +175,14 @@ class Links:
     def _pauses(self) -> Iterator[float]:
         return pauses_s(self._dice, least_s=limits.STREAM_CALL_LEAST_S, most_s=limits.STREAM_CALL_MOST_S)
 
-    async def _pause(self, known: _Known, most_s: float) -> None:
+    async def _pause(self, known: LinkState, most_s: float) -> None:
         try:
             async with asyncio.timeout(most_s):
-                await known.calls.wait()
+                await known.changed.wait()
         except TimeoutError:
             pass
 
-    async def _call_once(self, known: _Known) -> str:
+    async def _call_once(self, known: LinkState) -> str:
         neighbour = known.link.neighbour
         hello = Hello(
             VERSION,
@@ -226,7 +209,7 @@ class Links:
         finally:
             writer.transport.abort()
 
-    # -- states ----------------------------------------------------------------------------------------------
+    # -- watching --------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         """Say that links are alive, and end those on which nothing is heard."""
@@ -241,44 +224,3 @@ class Links:
                     link.end(f"nothing was heard of it for {limits.STREAM_DEAD_S:g} s")
                 elif now_s - link.wrote_s > limits.STREAM_ALIVE_S:
                     link.say(Alive())
-
-    def _state(self, known: _Known, state: str, why: str = "") -> None:
-        """Write down, and tell once, what has changed."""
-        if (state, why) == (known.state, known.fault):
-            return
-        now_us = self._service.broker.clock()
-        name = known.link.neighbour.name
-        if state == "up":
-            known.connections += 1
-            if known.connections > 1:
-                after_s = max(0, now_us - known.since_us) / 1e6
-                log.info("link to %r: up again after %.1f s", name, after_s)
-            else:
-                log.info("link to %r: up", name)
-        elif state == "off":
-            log.info("link to %r: %s", name, why)
-        elif why:
-            level = logging.INFO if known.state == "down" and known.fault else logging.WARNING
-            log.log(level, "link to %r: down: %s", name, why)
-        if state != known.state:
-            known.since_us = now_us
-        known.state, known.fault = state, why
-
-
-def _row(name: str, known: _Known) -> NeighbourRow:
-    link = known.link
-    queue = link.queue.statistics()
-    return NeighbourRow(
-        name=name,
-        state=known.state,
-        address=known.address,
-        since_us=known.since_us,
-        queue_bytes=queue.bytes,
-        sent=link.sent,
-        sent_bytes=link.sent_bytes,
-        received=link.received,
-        received_bytes=link.received_bytes,
-        dropped=queue.refused,
-        reconnects=max(0, known.connections - 1),
-        fault=known.fault,
-    )
