@@ -47,7 +47,9 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
     match packet:
         case Ack():
             reply = session.receive(packet)
-            if reply is not None and not _released(connection, session, packet, reply):
+            if reply is not None and not (
+                isinstance(packet, Pubrel) and _released(connection, session, reply)
+            ):
                 connection.send(reply)
         case Subscribe():
             _subscribe(connection, session, packet)
@@ -62,12 +64,15 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
             raise AssertionError(packet)
 
 
-def _released(connection: Connection, session: Session, packet: Ack, reply: Ack) -> bool:
-    """Whether a reliable stream has the QoS 2 message that is released: it answers when it knows that."""
-    streams = connection.broker.streams
-    if streams is None or not isinstance(packet, Pubrel):
-        return False
-    return streams.release(session, packet.packet_id, partial(connection.send, reply))
+def _released(connection: Connection, session: Session, reply: Ack) -> bool:
+    """A QoS 2 message is released; whether that must be on disk before it is answered.
+
+    Else a restart would take the next message with its packet identifier for the same one.
+    """
+    broker, send = connection.broker, partial(connection.send, reply)
+    if broker.streams is not None and broker.streams.release(session, reply.packet_id, send):
+        return True
+    return broker.journal is not None and bool(session.expiry_s) and broker.journal.hold(send, behind=True)
 
 
 def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -223,6 +224,38 @@ def test_answers_are_given_in_the_order_of_messages() -> None:
             go_on()
             assert [(await peer.expect(Puback)).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
             assert (await peer.expect(Pubrec)).packet_id == 6
+
+    run(test())
+
+
+@pytest.mark.parametrize("topic", ["orders/a", "other"])
+def test_a_number_is_free_on_disk_before_the_client_may_use_it_again(tmp_path: Path, topic: str) -> None:
+    async def test() -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("p", **KEPT)
+            peer.send(Publish(topic, b"", qos=2, packet_id=1, retain=True))
+            await peer.expect(Pubrec)
+            journal = running.broker.journal
+            assert journal is not None
+            state: Any = running.streams.state
+            held: Any = journal if topic == "other" else state._commits
+            name = "_store" if topic == "other" else "_owner"
+            real = getattr(held, name)
+            stuck = threading.Event()
+
+            class Slow:
+                def write(self, work: Any) -> None:
+                    stuck.wait(20)
+                    real.write(work)
+
+                def __getattr__(self, attribute: str) -> Any:
+                    return getattr(real, attribute)
+
+            setattr(held, name, Slow())
+            peer.send(Pubrel(1))
+            assert await peer.silent()
+            stuck.set()
+            assert await peer.expect(Pubcomp) == Pubcomp(1)
 
     run(test())
 
