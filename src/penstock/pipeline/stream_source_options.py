@@ -48,10 +48,11 @@ SCHEMA: Final = StructType(
 
 _SHARED: Final = {"url", "stream", "patience", "ca"}
 _SOURCE: Final = _SHARED | {
-    "consumer", "startingoffsets", "endingoffsets", "maxrowspertrigger", "rowsperpartition",
-    "failondataloss", "path",
+    "consumer", "startingoffsets", "endingoffsets", "maxrowspertrigger", "rowsperpartition", "failondataloss",
 }  # fmt: skip
-_SINK: Final = _SHARED | {"topic", "writer", "checkpointlocation", "path", "querytype"}
+_SINK: Final = _SHARED | {"topic", "writer"}
+_SPARK: Final = {"path", "checkpointlocation", "queryname"}
+"""Options that Spark adds by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,9 @@ def check_schema(schema: StructType) -> None:
 
 
 def _known(options: Mapping[str, str], known: set[str]) -> None:
-    strange = sorted(name for name in options if name.lower() not in known)
+    strange = sorted(name for name in options if name.lower() not in known | _SPARK)
     if strange:
-        raise InputError(f"option {strange[0]} is unknown; known are: {', '.join(sorted(known - {'path'}))}")
+        raise InputError(f"option {strange[0]} is unknown; known are: {', '.join(sorted(known))}")
 
 
 def _needed(options: Mapping[str, str], name: str, what: str) -> str:
