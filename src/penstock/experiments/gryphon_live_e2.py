@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 NAME: Final = "gryphon-e2-live"
 BEGINS_S: Final = 10
 PHASE_S: Final = 45
-QUICK_PHASE_S: Final = 25
+QUICK_PHASE_S: Final = 35
 SETTLED_S: Final = 15
-QUICK_SETTLED_S: Final = 10
 """What follows a change of the bottleneck is not counted."""
 SHARES: Final = (0.307, 0.768, 0.307)
 """Of what publishers want to publish, that fits between IB and SB1: 60, 150 and 60 of 195 KB/s."""
@@ -59,7 +58,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
         setting=f"four nodes on loopback, {RATE} messages/s of {MESSAGE_BYTES} bytes, IB–SB1 at {rates} kB/s "
         f"for {found[0][1] - found[0][0]} s each, PDCC{' (shortened by --quick)' if quick else ''}",
         rows=(
-            follows(played, found, settled_s=QUICK_SETTLED_S if quick else SETTLED_S),
+            follows(played, found, settled_s=SETTLED_S),
             Row(
                 "PDCC: IB's output queue stays below 1 MB",
                 "< 1 MB",
