@@ -274,7 +274,7 @@ def test_links_can_be_encrypted(tmp_path: Path) -> None:
             await until(lambda: "is not accepted" in row(trusts_others, "PB").fault)
             await nodes.stop("X")
             plain = await nodes.add("X", neighbours=[at(pb, "PB")])
-            await until(lambda: row(plain, "PB").fault)
+            await until(lambda: "needs ca" in row(plain, "PB").fault)
             assert row(plain, "PB").state == "down"
 
     run(play())

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from penstock.node.streams.settings import Neighbour, StreamDoor
 
 
-async def read_frame(reader: asyncio.StreamReader, *, most: int = limits.STREAM_HELLO_BYTES) -> bytes:
-    """One frame without its head; StreamError if it is too large or the connection ends before."""
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """A greeting, or the answer to one, without its head; StreamError if it is too large or not whole."""
     try:
-        size = wire.frame_size(await reader.readexactly(wire.HEAD_BYTES), most=most)
-        return await reader.readexactly(size)
+        return await _frame(reader)
     except asyncio.IncompleteReadError:
-        raise StreamError("the connection was closed before anything was said") from None
+        raise StreamError("the connection was closed before everything was said") from None
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readexactly(wire.HEAD_BYTES)
+    return await reader.readexactly(wire.frame_size(head, most=limits.STREAM_HELLO_BYTES))
 
 
 async def call(
@@ -37,18 +41,23 @@ async def call(
                 neighbour.host, neighbour.port, ssl=_context(neighbour, door)
             )
             writer.write(meeting.encode(hello))
-            answer = meeting.decode_answer(await read_frame(reader))
+            answer = meeting.decode_answer(await _frame(reader))
         welcome = _checked(answer, neighbour, place)
     except TimeoutError:
         problem = f"{place} does not answer within {within_s:g} s"
     except ssl.SSLCertVerificationError as error:
         problem = f"the certificate of {place} is not accepted: {error.verify_message}"
     except ssl.SSLError as error:
-        problem = f"no TLS with {place}: {error.reason or error}"
+        problem = (
+            f"no TLS with {place}: {error.reason or error}; if its door has no certificate, leave out ca"
+        )
     except OSError as error:
         problem = f"{place} cannot be reached: {os.strerror(error.errno) if error.errno else error}"
     except StreamError as error:
         problem = str(error)
+    except asyncio.IncompleteReadError:
+        hint = "" if neighbour.ca else "; if its door has a certificate, this neighbour needs ca"
+        problem = f"{place} closes the connection without an answer{hint}"
     else:
         return reader, writer, welcome
     if writer is not None:
