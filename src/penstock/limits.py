@@ -731,7 +731,7 @@ STREAM_APPEND_BYTES: Final = 1 << 18
 """Or this many bytes of them."""
 
 STREAM_ROW_BYTES: Final = STREAM_FRAME_BYTES - (1 << 20)
-"""A payload that a program writes: a frame less its topic and its properties."""
+"""A line that is written into a stream: a frame less its topic; the node may take less."""
 
 STREAM_KEEP_ALIVE_S: Final = 15
 """A program's idle connection is probed this often: a machine that is gone is noticed in a minute."""

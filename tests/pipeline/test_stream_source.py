@@ -360,6 +360,8 @@ def test_rows_that_are_no_messages_are_refused(node: Running) -> None:
     writer = sink(node, schema)
     with pytest.raises(InputError, match="a row's column 'payload' is null"):
         writer.write(iter([pa.record_batch({"topic": ["a/b"], "payload": pa.array([None], pa.string())})]))
+    with pytest.raises(InputError, match="a payload of 1,500,000 bytes on 'a/b'; the node takes 1,048,576"):
+        writer.write(iter([pa.record_batch({"topic": ["a/b"], "payload": ["x" * 1_500_000]})]))
     with pytest.raises(StreamRefused, match="topic 'x' is none of stream 's'"):
         writer.write(iter([pa.record_batch({"topic": ["x"], "payload": ["1"]})]))
     with pytest.raises(InputError, match="a stream is only added to"):

@@ -225,6 +225,9 @@ class StreamConnection:
             self._connect()
             return
         for found in answers:
+            if isinstance(found, Failed) and not found.id:  # the node's last word: it would be said again
+                self._drop()
+                raise StreamRefused(found.reason, code=found.code)
             if self._asked.pop(found.id, None) is not None:
                 self._answers[found.id] = found
 

@@ -61,6 +61,7 @@ class StreamWriter:
             self._connection.close()
             raise
         self._topics = begun.topics
+        self._most_bytes = begun.most_bytes
         self._known = self._highest = begun.last
         self.last = begun.last
         """All messages up to this number are in the stream; 0: none."""
@@ -147,9 +148,9 @@ class StreamWriter:
         if not any(matches(filter_, topic) for filter_ in self._topics):
             takes = ", ".join(self._topics)
             raise InputError(f"topic '{topic}' is none of stream '{self.stream}', which takes {takes}")
-        if len(packet.payload) > limits.STREAM_ROW_BYTES:
+        if len(packet.payload) > self._most_bytes:
             raise InputError(
-                f"a payload of {len(packet.payload):,} bytes; up to {limits.STREAM_ROW_BYTES:,} are taken"
+                f"a payload of {len(packet.payload):,} bytes; the node takes up to {self._most_bytes:,}"
             )
         if not 0 <= ts_us < 1 << 62:
             raise InputError(f"ts_us is {ts_us}; microseconds since 1970")

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from penstock import limits
-from penstock.core.streams.requests import Abort, Commit, Stage, Staged
-from penstock.errors import SparkFailed
+from penstock.core.streams.requests import Abort, Commit, Describe, Described, Stage, Staged
+from penstock.errors import InputError, SparkFailed
 from penstock.pipeline.stream_sink_columns import rows_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ class _Sink:
         attempt = secrets.token_hex(16)
         part = 0
         with self._options.where.connection() as connection:
-            for rows in _parts(batches, self._names, self._options.topic):
+            found = connection.call(Describe(0))
+            assert isinstance(found, Described)
+            for rows in _parts(batches, self._names, self._options.topic, most_bytes=found.most_bytes):
                 connection.call(Stage(0, self._options.stream, attempt, part, rows))
                 part += 1
         return Made(writer, attempt, part)
@@ -122,12 +124,18 @@ def _made(messages: Sequence[WriterCommitMessage | None]) -> list[Made]:
     return [one for one in messages if isinstance(one, Made)]
 
 
-def _parts(batches: Iterator[RecordBatch], names: tuple[str, ...], topic: str) -> Iterator[tuple[Row, ...]]:
+def _parts(
+    batches: Iterator[RecordBatch], names: tuple[str, ...], topic: str, *, most_bytes: int
+) -> Iterator[tuple[Row, ...]]:
     """Rows in as many at a time as one request takes."""
     rows: list[Any] = []
     size = 0
     for batch in batches:
         for row in rows_of(batch, names, topic):
+            if len(row.payload) > most_bytes:
+                raise InputError(
+                    f"a payload of {len(row.payload):,} bytes on '{row.topic}'; the node takes {most_bytes:,}"
+                )
             rows.append(row)
             size += len(row.payload) + len(row.topic)
             if len(rows) == limits.STREAM_FETCH or size >= limits.STREAM_FETCH_BYTES:

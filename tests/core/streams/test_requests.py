@@ -89,13 +89,14 @@ ANSWERS = st.one_of(
         Described,
         *(NUMBERS, st.text()),
         st.lists(st.builds(Figures, NAMES, st.just(()), NAMES, st.booleans()), max_size=2).map(tuple),
+        NUMBERS,
     ),
     st.lists(st.tuples(NUMBERS, st.binary(max_size=9)), max_size=4).map(
         lambda found: Fetched(1, 2, 3, tuple(one for one, _ in found), tuple(body for _, body in found))
     ),
     st.builds(Cuts, NUMBERS, st.just((1, 2)), st.just((3, 4))),
     st.builds(Placed, NUMBERS, st.none() | NUMBERS),
-    st.builds(Begun, NUMBERS, NUMBERS, st.just(("a/#",))),
+    st.builds(Begun, NUMBERS, NUMBERS, st.just(("a/#",)), NUMBERS),
     st.builds(Done, NUMBERS),
     st.builds(Failed, NUMBERS, st.sampled_from(["unknown", "trimmed", "full"]), st.text(), NUMBERS),
 )  # fmt: skip

@@ -259,6 +259,8 @@ def test_topics_of_others_and_bad_arguments_are_refused(node: Running, connectio
             writer.write("x", "")
         with pytest.raises(InputError, match="a payload is bytes or a text, found int"):
             writer.write("a/b", 7)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="a payload of 2,097,152 bytes; the node takes up to 1,048,576"):
+            writer.write("a/b", b"x" * (2 << 20))
         writer.write("a/b", "", number=5)
         with pytest.raises(InputError, match="the numbers of a writer grow"):
             writer.write("a/b", "", number=4)
@@ -421,6 +423,12 @@ def test_strange_bytes_end_the_connection_and_nothing_else(node: Running, frame:
     assert b"broken" in rest
     write(node, "still here")
     assert read(node) == ["still here"]
+
+
+def test_a_request_that_is_none_is_not_sent_again(node: Running, connection: StreamConnection) -> None:
+    with pytest.raises(StreamRefused, match="batch -1") as caught:
+        connection.call(Commit(0, STREAM, "w", -1, ()))
+    assert caught.value.code == "broken"
 
 
 def test_a_reader_and_a_writer_survive_a_node_that_restarts(tmp_path: Path) -> None:

@@ -190,6 +190,8 @@ class Described(msgspec.Struct, frozen=True, array_like=True, tag=60):
     id: int
     node: str
     streams: tuple[Figures, ...]
+    most_bytes: int
+    """Of a payload that the node takes."""
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag=61):
@@ -224,6 +226,8 @@ class Begun(msgspec.Struct, frozen=True, array_like=True, tag=64):
     id: int
     last: int
     topics: tuple[str, ...]
+    most_bytes: int
+    """Of a payload that the node takes."""
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag=65):

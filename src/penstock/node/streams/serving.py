@@ -91,7 +91,8 @@ class Serving:
         connected = writer.get_extra_info("socket")
         if connected is not None:
             keep_alive(connected)
-        program = Program(writer, name=hello.name, user=user)
+        frame_bytes = min(limits.STREAM_FRAME_BYTES, limits.STREAM_REQUEST_BYTES + self._most_bytes)
+        program = Program(writer, name=hello.name, user=user, frame_bytes=frame_bytes)
         self._programs.add(program)
         try:
             await program.run(reader, self._deal)
@@ -109,12 +110,16 @@ class Serving:
         """Connections."""
         return len(self._programs)
 
+    @property
+    def _most_bytes(self) -> int:
+        return min(self._service.broker.terms.maximum_packet_bytes, _BODY_BYTES)
+
     # -- requests --------------------------------------------------------------------------------------------
 
     async def _deal(self, program: Program, request: Request) -> Answer | None:
         match request:
             case Describe(number):
-                return Described(number, self._service.node, self._described(program))
+                return Described(number, self._service.node, self._described(program), self._most_bytes)
             case Fetch() | Split() | Place() | Settle() | Forget():
                 return await self._read(program, request, self._readable(program, request.stream))
             case Begin():
@@ -161,7 +166,8 @@ class Serving:
         line = self._lines.line(hosted, request.writer)
         async with line.turn:  # what the one before has under way is counted
             program.broken.discard(key)
-            return Begun(request.id, hosted.marks.highest(line.origin), hosted.hosting.topics)
+            last = hosted.marks.highest(line.origin)
+            return Begun(request.id, last, hosted.hosting.topics, self._most_bytes)
 
     async def _append(self, program: Program, request: Append) -> Done:
         hosted = self._hosted(request.stream)
@@ -219,7 +225,7 @@ class Serving:
 
     def _check(self, program: Program, hosted: Hosted, rows: tuple[Row, ...]) -> None:
         broker = self._service.broker
-        topics = check_rows(hosted, rows, most_bytes=min(broker.terms.maximum_packet_bytes, _BODY_BYTES))
+        topics = check_rows(hosted, rows, most_bytes=self._most_bytes)
         if broker.gate.open:
             return
         for topic in topics:

@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 class Program:
     """Whoever connected, and what it has under way."""
 
-    def __init__(self, writer: asyncio.StreamWriter, *, name: str, user: str) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, *, name: str, user: str, frame_bytes: int) -> None:
+        """`frame_bytes`: of a request; whoever sends a larger one is disconnected."""
+        self._frame_bytes = frame_bytes
         self.name = name
         self.user = user
         self.answering = asyncio.Lock()
@@ -46,7 +48,7 @@ class Program:
         """Until the connection ends."""
         try:
             while True:
-                size = frame_size(await reader.readexactly(HEAD_BYTES))
+                size = frame_size(await reader.readexactly(HEAD_BYTES), most=self._frame_bytes)
                 await self._room(size)
                 request = decode_request(await reader.readexactly(size))
                 task = asyncio.get_running_loop().create_task(self._answer(request, deal))
