@@ -245,3 +245,28 @@ def test_a_query_is_answered_once_and_with_an_acknowledgement() -> None:
 def test_what_comes_from_below_is_refused() -> None:
     with pytest.raises(StreamError, match="Ack"):
         ended().receive(Ack("p", 1), now_us=0)
+
+
+def test_a_stream_that_is_paused_takes_nothing_and_asks_for_nothing() -> None:
+    subend = ended()
+    subend.resume(50, now_us=0)
+    assert nacks(subend) == [(0, 50)]
+    subend.pause()
+    subend.receive(Data("p", 0, 10, b"a"), now_us=1)
+    subend.receive(Final("p", 20), now_us=1)
+    assert (subend.horizon, subend.events(), subend.timer()) == (0, [], None)
+    subend.receive(Query("p", 1, 50), now_us=2)  # whoever asks is answered all the same
+    assert Ack("p", 0) in subend.outgoing()
+    subend.resume(60, now_us=3)
+    assert nacks(subend) == [(0, 60)]  # what was on its way was not heard
+    subend.receive(Data("p", 0, 10, b"a"), now_us=4)
+    subend.receive(Silence("p", 11, 60), now_us=5)
+    assert delivered(subend) == [10]
+    assert subend.horizon == 60
+
+
+def test_a_stream_that_is_far_behind_begins_to_recover_by_itself() -> None:
+    subend = ended(nack_window_us=100_000)
+    subend.resume(100 * SECOND, now_us=0)
+    assert subend.statistics().recovering
+    assert nacks(subend) == [(0, ticks_in(100_000))]

@@ -66,7 +66,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.now_us = BEGAN_US
-        self._heap: list[tuple[int, int, Handle, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Any]] = []
         self._numbers = count()
 
     def clock(self) -> int:
@@ -78,13 +78,13 @@ class Loop:
     def call_later(self, delay_s: float, what: Callable[..., None], *args: Any) -> Handle:
         handle = Handle()
         due_us = self.now_us + max(0, round(delay_s * 1e6))
-        heapq.heappush(self._heap, (due_us, next(self._numbers), handle, partial(what, *args)))
+        heapq.heappush(self._heap, (due_us, next(self._numbers), (handle, partial(what, *args))))
         return handle
 
     def run(self, duration_s: float) -> None:
         until_us = self.now_us + round(duration_s * 1e6)
         while self._heap and self._heap[0][0] <= until_us:
-            due_us, _, handle, what = heapq.heappop(self._heap)
+            due_us, _, (handle, what) = heapq.heappop(self._heap)
             self.now_us = max(self.now_us, due_us)
             if not handle.cancelled():
                 what()
@@ -411,13 +411,13 @@ class Node:
             self.world.log.crash()
 
 
-def host(hub: Hub, log: SlowLog, loop: Loop) -> Hosted:
+def host(hub: Hub, log: Any, loop: Loop) -> Hosted:
     marks: Any = SimpleNamespace(
         checkpoint_tick=1 << 60, on_checkpoint=None, committed=lambda _: None, owed=lambda *_: None
     )
     hosting = Hosting(STREAM, TOPICS)
-    pubend = hub.core.host(STREAM, log, now_us=loop.now_us, options=OPTIONS)  # type: ignore[arg-type]
-    hosted = Hosted(hosting, log, pubend, marks, hub=hub, clock=loop.clock)  # type: ignore[arg-type]
+    pubend = hub.core.host(STREAM, log, now_us=loop.now_us, options=OPTIONS)
+    hosted = Hosted(hosting, log, pubend, marks, hub=hub, clock=loop.clock)
     hosted.start()
     return hosted
 

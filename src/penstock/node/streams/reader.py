@@ -126,6 +126,7 @@ class Reader:
         """Go on where a row says; the QoS 2 messages in flight."""
         self.starts = dict(cursor.starts)
         self._position = self.saved = cursor.acked
+        self.live = cursor.acked == FIRST
         self._given = cursor.given
         for flight in cursor.flight:
             self._second[flight.tick] = flight
@@ -160,8 +161,9 @@ class Reader:
             self.starts.pop(filter_, None)
             self.lenient = True
             self.try_rewind()
-        elif filter_ not in self.starts:
-            self.starts[filter_] = max(0, now)
+        elif start is not None or filter_ not in self.starts:
+            self.rewound.pop(filter_, None)
+            self.starts[filter_] = max(0, now if start is None else min(start, now))
 
     def end(self, filter_: str) -> None:
         """A subscription ends."""
@@ -266,14 +268,18 @@ class Reader:
             self._unsent.discard(tick)
             self.session.exchange.ids.free(self._second.pop(tick).packet_id)
         if not lenient:
-            self.missed += 1
-            log.error(
-                "client '%s' misses ticks %d to %d of stream '%s': the log has let them go",
-                self.session.client_id,
-                since,
-                until,
-                self.stream.name,
-            )
+            self.misses(since, until)
+
+    def misses(self, since: int, until: int) -> None:
+        """The log has let go what its client should have got."""
+        self.missed += 1
+        log.error(
+            "client '%s' misses ticks %d to %d of stream '%s': the log has let them go",
+            self.session.client_id,
+            since,
+            until,
+            self.stream.name,
+        )
 
     def _next(self, tick: int, body: bytes, now_us: Instant) -> bool:
         """Send a message if it is for this session; False if there is no room."""
@@ -300,7 +306,8 @@ class Reader:
         link = session.link
         assert link is not None
         qos = min(item.record.qos, choice.qos)
-        if qos and not session.exchange.outgoing.room:
+        outgoing = session.exchange.outgoing
+        if outgoing.resending or (qos and not outgoing.room):
             return False
         if self._outboxes and self._outboxes[-1].bytes > limits.STREAM_FETCH_BYTES:
             return False
@@ -312,7 +319,7 @@ class Reader:
         tick, packet_id = item.tick, 0
         if qos:
             sent = Sent(item.event, retain, choice.ids, 0, self, tick)
-            packet_id = session.exchange.outgoing.send(sent, qos=qos)
+            packet_id = outgoing.send(sent, qos=qos)
             self._flight[tick] = packet_id
         frame = self._frame(item, packet_id, qos, choice.ids, retain=retain, now_us=now_us)
         session.sent += 1

@@ -99,6 +99,7 @@ class Reading:
         for stream in self._streams.values():
             stream.close()
             self._moved.update(dict.fromkeys(stream.readers.values()))
+        self._flush()
         self._save()
 
     def _known_changed(self) -> None:
@@ -200,6 +201,7 @@ class Reading:
         self._moved.pop(reader, None)
         self._urgent.pop(reader, None)
         self._cursors.remove(session.client_id, stream.name)
+        stream.hold()
 
     # -- sending ---------------------------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class StreamReaders:
         if self._hosted is None:
             self._main = self._hub.core.subscribe(name, MAIN, start=start)
             self._hub.delivered[name, MAIN] = self._delivered
+            self._hub.missed[name, MAIN] = self._gone
         else:
             self._hosted.on_messages.append(self._committed)
             self._hosted.on_ready.append(self._ready)
@@ -102,6 +103,12 @@ class StreamReaders:
                     choice = choose(each.subscriptions, item, reader.starts, now_us=now_us)
                 if choice is not None:
                     reader.offer(item, choice, now_us=now_us)
+
+    def _gone(self, since: int, until: int) -> None:
+        """The log has let messages go before they came here."""
+        for reader in self.readers.values():
+            if reader.live:
+                reader.misses(since, until)
 
     def item(self, tick: int, body: bytes) -> Item | None:
         """A message; None, and it is told, if it is none."""
