@@ -270,3 +270,15 @@ def test_a_stream_that_is_far_behind_begins_to_recover_by_itself() -> None:
     subend.resume(100 * SECOND, now_us=0)
     assert subend.statistics().recovering
     assert nacks(subend) == [(0, ticks_in(100_000))]
+
+
+def test_a_long_silence_is_passed_at_once_and_the_message_behind_it_is_taken() -> None:
+    subend = ended()
+    subend.receive(Silence("p", 0, 100 * SECOND), now_us=0)
+    assert subend.horizon == 100 * SECOND
+    subend.receive(Data("p", 100 * SECOND, 200 * SECOND, b"a"), now_us=1)
+    assert delivered(subend) == [200 * SECOND]
+    assert not subend.statistics().recovering
+    subend.receive(Silence("p", 300 * SECOND, 400 * SECOND), now_us=2)  # not known what lies before
+    assert subend.horizon == 200 * SECOND + 1
+    assert subend.statistics().recovering

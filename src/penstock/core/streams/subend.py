@@ -179,7 +179,9 @@ class Subend:
             self._acked = max(self._acked, since)
         knowledge = self._knowledge
         self._heard = max(self._heard, until)
-        edge = knowledge.final + self._options.receive_window
+        if since <= knowledge.horizon:  # silence that goes on costs nothing, however long it is
+            knowledge.learn_silence(since, until if body is None else until - 1)
+        edge = knowledge.horizon + self._options.receive_window
         if until > edge:
             self._ignore(until)
             knowledge.learn_silence(since, min(until, edge))
