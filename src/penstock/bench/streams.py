@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
 from penstock import limits
-from penstock.bench.brokers import OURS, Broker
+from penstock.bench.brokers import HOST, OURS, START_S, Broker
 from penstock.bench.load_process import Worker
 from penstock.bench.outcome import Outcome, Row
 from penstock.bench.streams_publishers import Audit, JetStreamPublisher, MqttPublisher, WriterPublisher
@@ -29,6 +29,7 @@ from penstock.bench.streams_subscribers import (
 )
 from penstock.client.local_node import local_node
 from penstock.client.nats_server import find_nats_server, nats_server
+from penstock.errors import GoalMissed
 from penstock.node.service import allow_files
 
 if TYPE_CHECKING:
@@ -220,23 +221,48 @@ def _latency(effort: Effort, rival: str) -> list[Row]:
 
 
 def _recovery(effort: Effort, rival: str) -> list[Row]:
-    real_s = effort.missed / LIVE_PER_S
-    took = []
-    with node() as ours, nats_server() as nats:
-        for what, part, where in (
-            ("MQTT recovery", MqttRecovery, ours.broker.port),
-            ("JetStream recovery", JetStreamRecovery, nats.url),
-        ):
-            with Worker(what, part, where) as worker:
-                worker.ask((effort.missed, LIVE_PER_S))
-                took.append(worker.answer())
-    own_s, other_s = took
-    name = f"catching up {effort.missed:,} messages while {LIVE_PER_S:,} msg/s come in"
-    own, other = real_s / own_s, real_s / other_s
-    return [
-        Row(f"{name}, times real time", own, "×", "real time", 1.0, own, CATCH_UP),
-        Row(f"{name}, time", own_s, "s", rival, other_s, own / other),
-    ]
+    took = {}
+    with nats_server() as nats, Worker("JetStream recovery", JetStreamRecovery, nats.url) as worker:
+        worker.ask((effort.missed, LIVE_PER_S))
+        other_s = worker.answer()
+    with node() as ours, Worker("recovery", MqttRecovery, ours.broker.port) as worker:
+        worker.ask((effort.missed, LIVE_PER_S))
+        took["where it is published"] = worker.answer()
+    with (
+        node(node="north", neighbours=[{"name": "south"}]) as ours,
+        _follower(ours) as port,
+        Worker("recovery at another node", MqttRecovery, ours.broker.port, port) as worker,
+    ):
+        worker.ask((effort.missed, LIVE_PER_S))
+        took["at another node"] = worker.answer()
+    rows = []
+    for where, own_s in took.items():
+        name = f"catching up {effort.missed:,} messages while {LIVE_PER_S:,} msg/s come in, {where}"
+        times = effort.missed / LIVE_PER_S / own_s
+        rows += [
+            Row(f"{name}, times real time", times, "×", "real time", 1.0, times, CATCH_UP),
+            Row(f"{name}, time", own_s, "s", rival, other_s, other_s / own_s),
+        ]
+    return rows
+
+
+@contextmanager
+def _follower(ours: Ours) -> Iterator[int]:
+    """A second node that gets the streams of the first; its MQTT port."""
+    neighbour = {"name": "north", "host": HOST, "port": ours.door}
+    config = {"data": "store", "sys_interval_s": 0, "streams": {"node": "south", "neighbours": [neighbour]}}
+    with local_node(config) as found:
+        deadline_s = perf_counter() + START_S
+        while not _known(found.http):
+            if perf_counter() > deadline_s:
+                raise GoalMissed(f"the second node has not heard of the stream after {START_S} s")
+            sleep(limits.HTTP_FRESH_S)
+        yield found.port
+
+
+def _known(http: str) -> bool:
+    with urlopen(f"{http}api/v1/streams?search={STREAM}") as answer:  # noqa: S310  # of our own node
+        return bool(json.load(answer)["streams"])
 
 
 def _memory(effort: Effort, _: str) -> list[Row]:

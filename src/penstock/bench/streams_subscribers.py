@@ -163,11 +163,12 @@ class Recovery(ABC):
 
 
 class MqttRecovery(Recovery):
-    """Our MQTT client, QoS 1, its session kept by the node."""
+    """Our MQTT client, QoS 1, its session kept by the node it is at: where it is published, or another."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, at: int | None = None) -> None:
         super().__init__()
         self._url = f"mqtt://127.0.0.1:{port}"
+        self._at = self._url if at is None else f"mqtt://127.0.0.1:{at}"
 
     async def _run(self, missed: int, per_s: int) -> float:
         seen = InOrder(1)
@@ -199,7 +200,7 @@ class MqttRecovery(Recovery):
                 return await self._caught_up(seen, take, publish, per_s)
 
     def _receiver(self) -> Client:
-        return Client(self._url, client_id="late", session_expiry_s=KEEP_S)
+        return Client(self._at, client_id="late", session_expiry_s=KEEP_S)
 
 
 class JetStreamRecovery(Recovery):
