@@ -143,10 +143,11 @@ class Hosted:
         if self.log.fault:
             raise StreamError(f"stream {self.name!r} takes nothing at the moment: {self.log.fault}")
         largest = max(map(len, bodies))
-        if largest > limits.STREAM_BODY_BYTES:
+        most = min(limits.STREAM_BODY_BYTES, self.log.largest)
+        if largest > most:
             raise StreamError(
                 f"a message of {largest:,} bytes is too large for stream {self.name!r}: "
-                f"at most {limits.STREAM_BODY_BYTES:,}, its topic and properties included"
+                f"at most {most:,}, its topic and properties included"
             )
 
     def _committed(self, until: int, claimed: int) -> None:

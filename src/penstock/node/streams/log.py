@@ -42,6 +42,11 @@ class DurableLog(Log, Protocol):
         ...
 
     @property
+    def largest(self) -> int:
+        """Bytes of a message that it takes: `append` is not to be given more."""
+        ...
+
+    @property
     def bytes(self) -> int:
         """That the messages take, those not durable yet included."""
         ...

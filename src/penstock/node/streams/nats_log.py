@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from penstock import limits
-from penstock.errors import StoreError, StreamError
+from penstock.errors import StoreError
 from penstock.node.streams.log import LogFigures
 from penstock.node.streams.nats_batch import Batch
 from penstock.node.streams.nats_reading import Reading
@@ -93,7 +93,9 @@ class NatsLog:
         self._wants: dict[tuple[int, int, int], None] = {}
         self._doubt = False
         """Whether it must be found out what the server has of what is on its way."""
-        self._away = self._refused = self._damage = ""
+        self._away = self._refused = ""
+        self._damage: dict[tuple[int, int, int], str] = {}
+        """Of readings that cannot be done, why."""
         self._committed: Callable[[int, int], None] = lambda *_: None
         self._ready: Callable[[], None] = lambda: None
         self._wake, self._asked, self._untidy = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -133,13 +135,8 @@ class NatsLog:
         return self._trimmed
 
     def append(self, tick: int, body: bytes) -> None:
-        """See Log; StreamError if the server takes nothing so large."""
-        most = self._stream.max_payload - HEAD_BYTES
-        if len(body) > most:
-            raise StreamError(
-                f"a message of {len(body):,} bytes is too large for {self._stream.place}, which takes "
-                f"{most:,}: raise max_payload of nats-server"
-            )
+        """See Log."""
+        assert len(body) <= self.largest
         self._rows.append((tick, body))
         self._rows_bytes += len(body)
         self._wake.set()
@@ -175,7 +172,12 @@ class NatsLog:
     @property
     def fault(self) -> str:
         """See DurableLog."""
-        return self._refused or self._away or self._damage
+        return self._refused or self._away or next(iter(self._damage.values()), "")
+
+    @property
+    def largest(self) -> int:
+        """See DurableLog: what the server takes, less what a batch and its headers need."""
+        return self._stream.max_payload - HEAD_BYTES
 
     @property
     def bytes(self) -> int:
@@ -351,15 +353,15 @@ class NatsLog:
                 except StoreError as error:
                     self._wants[want] = None
                     failed += 1
-                    if str(error) != self._damage:
+                    if str(error) not in self._damage.values() and self._stream.connected:
                         log.error("%s", error)  # noqa: TRY400  # the sentence says it all
-                    self._damage = str(error)
+                    self._damage[want] = str(error)
                     if failed >= len(self._wants):
                         await asyncio.sleep(limits.JOURNAL_RETRY_S)
                         failed = 0
                 else:
                     failed = 0
-                    self._damage = ""
+                    self._damage.pop(want, None)
                     self._ready()
 
     async def _tidy(self) -> None:
@@ -370,8 +372,8 @@ class NatsLog:
             try:
                 await self._purge()
                 while self._idle_claims:
-                    await self._stream.delete(self._idle_claims[-1])
-                    self._idle_claims.pop()
+                    await self._stream.delete(self._idle_claims[0])
+                    del self._idle_claims[0]
             except StoreError as error:
                 log.debug("%s", error)
                 self._untidy.set()

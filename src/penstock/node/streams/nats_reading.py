@@ -145,6 +145,8 @@ class Reading:
                 self._missing(edge, until)
             for sequence, batch in pulled:
                 if batch.after > edge:
+                    if edge >= until or len(ticks) >= most:
+                        break  # what is missing was not asked for
                     self._missing(edge, batch.after)
                 first = bisect_left(batch.ticks, edge)
                 ticks += batch.ticks[first:]

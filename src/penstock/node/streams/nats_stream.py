@@ -210,9 +210,12 @@ class NatsStream:
             await client.jsm().purge_stream(self.name, seq=sequence)
 
     async def delete(self, sequence: int) -> None:
-        """One batch goes."""
+        """One batch goes, if it is there."""
+        from nats.js import errors  # noqa: PLC0415  # an extra
+
         async with self._asking() as client:
-            await client.jsm().delete_msg(self.name, sequence)
+            with suppress(errors.APIError):
+                await client.jsm().delete_msg(self.name, sequence)
 
     async def send(self, batch: Batch, *, number: int, sequence: int, before: int) -> None:
         """Store a batch at a sequence and nowhere else; `on_answer` follows, or nothing.

@@ -155,6 +155,11 @@ class SqliteLog:
         return self._commits.fault or self._damage
 
     @property
+    def largest(self) -> int:
+        """See DurableLog."""
+        return limits.STREAM_BODY_BYTES
+
+    @property
     def bytes(self) -> int:
         """See DurableLog."""
         underway = self._underway
