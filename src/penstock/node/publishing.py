@@ -15,7 +15,7 @@ from penstock.mqtt.properties import NONE
 from penstock.mqtt.reasons import Reason
 from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.runs import QOS0, QOS1, Run, split_qos1
-from penstock.node.streams.answering import in_turn
+from penstock.node.streams.answering import adopt, in_turn
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -210,6 +210,9 @@ class Publisher:
         qos = first >> 1 & 3
         if qos:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
+            # With QoS 1 the first of a packet identifier is new on each connection.
+            if session.orphans and (qos == 2 or first & 8) and adopt(session, packet_id, qos):
+                return
             if arrival is not Arrival.NEW:
                 if arrival is Arrival.AGAIN:
                     self._answer_again(packet_id, qos)
@@ -226,8 +229,7 @@ class Publisher:
             seq=session.published,
         )
         if qos and fan.into is not None:
-            repeated = bool(first & 8)
-            fan.into.publish(event, session, self._connection, packet_id, repeated=repeated)
+            fan.into.publish(event, session, self._connection, packet_id)
             return
         reason = self._accept(event, fan, qos)
         if qos:
@@ -276,14 +278,17 @@ class Publisher:
 
     def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
         """Behind answers to earlier messages that wait for reliable streams."""
-        in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
+        if self._session.link is self._connection:
+            in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
+        else:
+            self._answer_late(packet_id, qos, reason)
 
     def _answer_late(self, packet_id: int, qos: int, reason: int) -> None:
         """The connection may be gone, or another carries the session, and the client may not have waited."""
         incoming = self._session.exchange.incoming
         if not incoming.owes(packet_id):
             return
-        if self._connection.session is self._session and self._connection.transport is not None:
+        if self._session.link is self._connection:
             self._answer(packet_id, qos, reason)
         elif qos == 2:
             again = incoming.came_again(packet_id)

@@ -10,6 +10,7 @@ from penstock.mqtt.session import NEVER_S
 from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.delivery import Delivery
 from penstock.node.status import ClientStatus
+from penstock.node.streams.answering import orphan
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.node.link import Link, Sent
     from penstock.node.records import SessionFacts
     from penstock.node.retained import Retained
-    from penstock.node.streams.answering import Answering, Later
+    from penstock.node.streams.answering import Answering, Turn
     from penstock.node.streams.reading_session import SessionReading
     from penstock.node.subscription import Subscription
 
@@ -48,8 +49,10 @@ class Session(Delivery):
         """When it attached or detached."""
         self.born_us = now_us
         """Tells it from an earlier session of the same client."""
-        self.unanswered: deque[Answering | Later] = deque()
-        """Messages it has published whose answers wait for reliable streams, in order."""
+        self.unanswered: deque[Turn] = deque()
+        """Answers that wait for reliable streams, or behind such, in the order of their messages."""
+        self.orphans: list[Answering] = []
+        """Messages that wait since an earlier connection."""
         self.written = False
         """Whether the journal knows it."""
         self._releasing: dict[int, int] = {}
@@ -84,6 +87,8 @@ class Session(Delivery):
         """The connection is gone: all that comes waits. `detach` follows."""
         self.flush_lanes(now_us=now_us)
         self.link = None
+        if self.unanswered:
+            orphan(self)
         self.aliases = None
         if self.streams is not None:
             self.streams.lost_link()

@@ -1,13 +1,15 @@
 """Messages of a client that wait until a stream acknowledges them, and the answers then.
 
-Answers go out in the order in which messages came (MQTT 4.6), so those of other messages wait behind them.
+Answers go out in the order in which messages came over a connection (MQTT 4.6), so those of other messages
+wait behind them. If the session goes on over another connection, what the client sends again is recognised
+and takes its turn there.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from struct import pack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -28,16 +30,28 @@ _PUBREC: Final = 0x5002
 """How the acknowledgements begin, whose packet identifier is all that follows."""
 
 
+class Turn(Protocol):
+    """One or several answers in the queue of a session's connection."""
+
+    def send(self) -> bool:
+        """Send what may be sent; whether that is all."""
+        ...
+
+    def orphan(self) -> None:
+        """The connection is gone."""
+        ...
+
+
 class Answering:
-    """Messages that came together, in order. The session may go on over another connection meanwhile."""
+    """Messages that came together, in order, and are logged together."""
 
     __slots__ = (
         "_adopted",
         "_at",
         "_batch",
-        "_connection",
         "_free",
         "_journal",
+        "_orphan",
         "_packet_ids",
         "_qos",
         "_session",
@@ -54,30 +68,22 @@ class Answering:
         journal: Journal | None,
     ) -> None:
         """`journal`: what it holds now must be on disk, too, before the client is told."""
-        self._qos = qos
         self._session = session
-        self._connection = connection
         self._packet_ids = packet_ids
+        self._qos = qos
         self._journal = journal
         self._at = 0
         """So many are answered."""
         self._free = 0
         """So many may be."""
-        self._adopted: set[int] = set()
-        """Packet identifiers of QoS 1 that came again over another connection."""
+        self._orphan = False
+        self._adopted: dict[int, _Again] = {}
         self._batch = Batch(connection, len(packet_ids), size)
 
     def begin(self) -> None:
         """They are taken."""
         self._batch.begin()
         self._session.unanswered.append(self)
-
-    def adopt(self, packet_id: int) -> bool:
-        """A QoS 1 message came again: whether it is one of these, and will be answered with them."""
-        if self._qos != 1 or packet_id not in self._packet_ids[self._at :]:
-            return False
-        self._adopted.add(packet_id)
-        return True
 
     def released(self, count: int) -> None:
         """So many more may be acknowledged."""
@@ -90,46 +96,70 @@ class Answering:
 
     def _allow(self, count: int) -> None:
         self._free += count
-        queue = self._session.unanswered
-        while queue and queue[0].send():
-            queue.popleft()
+        if self._orphan:
+            self._hand_over()
+        _flush(self._session)
 
     def send(self) -> bool:
-        """Answer those that may be; whether these are all."""
+        """See Turn."""
         if self._free > self._at:
             packet_ids = self._packet_ids[self._at : self._free]
             self._at = self._free
-            self._answer(packet_ids)
+            incoming = self._session.exchange.incoming
+            if self._qos == 1:
+                incoming.answer_many(packet_ids)
+            else:
+                packet_ids = [packet_id for packet_id in packet_ids if incoming.settle(packet_id)]
+            _acknowledge(self._session, self._qos, packet_ids)
         return self._at == len(self._packet_ids)
 
-    def _answer(self, packet_ids: Sequence[int]) -> None:
-        session = self._session
-        incoming = session.exchange.incoming
-        link = session.link
-        if link is not self._connection:  # what did not come again, the client will send again
-            packet_ids = [
-                packet_id
-                for packet_id in packet_ids
-                if (self._qos == 2 or packet_id in self._adopted)
-                and self._settle_later(packet_id)
-                and link is not None
-            ]
-        elif self._qos == 1:
-            incoming.answer_many(packet_ids)
-        else:
-            packet_ids = [packet_id for packet_id in packet_ids if incoming.settle(packet_id)]
-        if packet_ids and link is not None:
-            start = _PUBACK if self._qos == 1 else _PUBREC
-            words = [word for packet_id in packet_ids for word in (start, packet_id)]
-            link.write(pack(f">{len(words)}H", *words))
+    def orphan(self) -> None:
+        """See Turn."""
+        self._orphan = True
+        self._session.orphans.append(self)
+        self._hand_over()
 
-    def _settle_later(self, packet_id: int) -> bool:
-        """The same over another connection, or none; whether that one has brought the message again."""
+    def adopt(self, packet_id: int, qos: int) -> bool:
+        """A message came again over another connection: whether it is one of these, and has its turn."""
+        if qos != self._qos or packet_id not in self._packet_ids[self._at :]:
+            return False
+        again = self._adopted[packet_id] = _Again(self._session, packet_id, qos)
+        self._session.unanswered.append(again)
+        return True
+
+    def _hand_over(self) -> None:
+        """Those that may be answered are known as safe, and are answered where they came again."""
         incoming = self._session.exchange.incoming
-        again = incoming.came_again(packet_id)
-        if self._qos == 2 or again:
-            incoming.settle(packet_id)
-        return again
+        for packet_id in self._packet_ids[self._at : self._free]:
+            if self._qos == 2:
+                incoming.settle(packet_id)
+            again = self._adopted.pop(packet_id, None)
+            if again is not None:
+                again.ready = True
+        self._at = self._free
+        if self._at == len(self._packet_ids):
+            self._session.orphans.remove(self)
+
+
+class _Again:
+    """A message that came again while its acknowledgement is still held back."""
+
+    __slots__ = ("_packet_id", "_qos", "_session", "ready")
+
+    def __init__(self, session: Session, packet_id: int, qos: int) -> None:
+        self._session = session
+        self._packet_id = packet_id
+        self._qos = qos
+        self.ready = False
+
+    def send(self) -> bool:
+        """See Turn."""
+        if self.ready and self._session.exchange.incoming.settle(self._packet_id):
+            _acknowledge(self._session, self._qos, (self._packet_id,))
+        return self.ready
+
+    def orphan(self) -> None:
+        """See Turn: its message is still one of an Answering, or known as safe."""
 
 
 class Later:
@@ -140,22 +170,33 @@ class Later:
     def __init__(self, answer: Callable[[], None]) -> None:
         self._answer = answer
 
-    def adopt(self, packet_id: int) -> bool:  # noqa: ARG002
-        """See Answering: no."""
-        return False
-
     def send(self) -> bool:
-        """See Answering."""
+        """See Turn."""
         self._answer()
         return True
 
+    def orphan(self) -> None:
+        """See Turn."""
+        self._answer()
+
 
 def in_turn(session: Session, answer: Callable[[], None]) -> None:
-    """Answer a message, behind those whose answers wait."""
+    """Answer a message, behind those whose answers wait. `answer` is called without a connection, too."""
     if session.unanswered:
         session.unanswered.append(Later(answer))
     else:
         answer()
+
+
+def adopt(session: Session, packet_id: int, qos: int) -> bool:
+    """A message came again: whether it waits since an earlier connection; it is answered in its turn."""
+    return any(each.adopt(packet_id, qos) for each in session.orphans)
+
+
+def orphan(session: Session) -> None:
+    """A session has lost its connection, and with it the order of answers."""
+    while session.unanswered:
+        session.unanswered.popleft().orphan()
 
 
 def refuse(connection: Connection, session: Session, packet_id: int, *, reason: int, why: str) -> None:
@@ -170,10 +211,20 @@ def refuse(connection: Connection, session: Session, packet_id: int, *, reason: 
 
 def _refuse(connection: Connection, session: Session, packet_id: int, reason: int, why: str) -> None:
     incoming = session.exchange.incoming
-    again = incoming.came_again(packet_id)
-    if not incoming.owes(packet_id):
-        return
-    ack = incoming.answer(packet_id, reason=reason)
-    link = session.link
-    if link is not None and (link is connection or again):
-        link.send(replace(ack, properties=Properties(reason_string=why[:1024])))
+    if incoming.owes(packet_id):
+        ack = incoming.answer(packet_id, reason=reason)
+        if session.link is connection:
+            connection.send(replace(ack, properties=Properties(reason_string=why[:1024])))
+
+
+def _flush(session: Session) -> None:
+    queue = session.unanswered
+    while queue and queue[0].send():
+        queue.popleft()
+
+
+def _acknowledge(session: Session, qos: int, packet_ids: Sequence[int]) -> None:
+    if packet_ids and session.link is not None:
+        start = _PUBACK if qos == 1 else _PUBREC
+        words = [word for packet_id in packet_ids for word in (start, packet_id)]
+        session.link.write(pack(f">{len(words)}H", *words))

@@ -87,13 +87,9 @@ class Intake:
             answering.begin()
         return True
 
-    def publish(
-        self, event: Event, session: Session, connection: Connection, packet_id: int, *, repeated: bool
-    ) -> None:
+    def publish(self, event: Event, session: Session, connection: Connection, packet_id: int) -> None:
         """A message of QoS 1 or 2 that has arrived; its answer follows."""
         message: Message = event.carried
-        if repeated and any(each.adopt(packet_id) for each in session.unanswered):
-            return
         origin = session.origin if message.qos == 2 else ""
         number = packet_id if message.qos == 2 else 0
         body = encode(record_of(event, origin=origin, number=number))
