@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.demo_commands import Found, advise, backtest, generate, run, web_and_flows
+from penstock.cli.demo_commands import Found, advise, backtest, generate, run, streams, web_and_flows
 from penstock.cli.files import write_text
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.errors import GoalMissed
@@ -31,7 +31,7 @@ def demo(
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """The tour: sensors and slow phones, a web page and a feed, time slots, Spark on what was recorded."""
+    """The tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded."""
     from penstock.experiments import phones  # noqa: PLC0415  # the tour alone needs these
     from penstock.experiments.ward import POLICY  # noqa: PLC0415
 
@@ -46,6 +46,7 @@ def demo(
         web, flows = web_and_flows(folder, seed, quick=quick)
         aside = [
             live.submit(run, web),
+            live.submit(run, streams(seed, quick=quick)),
             *(
                 computing.submit(run, command)
                 for command in (flows, generate(folder, seed, quick=quick), advise(folder, advised))
@@ -59,7 +60,7 @@ def demo(
         if watched.no_picture:
             warn(f"no picture of the dashboard: {watched.no_picture}")
         found: list[Found] = []
-        for each in (*aside[:2], replaying, *aside[2:]):
+        for each in (*aside[:3], replaying, *aside[3:]):
             with progress("demo: the commands beside it, and Spark"):
                 found.append(each.result())
             if not as_json:

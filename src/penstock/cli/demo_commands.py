@@ -95,6 +95,12 @@ def web_and_flows(folder: Path, seed: int, *, quick: bool) -> tuple[Command, Com
     )
 
 
+def streams(seed: int, *, quick: bool) -> Command:
+    """Processes killed while they publish, pass on and read."""
+    rounds = "1" if quick else "3"
+    return Command("Reliable streams", ("reproduce", "streams-kill", "--rounds", rounds, "--seed", str(seed)))
+
+
 def generate(folder: Path, seed: int, *, quick: bool) -> Command:
     """Something larger for Spark."""
     return Command(
