@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock import limits
 from penstock.cli.output import JsonFlag, out, print_json
-from penstock.cli.streams_programs import read, write
+from penstock.cli.streams_programs import forget, read, write
 from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, where_of
 from penstock.core.channels.polling.words import duration
 from penstock.core.streams.tick import TICKS_PER_S
@@ -27,6 +27,7 @@ app = typer.Typer(
 
 app.command("read")(read)
 app.command("write")(write)
+app.command("forget")(forget)
 
 EVERY_S: Final = 1.0
 """Between two looks of --watch."""

@@ -6,7 +6,6 @@ import json
 import ssl
 import sys
 from contextlib import suppress
-from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -112,7 +111,7 @@ def write(
     from penstock.client import StreamWriter  # noqa: PLC0415
 
     lines = 0
-    with StreamWriter(url, stream, writer or f"streams-write-{token_hex(8)}", tls=_tls(ca)) as out:
+    with StreamWriter(url, stream, writer, tls=_tls(ca)) as out:
         known = out.last
         for lines, line in enumerate(_lines(), start=1):  # the last one is their number
             out.write(topic, line, number=lines)
@@ -122,6 +121,21 @@ def write(
         print_json({"stream": stream, "lines": lines, "written": lines - there, "there": there})
     else:
         print_text(f"{lines - there} written" + (f", {there} were there already" if there else ""))
+
+
+def forget(
+    url: UrlArgument,
+    stream: StreamArgument,
+    consumer: Annotated[
+        str, typer.Argument(metavar="CONSUMER", help="Its name, as `penstock streams` lists.")
+    ],
+    *,
+    ca: CaOption = None,
+) -> None:
+    """Keep nothing more for a consumer that will not come back."""
+    from penstock.client.stream_reader import forget_consumer  # noqa: PLC0415
+
+    forget_consumer(url, stream, consumer, tls=_tls(ca))
 
 
 def _start(text: str) -> Literal["earliest", "new"] | int:

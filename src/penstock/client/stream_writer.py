@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from penstock import limits
 from penstock.client.message import message
 from penstock.client.stream_connection import StreamConnection
-from penstock.core.streams.requests import Append, Begin, Begun, Row
+from penstock.core.streams.requests import Append, Begin, Begun, Leave, Row
 from penstock.errors import InputError, StreamRefused
 from penstock.mqtt.topics import matches
 
@@ -38,12 +38,17 @@ class StreamWriter:
         self,
         url: str,
         stream: str,
-        name: str,
+        name: str | None = None,
         *,
         tls: ssl.SSLContext | None = None,
         patience_s: float | None = None,
     ) -> None:
-        """Unreachable if there is no node; a lost one is tried for `patience_s` (None: for ever)."""
+        """Unreachable if there is no node; a lost one is tried for `patience_s` (None: for ever).
+
+        Without a name the writer is known until it is closed: its own repeats are recognised, nobody else's.
+        """
+        self._passing = name is None
+        name = f"writer-{secrets.token_hex(8)}" if name is None else name
         if not 0 < len(name) <= limits.STREAM_NAME_CHARS:
             raise InputError(f"a writer's name has 1 to {limits.STREAM_NAME_CHARS} characters")
         self.stream = stream
@@ -125,6 +130,8 @@ class StreamWriter:
         """Flush, and end."""
         try:
             self.flush()
+            if self._passing:
+                self._connection.call(Leave(0, self.stream, self.name, self._token))
         finally:
             self._connection.close()
 

@@ -62,14 +62,18 @@ class _Sink:
                 part += 1
         return Made(writer, attempt, part)
 
-    def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], batch: int, *, once: bool = False
+    ) -> None:
         made = _made(messages)
         if not any(one.parts for one in made):
             return
         staged = tuple(Staged(one.attempt, one.parts) for one in made)
         options = self._options
         with options.where.connection() as connection:
-            connection.call(Commit(0, options.stream, made[0].writer, batch, staged, sender=options.writer))
+            connection.call(
+                Commit(0, options.stream, made[0].writer, batch, staged, sender=options.writer, once=once)
+            )
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         made = _made(messages)
@@ -91,7 +95,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: all tasks are done."""
-        self._commit(messages, 0)
+        self._commit(messages, 0, once=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver: one of them failed."""

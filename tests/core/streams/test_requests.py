@@ -25,6 +25,7 @@ from penstock.core.streams.requests import (
     Fetched,
     Figures,
     Forget,
+    Leave,
     Place,
     Placed,
     Request,
@@ -74,6 +75,7 @@ REQUESTS = st.one_of(
     st.builds(Settle, NUMBERS, NAMES, NAMES, TICKS),
     st.builds(Forget, NUMBERS, NAMES, NAMES),
     st.builds(Begin, NUMBERS, NAMES, NAMES, NAMES, st.booleans()),
+    st.builds(Leave, NUMBERS, NAMES, NAMES, NAMES),
     appends(),
     st.builds(Stage, NUMBERS, NAMES, NAMES, st.integers(0, 99), ROWS),
     st.builds(

@@ -253,6 +253,16 @@ def test_whoever_begins_takes_over(node: Running) -> None:
     assert read(node) == ["1", "3"]
 
 
+def test_a_writer_without_a_name_is_forgotten_when_it_is_closed(node: Running) -> None:
+    with StreamWriter(node.url, STREAM) as writer:
+        put(writer, "1")
+        assert node.call(lambda: node.hosted.marks.highest(f"w:{writer.name}")) == 1
+    assert node.call(lambda: node.hosted.marks.highest(f"w:{writer.name}")) == 0
+    with StreamWriter(node.url, STREAM) as writer:
+        put(writer, "2")
+    assert read(node) == ["1", "2"]
+
+
 def test_topics_of_others_and_bad_arguments_are_refused(node: Running, connection: StreamConnection) -> None:
     with StreamWriter(node.url, STREAM, "w") as writer:
         with pytest.raises(InputError, match="topic 'x' is none of stream 's', which takes a/#"):
@@ -315,6 +325,15 @@ def test_aborted_and_orphaned_rows_go(node: Running, connection: StreamConnectio
     for attempt in ("x", "y"):
         with pytest.raises(StreamRefused, match="are not there"):
             connection.call(Commit(0, STREAM, "q", 1, (Staged(attempt, 1),)))
+
+
+def test_what_a_job_has_committed_is_known_for_a_day(node: Running, connection: StreamConnection) -> None:
+    for writer, once in (("job", True), ("query", False)):
+        connection.call(Stage(0, STREAM, writer, 0, (Row("a/b", writer.encode()),)))
+        connection.call(Commit(0, STREAM, writer, 0, (Staged(writer, 1),), once=once))
+    node.run(node.serving.older(limits.STREAM_STAGED_S))
+    assert node.call(lambda: node.hosted.marks.highest("w:job")) == 0
+    assert node.call(lambda: node.hosted.marks.highest("w:query")) == 1
 
 
 def test_staged_rows_are_bounded(

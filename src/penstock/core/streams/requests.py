@@ -127,6 +127,15 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=46):
     """Go on, unless another has taken over."""
 
 
+class Leave(msgspec.Struct, frozen=True, array_like=True, tag=51):
+    """Nobody will write under this name again: its numbers need not be known."""
+
+    id: int
+    stream: str
+    writer: str
+    token: str
+
+
 class Append(msgspec.Struct, frozen=True, array_like=True, tag=47):
     """Rows with growing numbers; answered when durable and in their turn. Known numbers are passed over."""
 
@@ -166,6 +175,8 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag=49):
     attempts: tuple[Staged, ...]
     sender: str = ""
     """Whom the messages name as their sender; empty: the writer."""
+    once: bool = False
+    """Whether this writer has no other batch, and need not be known for long."""
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag=50):
@@ -177,7 +188,7 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag=50):
 
 
 Request: TypeAlias = (
-    Describe | Fetch | Split | Place | Settle | Forget | Begin | Append | Stage | Commit | Abort
+    Describe | Fetch | Split | Place | Settle | Forget | Begin | Leave | Append | Stage | Commit | Abort
 )
 
 

@@ -23,6 +23,7 @@ from penstock.core.streams.requests import (
     Fetch,
     Figures,
     Forget,
+    Leave,
     Place,
     Placed,
     Settle,
@@ -124,6 +125,8 @@ class Serving:
                 return await self._read(program, request, self._readable(program, request.stream))
             case Begin():
                 return await self._begin(program, request)
+            case Leave():
+                return await self._leave(request)
             case Append():
                 return await self._append(program, request)
             case Stage() | Commit() | Abort():
@@ -168,6 +171,15 @@ class Serving:
             program.broken.discard(key)
             last = hosted.marks.highest(line.origin)
             return Begun(request.id, last, hosted.hosting.topics, self._most_bytes)
+
+    async def _leave(self, request: Leave) -> Done:
+        hosted = self._hosted(request.stream)
+        durable = asyncio.get_running_loop().create_future()
+        async with self._lines.line(hosted, request.writer).turn:
+            key = (request.stream, request.writer)
+            self._writers.leave(key, request.token, done=lambda: _set(durable))
+        await durable
+        return Done(request.id)
 
     async def _append(self, program: Program, request: Append) -> Done:
         hosted = self._hosted(request.stream)

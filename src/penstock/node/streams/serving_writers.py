@@ -50,6 +50,12 @@ class Writers:
         self._put(key, token, 0.0)
         self._service.state.when_durable(done)
 
+    def leave(self, key: tuple[str, str], token: str, *, done: Callable[[], None]) -> None:
+        """Who has the token is done for good; `done` follows when that is durable."""
+        if self._known.get(key, ("", 0.0))[0] == token:
+            self._forget(key)
+        self._service.state.when_durable(done)
+
     def check(self, key: tuple[str, str], token: str | None) -> None:
         """StreamRefused if this is not who writes now."""
         if token is None:
@@ -62,9 +68,7 @@ class Writers:
         for key, (token, before_s) in list(self._known.items()):
             silent_s = 0.0 if key in busy else before_s + idle_s
             if silent_s >= limits.STREAM_WRITER_S:
-                del self._known[key]
-                self._service.state.remove(TABLE, key)
-                self.forget_numbers(*key)
+                self._forget(key)
             elif silent_s != before_s:
                 self._put(key, token, silent_s)
 
@@ -73,6 +77,11 @@ class Writers:
         hosted = self._service.hosted.get(stream)
         if hosted is not None:
             hosted.marks.forget_all(WRITER + writer)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        del self._known[key]
+        self._service.state.remove(TABLE, key)
+        self.forget_numbers(*key)
 
     def _put(self, key: tuple[str, str], token: str, silent_s: float) -> None:
         self._known[key] = (token, silent_s)

@@ -164,9 +164,14 @@ class Batches:
         if last is not None and request.batch <= last.batch:
             await self._staging.drop(request.stream, attempts)
             return
-        sender = request.sender or request.writer
         batch = Batch(
-            request.stream, request.writer, request.batch, _whole(request.attempts), sender, done=False
+            request.stream,
+            request.writer,
+            request.batch,
+            _whole(request.attempts),
+            request.sender or request.writer,
+            done=False,
+            keep_s=limits.STREAM_STAGED_S if request.once else limits.STREAM_WRITER_S,
         )
         await self._staging.decide(batch)
         await self._carry_out(batch)

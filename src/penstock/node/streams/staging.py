@@ -36,7 +36,7 @@ _TABLES: Final = (
     """CREATE TABLE attempt (stream TEXT, attempt TEXT, bytes INTEGER, idle_s REAL, decided INTEGER,
     PRIMARY KEY (stream, attempt)) WITHOUT ROWID""",
     """CREATE TABLE batch (stream TEXT, writer TEXT, batch INTEGER, attempts BLOB, sender TEXT, done INTEGER,
-    idle_s REAL, PRIMARY KEY (stream, writer)) WITHOUT ROWID""",
+    idle_s REAL, keep_s REAL, PRIMARY KEY (stream, writer)) WITHOUT ROWID""",
 )
 
 Answer = TypeVar("Answer")
@@ -57,6 +57,8 @@ class Batch:
     """Empty once it is done."""
     sender: str
     done: bool
+    keep_s: float = limits.STREAM_WRITER_S
+    """How long it is known that it is done."""
 
 
 class Staging:
@@ -189,8 +191,8 @@ def _decide(connection: sqlite3.Connection, batch: Batch) -> None:
             "UPDATE attempt SET decided = 1 WHERE stream = ? AND attempt = ?", (batch.stream, one.attempt)
         )
     connection.execute(
-        "INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, ?, 0, 0)",
-        (batch.stream, batch.writer, batch.batch, _encode(batch.attempts), batch.sender),
+        "INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, ?, 0, 0, ?)",
+        (batch.stream, batch.writer, batch.batch, _encode(batch.attempts), batch.sender, batch.keep_s),
     )
 
 
@@ -214,8 +216,6 @@ def _older(connection: sqlite3.Connection, idle_s: float) -> list[tuple[str, str
     for stream, attempt in orphans.fetchall():
         _drop(connection, stream, (attempt,))
     connection.execute("UPDATE batch SET idle_s = idle_s + ? WHERE done", (idle_s,))
-    old = connection.execute(
-        "SELECT stream, writer FROM batch WHERE idle_s >= ?", (limits.STREAM_WRITER_S,)
-    ).fetchall()
+    old = connection.execute("SELECT stream, writer FROM batch WHERE idle_s >= keep_s").fetchall()
     connection.executemany("DELETE FROM batch WHERE stream = ? AND writer = ?", old)
     return [(stream, writer) for stream, writer in old]
