@@ -152,6 +152,21 @@ def test_trimming_goes_piece_by_piece(tmp_path: Path, monkeypatch: pytest.Monkey
     asyncio.run(go())
 
 
+def test_much_is_written_before_the_turn_ends(tmp_path: Path) -> None:
+    async def go() -> None:
+        disk = Disk("file", tmp_path)
+        orders = await disk.open()
+        orders.append(*range(100))  # the first go to the disk while the others come
+        orders.claim(500)
+        await orders.durable()
+        assert orders.commits == [(32, 0), (100, 500)]
+        assert await orders.all() == list(range(100))
+        await disk.crash(orders)
+        assert await (await disk.open()).all() == list(range(100))
+
+    asyncio.run(go())
+
+
 # -- faults --------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +181,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, caplog: pytest.
         orders = await disk.open()
         orders.append(*range(10), size=1_000)
         await orders.durable()
-        file_of(orders).rows("PRAGMA max_page_count = 20")
+        file_of(orders).rows("PRAGMA max_page_count = 1")  # no more than it has
         orders.append(*range(10, 100), size=1_000)
         fault = await orders.until("disk is full")
         assert "orders.log.sqlite: database or disk is full; free some space on its disk" in fault
@@ -184,7 +199,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, caplog: pytest.
         await disk.crash(orders)
         again = await disk.open()
         assert await again.all() == list(range(110))
-        file_of(again).rows("PRAGMA max_page_count = 50")
+        file_of(again).rows("PRAGMA max_page_count = 1")
         again.append(*range(600, 700), size=1_000)
         with pytest.raises(StoreError, match=r"100 messages could not be written: .*disk is full"):
             await disk.close(again)

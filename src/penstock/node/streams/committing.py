@@ -71,6 +71,13 @@ class GroupCommit(Generic[Work]):
         if self._timer is None and self._writing is None and self._loop is not None:
             self._timer = self._loop.call_soon(self._begin)
 
+    def now(self) -> None:
+        """There is much to write: do not wait for the end of the turn, unless the disk refuses at present."""
+        if self._writing is None and self._loop is not None and not self.fault:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._begin()
+
     def _begin(self) -> None:
         self._timer = None
         if self._loop is None or self._thread is None:

@@ -31,7 +31,7 @@ class LogFigures:
 
 
 class DurableLog(Log, Protocol):
-    """A log that commits by itself: what is appended in one turn of the loop becomes durable together.
+    """A log that commits by itself: what is appended in one turn of the loop together, much of it in parts.
 
     Everything is called in the thread of the event loop and never waits there.
     """
