@@ -184,6 +184,21 @@ def test_what_somebody_holds_stays_in_the_log_though_it_was_acknowledged() -> No
     assert log.trimmed == second + 1 > first
 
 
+def test_silence_is_never_gone() -> None:
+    pubend, log = hosted()
+    for second in range(1, 9):
+        commit(pubend, log, now_us=START_US + second * SECOND_US)
+        pubend.on_timer(now_us=START_US + second * SECOND_US)
+        pubend.receive(Ack("p", pubend.position), now_us=START_US + second * SECOND_US)
+    assert pubend.acked > tick_at(START_US)
+    assert log.trimmed == 0
+    tick = pubend.publish(b"", now_us=START_US + 9 * SECOND_US)
+    commit(pubend, log, now_us=START_US + 9 * SECOND_US)
+    pubend.receive(Ack("p", tick + 1), now_us=START_US + 9 * SECOND_US)
+    pubend.on_timer(now_us=START_US + 10 * SECOND_US)
+    assert log.trimmed == tick + 1
+
+
 def test_acknowledgements_are_held_back_to_the_rate() -> None:
     pubend, log = hosted(no_alert_us=60 * SECOND_US)
     now_us = START_US

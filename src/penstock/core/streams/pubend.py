@@ -289,7 +289,9 @@ class Pubend:
         until = min((self._acked, *self._holds.values()))
         if self._options.retain_us:
             until = min(until, tick_at(now_us - self._options.retain_us))
-        if until > self._log.trimmed:
+        # Silence stays: whoever asks for it again is not told that it is gone, as if there had been messages.
+        trimmed = self._log.trimmed
+        if until > trimmed and self._log.read(trimmed, until, 1) != []:
             self._log.trim(until)
 
     def _release(self, now_us: int) -> None:
