@@ -45,7 +45,7 @@ function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: boun
     log && log.commits ? `${rate(log.commits_per_s)} · ${duration(log.commit_us)}` : "–",
     `${bound === null ? "–" : rate(bound)}${held ? ` · ${whole.format(held)} held` : ""}`,
     whole.format(hosted ? published : delivered),
-    duration(Math.round(1e6 * lag_s)),
+    lag_s ? duration(Math.round(1e6 * lag_s)) : "–",
     `${whole.format(readers.live)} / ${whole.format(readers.catching_up)} / ${whole.format(readers.away)}`
       + (readers.missed ? ` · ${whole.format(readers.missed)} missed something` : ""),
   ];
