@@ -629,3 +629,33 @@ def test_one_who_may_not_publish_on_a_topic_of_a_stream_is_refused() -> None:
             assert await running.payloads() == []
 
     run(test())
+
+
+def test_another_node_shows_and_retains_messages_once_too() -> None:
+    shop = ORDERS | {
+        "node": "shop",
+        "listen": {"enabled": True, "port": 0},
+        "neighbours": [{"name": "office"}],
+    }
+
+    async def test() -> None:
+        async with streams_node(shop) as host:
+            assert host.streams.door is not None
+            there = {"name": "shop", "host": "127.0.0.1", "port": host.streams.door.port}
+            async with streams_node({"node": "office", "neighbours": [there]}) as office:
+                await until(lambda: "orders" in office.streams.known)
+                seen: list[bytes] = []
+                office.broker.tap("orders/#", lambda event: seen.append(event.payload))
+                peer = await host.connect("p")
+                for number in range(5):
+                    await peer.publish1("orders/a", b"%d" % number, retain=number % 2 == 0)
+                await until(lambda: len(seen) >= 5)
+                retained = office.broker.retained.get("orders/a", now_us=0)
+                assert retained is not None
+                assert retained.payload == b"4"
+                assert seen == [b"0", b"1", b"2", b"3", b"4"]
+                refused = await (await office.connect("q")).publish1("orders/a", b"no")
+                assert "published at node 'shop'" in (refused.properties.reason_string or "")
+                assert office.streams.status().streams[0].host == "shop"
+
+    run(test())
