@@ -153,6 +153,7 @@ class SlowLog(MemoryLog):
         super().__init__()
         self.fault = ""
         self.bytes = 0
+        self.largest = 1 << 20
         self._loop = loop
         self._rng = rng
         self.history: list[tuple[int, bytes]] = []
