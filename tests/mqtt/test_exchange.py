@@ -191,3 +191,29 @@ def test_an_exchange_answers_acknowledgements() -> None:
     assert exchange.receive(Pubcomp(second)) == (None, None, 0)
     assert exchange.receive(Pubrel(9)) == (Pubcomp(9, 0x92), None, 0)
     assert len(exchange.ids) == 0
+
+
+def test_an_identifier_that_is_held_is_not_given_out_until_it_is_free() -> None:
+    out: Outgoing[str] = Outgoing(ids=(ids := PacketIds()), window=3)
+    ids.hold(1)
+    assert out.send("a", qos=1) == 2
+    assert out.room == 2, "it takes no place in the window"
+    out.send_as(1, "b", qos=2)
+    assert [tuple(each) for each in out.unanswered()] == [(2, 1, "a"), (1, 2, "b")]
+    assert out.pubrec(1) == (Pubrel(1), "b")
+    assert out.pubcomp(1)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_what_was_put_back_gives_way_to_a_newer_record_of_its_identifier(released: bool) -> None:
+    out: Outgoing[str] = Outgoing(window=9)
+    out.restore(unanswered=[Unanswered(1, 1, "old"), Unanswered(2, 2, "older")], released=[3])
+    assert [out.supersede(number, released=released) for number in (1, 2, 3, 4)] == [
+        "old",
+        "older",
+        None,
+        None,
+    ]
+    assert out.unanswered() == []
+    assert out.released() == ([1, 2, 3, 4] if released else [])
+    assert out.send("new", qos=1) == 5
