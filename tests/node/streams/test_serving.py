@@ -281,7 +281,7 @@ def test_topics_of_others_and_bad_arguments_are_refused(node: Running, connectio
         connection.call(Append(0, STREAM, "v", (2,), (Row("a/b", b""),)))
     with pytest.raises(StreamRefused, match="has not begun"):
         connection.call(Append(0, STREAM, "u", (1,), (Row("a/b", b""),)))
-    with pytest.raises(StreamRefused, match="1,048,576 bytes are taken"):
+    with pytest.raises(StreamRefused, match="up to 1,048,576 are taken"):
         connection.call(Stage(0, STREAM, "t", 0, (Row("a/b", b"x" * (1 << 21)),)))
     with pytest.raises(InputError, match="start is 'old'"):
         StreamReader(node.url, STREAM, start="old")  # type: ignore[arg-type]

@@ -34,6 +34,10 @@ ROW_BITS: Final = 32
 """A staged row's number: its batch, then so many bits for its place in it, from 1."""
 
 
+_HEAD_BYTES: Final = 8_192
+"""Of a record beside its payload, topic and properties: names of up to 1,024 letters, numbers."""
+
+
 class Line:
     """The messages of one writer on their way into one stream, in order."""
 
@@ -224,13 +228,18 @@ def check_rows(hosted: Hosted, rows: Sequence[Row], *, most_bytes: int) -> set[s
                 + ", ".join(hosted.hosting.topics),
                 code="refused",
             )
+    most = min(limits.STREAM_BODY_BYTES, hosted.log.largest)
     for row in rows:
-        if len(row.payload) > most_bytes or not 0 <= row.ts_us < limits.STREAM_TICKS:
+        text = len(row.topic) + len(row.content_type) + sum(len(a) + len(b) + 2 for a, b in row.properties)
+        whole = len(row.payload) + 4 * text + _HEAD_BYTES  # a letter has up to four bytes
+        if len(row.payload) > most_bytes or whole > most:
             raise StreamRefused(
-                f"a message on '{row.topic}' of {len(row.payload):,} bytes at {row.ts_us} µs: up to "
-                f"{most_bytes:,} bytes are taken (bounds.packet_bytes), and times after 1970",
+                f"a message on '{row.topic}' of {len(row.payload):,} bytes: up to {most_bytes:,} are taken "
+                f"(bounds.packet_bytes), and with all that belongs to it {most:,}",
                 code="refused",
             )
+        if not 0 <= row.ts_us < limits.STREAM_TICKS:
+            raise StreamRefused(f"a time of {row.ts_us} µs: give microseconds since 1970", code="refused")
         if len(row.properties) > limits.MQTT_USER_PROPERTIES:
             raise StreamRefused(
                 f"{len(row.properties)} properties; at most {limits.MQTT_USER_PROPERTIES} are allowed",
