@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.core.streams.meeting import Offered
+from penstock.core.streams.messages import Data
+from penstock.core.streams.record import Record, encode
+from penstock.core.streams.tick import tick_at
 from penstock.model.stamp import stamp_of
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
+from penstock.node.streams.reader import FIRST
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
 
@@ -267,6 +272,34 @@ def test_a_publisher_cannot_pretend_to_be_a_stream() -> None:
             found = (await peer.message()).properties.user
             assert len(found) == 2
             assert found[1] != ("tick", "99")
+
+    run(test())
+
+
+def test_a_stream_that_comes_to_be_known_is_read_by_those_who_subscribed_before() -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("+/late", qos=1)
+            streams, session = running.streams, running.broker.sessions.get("s")
+            assert session is not None
+            assert session.streams is not None
+            assert list(session.streams.readers) == ["orders"]
+            streams.hub.core.follow("other", "there")
+            streams.learnt(Offered("other", ("far/#",), "there"), "there")
+            assert list(session.streams.readers) == ["orders", "other"]
+            reader = session.streams.readers["other"]
+            assert (reader.live, reader.position, reader.needs) == (True, FIRST, FIRST)
+            tick = tick_at(running.broker.clock())
+            for number, topic in enumerate(("far/early", "far/late", "far/late")):
+                body = encode(Record(topic, b"%d" % number))
+                since = tick + number if number else tick - 100
+                streams.hub.receive(Data("other", since, tick + number, body), peer="there")
+            assert await peer.payloads(2) == [b"1", b"2"]
+            assert reader.position == tick + 3
+            streams.learnt(Offered("other", ("far/#", "near/#"), "there"), "there")
+            await peer.subscribe("near/#", qos=1)
+            assert list(reader.starts) == ["+/late", "near/#"]
 
     run(test())
 

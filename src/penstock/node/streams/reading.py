@@ -106,10 +106,11 @@ class Reading:
         """Streams have come to be known: sessions may have subscribed to their topics already."""
         for known in list(self.service.known.values()):
             stream = self._streams.get(known.name)
-            if stream is not None:
-                stream.topics = known.topics
+            if stream is None:
+                stream = self._streams[known.name] = StreamReaders(self, known.name, known.topics)
+            elif stream.topics == known.topics:
                 continue
-            stream = self._streams[known.name] = StreamReaders(self, known.name, known.topics)
+            stream.topics = known.topics
             for session in self._broker.sessions:
                 cursor = self._loaded.pop((session.client_id, known.name), None)
                 if cursor is not None:
