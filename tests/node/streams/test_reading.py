@@ -15,7 +15,7 @@ from penstock.model.stamp import stamp_of
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
-from penstock.node.streams.reader import FIRST
+from penstock.node.streams.reading_place import FIRST
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
 

@@ -1,4 +1,4 @@
-"""A session's place in a stream.
+"""A session's reader of a stream.
 
 A reader is *live* as long as every message that comes can be sent at once. Else it is *behind*: it remembers
 its position and nothing else, and asks a feed for what follows when there is room. Having reached what live
@@ -7,25 +7,21 @@ readers were told, it is live again.
     live ──no room, connection gone──► behind ──position = what was told──► live
 
 What survives a restart is the tick before which the client has everything; from there messages are sent
-again, and the client knows them by their ticks. QoS 2 messages are not: their packet identifiers are on disk
-before they are sent, and that they have arrived before they are released.
+again, and the client knows them by their ticks. QoS 2 messages are not: see `reading_sender`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock import limits
-from penstock.node.link import Sent
-from penstock.node.message import expired, frame_of
-from penstock.node.streams.cursors import Cursor, Flight
+from penstock.node.streams.reading_place import FIRST
+from penstock.node.streams.reading_sender import Sender
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
-    from penstock.node.link import Link
     from penstock.node.session import Session
     from penstock.node.streams.choosing import Choice
     from penstock.node.streams.feeds import Feed, Helping, Told
@@ -34,174 +30,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST: Final = -1
-"""The position of a reader of a stream that nothing is known of yet: it begins with the first message."""
 
-
-class _Outbox:
-    """What waits for the disk, in order."""
-
-    __slots__ = ("bytes", "frames", "link")
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.frames: list[bytes] = []
-        self.bytes = 0
-
-
-class Reader:
+class Reader(Sender):
     """One session and one stream."""
 
     def __init__(self, session: Session, stream: StreamReaders) -> None:
-        self.session = session
-        self.stream = stream
-        self.starts: dict[str, int] = {}
-        """By filter: no earlier message is for this subscription."""
-        self.rewound: dict[str, int] = {}
-        """Subscriptions that begin at an earlier tick as soon as nothing is in flight."""
-        self.live = False
-        self.saved = FIRST
-        """What the disk says about `acked`."""
+        super().__init__(session, stream)
         self.missed = 0
         """Spans that the log had let go."""
-        self.lenient = False
-        """It asked for more than there may be: that the log has let it go is no loss."""
-        self._position = FIRST
-        self._flight: dict[int, int] = {}
-        """Packet identifiers of what the client has not acknowledged, by tick."""
-        self._second: dict[int, Flight] = {}
-        """The QoS 2 messages of them, and those that it has not completed."""
-        self._unsent: set[int] = set()
-        """Of those, the ticks that were in flight before a restart and are still to be sent again."""
-        self._given = 0
         self._helping: deque[Told] = deque()
         self._reached = FIRST
         """Where the messages of the helping end."""
         self._feed: Feed | None = None
-        self._outboxes: deque[_Outbox] = deque()
-        self._collecting: _Outbox | None = None
-        """The one that QoS 2 messages of this turn of the loop go into."""
-        self._unsafe = 0
-
-    # -- where it is -----------------------------------------------------------------------------------------
-
-    @property
-    def durable(self) -> bool:
-        """Whether its place outlives the connection."""
-        return self.session.expiry_s > 0
-
-    @property
-    def position(self) -> int:
-        """Everything before this tick was sent, or is not for it."""
-        return self.stream.at if self.live and self.stream.at > self._position else self._position
-
-    @property
-    def acked(self) -> int:
-        """The client has, or does not want, everything before this tick."""
-        return min((self.position, *self._flight, *self._second))
-
-    @property
-    def needs(self) -> int:
-        """From this tick on the stream must be kept for it, as far as the disk knows."""
-        return min((self.saved if self.durable else self.acked, *self.rewound.values()))
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody needs it: no subscription is left and nothing is in flight."""
-        return not (self.starts or self.rewound or self._second)
-
-    def write_down(self) -> Cursor:
-        """What is to survive a restart; what is given out from now on needs another row."""
-        self._collecting = None
-        return Cursor(
-            self.session.born_us,
-            self.acked,
-            dict(self.starts),
-            self._given,
-            [self._second[tick] for tick in sorted(self._second)],
-            dict(self.rewound),
-        )
-
-    def restore(self, cursor: Cursor) -> list[Flight]:
-        """Go on where a row says; the QoS 2 messages in flight."""
-        self.starts = dict(cursor.starts)
-        self._position = self.saved = cursor.acked
-        self.live = cursor.acked == FIRST
-        self._given = cursor.given
-        for flight in cursor.flight:
-            self._second[flight.tick] = flight
-            if not flight.released:
-                self._unsent.add(flight.tick)
-        self.rewound = dict(cursor.rewound)
-        return cursor.flight
-
-    def is_live(self, tick: int) -> bool:
-        """Whether it gets a message of this tick as it comes, not having got it from its feed."""
-        return self.live and self._position <= tick
-
-    @property
-    def takes_more(self) -> bool:
-        """Whether its client reads."""
-        session = self.session
-        return session.link is not None and not session.link.paused and bool(session.exchange.outgoing.room)
-
-    # -- subscriptions ---------------------------------------------------------------------------------------
-
-    def begin(self, filter_: str, start: int | None) -> None:
-        """A subscription begins at a tick; None: now, or where it is if it is there already."""
-        now = self.stream.now
-        if not self.starts and not self.rewound and not self._flight and self._position == FIRST:
-            self.lenient = start is not None
-            self._position = now if start is None else min(start, now) if now >= 0 else start
-            self.saved = self._position
-            self.starts[filter_] = max(0, self._position)
-            self.live = self._position == FIRST or self._position >= self.stream.at >= 0
-        elif start is not None and (start < self.position or self.position == FIRST):
-            self.rewound[filter_] = start
-            self.starts.pop(filter_, None)
-            self.lenient = True
-            self.try_rewind()
-        elif start is not None or filter_ not in self.starts:
-            self.rewound.pop(filter_, None)
-            self.starts[filter_] = max(0, now if start is None else min(start, now))
-
-    def end(self, filter_: str) -> None:
-        """A subscription ends."""
-        self.starts.pop(filter_, None)
-        self.rewound.pop(filter_, None)
-
-    def try_rewind(self) -> None:
-        """Go back for subscriptions that want what lies before, once nothing is in flight."""
-        if (
-            not self.rewound
-            or self._flight
-            or self._outboxes
-            or self._unsent
-            or self.position == FIRST
-            or self.position < self._given
-        ):
-            return
-        position = self.position
-        self.fall_behind(min(position, *self.rewound.values()))
-        # The others have had what lies before the position.
-        self.starts = {each: max(start, position) for each, start in self.starts.items()} | self.rewound
-        self._given = min(self._given, self._position)
-        self.rewound = {}
-        self.stream.forget()
-        self.stream.save_now(self)
 
     # -- a message comes -------------------------------------------------------------------------------------
 
     def offer(self, item: Item, choice: Choice, *, now_us: Instant) -> None:
         """The next message for it; it is live."""
         link = self.session.link
-        if link is None or link.paused or not self._give(item, choice, now_us):
+        if link is None or link.paused or self.rewound or not self._give(item, choice, now_us):
             self.fall_behind(item.tick)
 
     def fall_behind(self, position: int) -> None:
         """Go on from a position by a feed."""
-        self.live = False
-        self._position = position
+        super().fall_behind(position)
         self._helping.clear()
         self.close_feed()
 
@@ -211,8 +63,7 @@ class Reader:
             self.fall_behind(self.position)
         self._helping.clear()
         self.close_feed()
-        self._outboxes.clear()
-        self._collecting = None
+        super().lost_link()
 
     def catch_up(self, *, now_us: Instant) -> bool:
         """Send what was missed; False if there was more than a turn of the loop should take."""
@@ -297,143 +148,6 @@ class Reader:
         if tick < self._given and self.durable and min(item.record.qos, choice.qos) == 2:
             return True  # it is completed
         return self._give(item, choice, now_us)
-
-    # -- sending ---------------------------------------------------------------------------------------------
-
-    def _give(self, item: Item, choice: Choice, now_us: Instant) -> bool:
-        """Send a message; False if there is no room for it."""
-        session, subscription = self.session, choice.subscription
-        link = session.link
-        assert link is not None
-        qos = min(item.record.qos, choice.qos)
-        outgoing = session.exchange.outgoing
-        if outgoing.resending or (qos and not outgoing.room):
-            return False
-        if self._outboxes and self._outboxes[-1].bytes > limits.STREAM_FETCH_BYTES:
-            return False
-        subscription.direct += 1
-        if expired(item.event, now_us) or not session.fits(item.event, choice.ids, now_us):
-            subscription.withheld += 1
-            return True
-        retain = item.record.retain and subscription.options.retain_as_published
-        tick, packet_id = item.tick, 0
-        if qos:
-            sent = Sent(item.event, retain, choice.ids, 0, self, tick)
-            packet_id = outgoing.send(sent, qos=qos)
-            self._flight[tick] = packet_id
-        frame = self._frame(item, packet_id, qos, choice.ids, retain=retain, now_us=now_us)
-        session.sent += 1
-        link.sampled = subscription
-        if qos == 2 and self.durable:
-            self._second[tick] = Flight(tick, packet_id)
-            self._given = tick + 1
-            self._write_when_safe(link, frame)
-        elif self._outboxes:
-            self._outboxes[-1].frames.append(frame)
-            self._outboxes[-1].bytes += len(frame)
-        else:
-            link.write(frame)
-        return True
-
-    def _send_again(self, item: Item, flight: Flight, choice: Choice | None, now_us: Instant) -> bool:
-        """A QoS 2 message that was in flight before a restart."""
-        session = self.session
-        link = session.link
-        assert link is not None
-        if not session.exchange.outgoing.room:
-            return False
-        ids = choice.ids if choice is not None else ()
-        sent = Sent(item.event, False, ids, 0, self, item.tick)
-        session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
-        self._flight[item.tick] = flight.packet_id
-        self._unsent.discard(item.tick)
-        session.sent += 1
-        link.write(
-            frame_of(
-                item.event,
-                version=session.version,
-                now_us=now_us,
-                packet_id=flight.packet_id,
-                qos=2,
-                retain=False,
-                dup=True,
-                subscription_ids=ids,
-                aliases=session.aliases,
-            )
-        )
-        return True
-
-    def _frame(
-        self, item: Item, packet_id: int, qos: int, ids: tuple[int, ...], *, retain: bool, now_us: Instant
-    ) -> bytes:
-        session = self.session
-        if item.shareable and not ids and session.aliases is None:
-            head, tail = item.frame(version=session.version, qos=qos, retain=retain)
-            return head + packet_id.to_bytes(2, "big") + tail if qos else head
-        return frame_of(
-            item.event,
-            version=session.version,
-            now_us=now_us,
-            packet_id=packet_id,
-            qos=qos,
-            retain=retain,
-            subscription_ids=ids,
-            aliases=session.aliases,
-        )
-
-    def _write_when_safe(self, link: Link, frame: bytes) -> None:
-        """Send when the disk knows what is in flight; what comes meanwhile stays behind it."""
-        outbox = self._collecting
-        if outbox is None:
-            outbox = self._collecting = _Outbox(link)
-            self._outboxes.append(outbox)
-            self._unsafe += 1
-            self.stream.save_now(self, partial(self._safe, outbox))
-        outbox.frames.append(frame)
-        outbox.bytes += len(frame)
-
-    def _safe(self, outbox: _Outbox) -> None:
-        self._unsafe -= 1
-        if self._outboxes and self._outboxes[0] is outbox:  # else the connection it was for is gone
-            self._outboxes.popleft()
-            outbox.link.write(b"".join(outbox.frames))
-        self.stream.go_on(self.session)
-
-    @property
-    def unsafe(self) -> bool:
-        """Whether something is in flight that the disk does not know of."""
-        return self._unsafe > 0
-
-    # -- acknowledgements ------------------------------------------------------------------------------------
-
-    def acknowledged(self, tick: int, packet_id: int) -> None:
-        """See link.Reader."""
-        self._flight.pop(tick, None)
-        if self._second.pop(tick, None) is not None:
-            self._free_when_safe(packet_id)
-        else:
-            self.stream.save_soon(self)
-
-    def received(self, tick: int, packet_id: int) -> bool:
-        """See link.Reader."""
-        self._flight.pop(tick, None)
-        flight = self._second.get(tick)
-        if flight is None:  # the session ends with its connection
-            return False
-        flight.released = True
-        self.stream.save_now(self, partial(self.stream.release, self.session, packet_id))
-        return True
-
-    def completed(self, tick: int, packet_id: int) -> None:
-        """The client has answered the PUBREL."""
-        if self._second.pop(tick, None) is not None:
-            self._free_when_safe(packet_id)
-
-    def _free_when_safe(self, packet_id: int) -> None:
-        """The identifier is another's when the disk has forgotten that it was this message's."""
-        ids = self.session.exchange.ids
-        ids.hold(packet_id)
-        self.stream.save_now(self, partial(ids.free, packet_id))
 
     # -- its feed --------------------------------------------------------------------------------------------
 

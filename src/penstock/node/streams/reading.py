@@ -230,9 +230,10 @@ class Reading:
         if reader.durable:
             self._moved[reader] = None
 
-    def save_now(self, reader: Reader, safe: Callable[[], None] | None = None) -> None:
-        """Write a place down in this turn of the loop; then call back."""
-        self._urgent[reader] = None
+    def save_now(self, reader: Reader | None, safe: Callable[[], None] | None = None) -> None:
+        """Write a place down, with all that wait, in this turn of the loop; then call back."""
+        if reader is not None:
+            self._urgent[reader] = None
         if safe is not None:
             self._safe.append(safe)
         if not self._flushing and self._loop is not None:

@@ -9,8 +9,8 @@ from penstock import limits
 from penstock.errors import StreamError
 from penstock.node.streams.choosing import choose, chosen, plain
 from penstock.node.streams.feeds import LogFeed, TreeFeed
-from penstock.node.streams.reader import FIRST, Reader
 from penstock.node.streams.reading_item import Item
+from penstock.node.streams.reading_place import FIRST
 from penstock.node.streams.status import ReaderFigures
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from penstock.node.session import Session
     from penstock.node.streams.choosing import Choice
     from penstock.node.streams.feeds import Feed
+    from penstock.node.streams.reader import Reader
     from penstock.node.streams.reading import Reading
+    from penstock.node.streams.reading_place import Place
     from penstock.node.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -195,13 +197,20 @@ class StreamReaders:
         needed = [needs for reader in self.readers.values() if (needs := reader.needs) >= 0]
         self._hub.core.hold(self.name, SESSIONS, min(needed, default=None))
 
-    def save_soon(self, reader: Reader) -> None:
-        """Its place has moved: write it down with the next ones."""
-        self._reading.save_soon(reader)
+    def save_soon(self, place: Place) -> None:
+        """It has moved: write it down with the next ones."""
+        reader = self._reader(place)
+        if reader is not None:
+            self._reading.save_soon(reader)
 
-    def save_now(self, reader: Reader, safe: Callable[[], None] | None = None) -> None:
-        """Write its place down in this turn of the loop, and call back when that is on disk."""
-        self._reading.save_now(reader, safe)
+    def save_now(self, place: Place, safe: Callable[[], None] | None = None) -> None:
+        """Write it down in this turn of the loop, and call back when that is on disk."""
+        self._reading.save_now(self._reader(place), safe)
+
+    def _reader(self, place: Place) -> Reader | None:
+        """Whose place it is; None: nobody's any more."""
+        reader = self.readers.get(place.session)
+        return reader if reader is place else None
 
     def release(self, session: Session, packet_id: int) -> None:
         """The disk knows that the client has a QoS 2 message."""
