@@ -106,7 +106,7 @@ def _answer(connection: Connection, session: Session, packet: Packet) -> None:
     send: Callable[[], None] = partial(connection.send, packet)
     reading = streams.reading if streams is not None else None
     if reading is not None:
-        send = reading.behind_places(session, send)
+        send = reading.places.behind(session, send)
     if journal is not None:
         journal.begin()
         journal.session_changed(session)

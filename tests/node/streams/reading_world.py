@@ -303,7 +303,7 @@ class Client:
         now = reading._streams[STREAM].now
         reading.subscribed(session, subscription, wants.start)
         begins = now if wants.start is None else wants.start
-        reading.behind_places(session, partial(setattr, wants, "begins", begins))()
+        reading.places.behind(session, partial(setattr, wants, "begins", begins))()
 
     def arrived(self, line: Line, data: bytes) -> None:
         if line is not self.line:
@@ -401,7 +401,7 @@ class Node:
 
     def crash(self) -> None:
         """Nothing of it does anything any more."""
-        self.reading._loop = None
+        self.reading._loop = self.reading.places._loop = None
         if self.reading._timer is not None:
             self.reading._timer.cancel()
         self.hub.close()

@@ -149,6 +149,11 @@ class Reader(Sender):
             return True  # it is completed
         return self._give(item, choice, now_us)
 
+    @property
+    def current(self) -> bool:
+        """Whether its session reads the stream by it."""
+        return self.stream.readers.get(self.session) is self
+
     # -- its feed --------------------------------------------------------------------------------------------
 
     def close_feed(self) -> None:

@@ -1,9 +1,4 @@
-"""Gives streams to MQTT sessions: who reads what, and their places on disk.
-
-Places move lazily: that a client has a QoS 1 message is written down about every second, and it is sent
-again after a crash, with the same tick. What must be on disk before a packet goes out (QoS 2, a new
-subscription) is written in the same turn of the loop, all sessions together.
-"""
+"""Gives streams to MQTT sessions: who reads what, from their first subscription to the session's end."""
 
 from __future__ import annotations
 
@@ -16,12 +11,11 @@ from penstock.mqtt.overlap import overlap
 from penstock.mqtt.topics import shared_of
 from penstock.node.streams.cursors import Cursors
 from penstock.node.streams.reader import Reader
+from penstock.node.streams.reading_saving import Saving
 from penstock.node.streams.reading_session import SessionReading
 from penstock.node.streams.reading_stream import StreamReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.model.instant import Instant
     from penstock.node.broker import Broker
     from penstock.node.session import Session
@@ -60,18 +54,13 @@ class Reading:
         self.clock = broker.clock
         self.properties = broker.properties
         self._cursors = Cursors(service.state)
+        self.places = Saving(self._cursors, self._drop)
         self._loaded: dict[tuple[str, str], Cursor] = {}
         """Rows of streams that are not known yet."""
         self._streams: dict[str, StreamReaders] = {}
-        self._moved: dict[Reader, None] = {}
-        """Whose place on disk is behind."""
-        self._urgent: dict[Reader, None] = {}
-        self._safe: list[Callable[[], None]] = []
-        """To be called when the rows of these are on disk."""
         self._draining: dict[Session, None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._flushing = False
         self._looks = 0
 
     # -- living ----------------------------------------------------------------------------------------------
@@ -79,6 +68,7 @@ class Reading:
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Go on where sessions were, in the running loop; before anything is acknowledged to anybody."""
         self._loop = loop or asyncio.get_running_loop()
+        self.places.start(self._loop)
         for key, cursor in self._cursors.load().items():
             session = self._broker.sessions.get(key[0])
             if session is None or session.born_us != cursor.born_us:
@@ -98,9 +88,9 @@ class Reading:
         self._loop = None
         for stream in self._streams.values():
             stream.close()
-            self._moved.update(dict.fromkeys(stream.readers.values()))
-        self._flush()
-        self._save()
+            for reader in stream.readers.values():
+                self.places.save_soon(reader)
+        self.places.close()
 
     def _known_changed(self) -> None:
         """Streams have come to be known: sessions may have subscribed to their topics already."""
@@ -125,8 +115,9 @@ class Reading:
         return reader is not None and (filter_ in reader.starts or filter_ in reader.rewound)
 
     def _restore(self, session: Session, stream: StreamReaders, cursor: Cursor) -> None:
-        for filter_ in [one for one in cursor.starts if one not in session.held]:
-            del cursor.starts[filter_]
+        for begun in (cursor.starts, cursor.rewound):
+            for filter_ in [one for one in begun if one not in session.held]:
+                del begun[filter_]
         reader = self._reader(session, stream)
         assert session.streams is not None
         for flight in reader.restore(cursor):
@@ -165,8 +156,8 @@ class Reading:
         reader = self._reader(session, stream)
         reader.begin(filter_, start)
         stream.forget()
-        stream.hold()
-        self.save_now(reader)
+        stream.hold_for(reader)
+        self.places.save_now(reader)
 
     def unsubscribed(self, session: Session, filter_: str) -> None:
         """A session's subscription has ended."""
@@ -175,7 +166,7 @@ class Reading:
         for reader in list(session.streams.readers.values()):
             reader.end(filter_)
             reader.stream.forget()
-            self.save_now(reader)
+            self.places.save_now(reader)
 
     def ended(self, session: Session) -> None:
         """A session has departed."""
@@ -191,7 +182,7 @@ class Reading:
     def _drop(self, reader: Reader) -> None:
         """Nobody needs its place any more."""
         session, stream = reader.session, reader.stream
-        if stream.readers.get(session) is not reader:
+        if not reader.current:
             return
         reader.close_feed()
         stream.missed += reader.missed
@@ -199,10 +190,10 @@ class Reading:
         stream.forget()
         if session.streams is not None:
             session.streams.readers.pop(stream.name, None)
-        self._moved.pop(reader, None)
-        self._urgent.pop(reader, None)
+        self.places.forget(reader)
         self._cursors.remove(session.client_id, stream.name)
-        stream.hold()
+        if not stream.readers:
+            stream.hold()
 
     # -- sending ---------------------------------------------------------------------------------------------
 
@@ -223,58 +214,6 @@ class Reading:
         """When the present turn of the loop began, about."""
         return self._broker.now_us
 
-    # -- places ----------------------------------------------------------------------------------------------
-
-    def save_soon(self, reader: Reader) -> None:
-        """A place has moved."""
-        if reader.durable:
-            self._moved[reader] = None
-
-    def save_now(self, reader: Reader | None, safe: Callable[[], None] | None = None) -> None:
-        """Write a place down, with all that wait, in this turn of the loop; then call back."""
-        if reader is not None:
-            self._urgent[reader] = None
-        if safe is not None:
-            self._safe.append(safe)
-        if not self._flushing and self._loop is not None:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
-
-    def behind_places(self, session: Session, then: Callable[[], None]) -> Callable[[], None]:
-        """What does something when a session's places, as they are now, are on disk."""
-        if session.streams is None or not session.expiry_s:
-            return then
-        if not any(reader in self._urgent for reader in session.streams.readers.values()):
-            return then
-        both = _Both(then)
-        self._safe.append(both)
-        return both
-
-    def _flush(self) -> None:
-        self._flushing = False
-        urgent, self._urgent = self._urgent, {}
-        callbacks, self._safe = self._safe, []
-        self._write(urgent, callbacks)
-
-    def _save(self) -> None:
-        moved, self._moved = self._moved, {}
-        self._write(moved, [])
-
-    def _write(self, readers: dict[Reader, None], callbacks: list[Callable[[], None]]) -> None:
-        written: list[tuple[Reader, int]] = []
-        for reader in readers:
-            if reader.idle:
-                self._drop(reader)
-            elif reader.durable and reader.stream.readers.get(reader.session) is reader:
-                self._moved.pop(reader, None)
-                cursor = reader.write_down()
-                written.append((reader, cursor.acked))
-                self._cursors.put(reader.session.client_id, reader.stream.name, cursor)
-            else:
-                reader.write_down()
-        if written or callbacks:
-            self._cursors.when_durable(lambda: _durable(written, callbacks))
-
     def _look(self) -> None:
         assert self._loop is not None
         self._timer = self._loop.call_later(LOOK_S, self._look)
@@ -282,10 +221,10 @@ class Reading:
         if self._looks % SAVE_LOOKS == 0:
             for stream in self._streams.values():
                 for reader in stream.readers.values():
-                    if reader.durable and reader.acked != reader.saved:
-                        self._moved[reader] = None
+                    if reader.acked != reader.saved:
+                        self.places.save_soon(reader)
                 stream.hold()
-            self._save()
+            self.places.save()
         for stream in self._streams.values():
             stream.look()
 
@@ -294,26 +233,6 @@ class Reading:
     def figures(self) -> dict[str, ReaderFigures]:
         """How many sessions read each stream, and how they fare."""
         return {name: stream.figures() for name, stream in self._streams.items()}
-
-
-class _Both:
-    """Does something when it was called twice."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-        self._calls = 0
-
-    def __call__(self) -> None:
-        self._calls += 1
-        if self._calls == 2:
-            self._then()
-
-
-def _durable(written: list[tuple[Reader, int]], callbacks: list[Callable[[], None]]) -> None:
-    for reader, acked in written:
-        reader.saved = acked
-    for callback in callbacks:
-        callback()
 
 
 def _overlaps(filter_: str, stream: StreamReaders) -> bool:

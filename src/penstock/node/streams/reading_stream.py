@@ -63,6 +63,8 @@ class StreamReaders:
         self._topics: dict[str, dict[Reader, Interested]] = {}
         """Who is interested in a topic, as far as that was found out since the version below."""
         self._version = -1
+        self._held: int | None = None
+        """From which tick on the stream is kept for sessions."""
         self._feeding: dict[Reader, None] = {}
         """Those that catch up from another node."""
         start = None if self._hosted is None else self._hosted.end
@@ -195,17 +197,24 @@ class StreamReaders:
         if self._main is not None:
             self._main.acknowledge(self._main.horizon)
         needed = [needs for reader in self.readers.values() if (needs := reader.needs) >= 0]
-        self._hub.core.hold(self.name, SESSIONS, min(needed, default=None))
+        self._held = min(needed, default=None)
+        self._hub.core.hold(self.name, SESSIONS, self._held)
+
+    def hold_for(self, reader: Reader) -> None:
+        """Have it kept for one more."""
+        if reader.needs >= 0 and (self._held is None or reader.needs < self._held):
+            self._held = reader.needs
+            self._hub.core.hold(self.name, SESSIONS, self._held)
 
     def save_soon(self, place: Place) -> None:
         """It has moved: write it down with the next ones."""
         reader = self._reader(place)
         if reader is not None:
-            self._reading.save_soon(reader)
+            self._reading.places.save_soon(reader)
 
     def save_now(self, place: Place, safe: Callable[[], None] | None = None) -> None:
         """Write it down in this turn of the loop, and call back when that is on disk."""
-        self._reading.save_now(self._reader(place), safe)
+        self._reading.places.save_now(self._reader(place), safe)
 
     def _reader(self, place: Place) -> Reader | None:
         """Whose place it is; None: nobody's any more."""
