@@ -302,7 +302,7 @@ class Client:
         subscription = session.held[wants.filter]
         now = reading._streams[STREAM].now
         reading.subscribed(session, subscription, wants.start)
-        begins = now if wants.start is None else wants.start
+        begins = now if wants.start is None else max(wants.start, self.world.log.trimmed)
         reading.places.behind(session, partial(setattr, wants, "begins", begins))()
 
     def arrived(self, line: Line, data: bytes) -> None:

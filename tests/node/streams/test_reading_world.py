@@ -29,6 +29,9 @@ def story(seed: int, *, remote: bool, steps: int = 60) -> World:
                     client.disconnect()
             case 7 if rng.random() < 0.3:
                 world.restart()
+            case 8 if len(world.clients) < 5:
+                early = None if remote or rng.random() < 0.5 else 0  # far away, more may be gone by then
+                world.client(f"late {len(world.clients)}", Wants("#", rng.choice((1, 2)), early))
             case _:
                 pass
         world.loop.run(rng.choice((0.0, 0.0005, 0.003, 0.05, 0.7)))
