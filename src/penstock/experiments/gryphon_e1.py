@@ -67,7 +67,7 @@ def rows(played: Played, *, fails: int, back: int) -> tuple[Row, ...]:
             "160 s after the link is back",
             "never" if took is None else f"{took} s",
             ok=took is not None and got >= missed - end,
-            note=f"{got:,} of {missed:,} messages published, the rest is on the way",
+            note=f"{min(got, missed):,} of {missed:,} messages published, the rest is on the way",
         ),
         Row(
             "publication gives way meanwhile",
