@@ -67,7 +67,7 @@ class Links:
                 link.end("it was switched off")
                 known.enter("off", "switched off in the configuration")
             elif wanted.enabled and known.state == "off":
-                known.enter("down", "not met yet")
+                known.enter("down")
             known.changed.set()
 
     def figures(self) -> list[NeighbourRow]:

@@ -47,6 +47,8 @@ class LinkState:
                 log.info("link to %r: up", self.name)
         elif state == "off":
             log.info("link to %r: %s", self.name, why)
+        elif self.state == "off":
+            log.info("link to %r: switched on", self.name)
         elif why:
             level = logging.INFO if self.state == "down" and self._fault else logging.WARNING
             log.log(level, "link to %r: down: %s", self.name, why)
@@ -71,4 +73,5 @@ class LinkState:
             dropped=queue.refused,
             reconnects=max(0, self.connections - 1),
             fault=self._fault,
+            ignored=link.ignored,
         )

@@ -70,6 +70,8 @@ class NeighbourRow(msgspec.Struct, frozen=True, gc=False):
     reconnects: int
     fault: str
     """Why it is down; empty: it is not."""
+    ignored: int = 0
+    """Messages that came about streams which are not known here, or come from another neighbour."""
 
 
 class StreamRow(msgspec.Struct, frozen=True):
