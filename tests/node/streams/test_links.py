@@ -284,3 +284,21 @@ def test_a_neighbour_that_was_never_there_holds_the_log() -> None:
             await until(lambda: relay.acked() is not None)
 
     run(play())
+
+
+def test_a_node_that_comes_back_may_want_something_else() -> None:
+    async def play() -> None:
+        async with chain(only=["orders/a"]) as nodes:
+            there = at(nodes.nodes["IB"], "IB")
+            client = await nodes.client("PB")
+            for only, wanted in ((["orders/b"], [b"b"]), ([], [b"a", b"b"]), (["orders/a"], [b"a"])):
+                await nodes.stop("SB")
+                sb = await nodes.add("SB", neighbours=[{**there, "only": only}])
+                await until(lambda: "orders" in sb.streams.known)  # noqa: B023
+                got, all_of_it = await nodes.subscriber("SB"), await nodes.subscriber("IB")
+                for letter in ("a", "b"):
+                    await client.publish(f"orders/{letter}", letter, qos=1)
+                await until(lambda: got[-1:] == wanted[-1:] and len(all_of_it) == 2)  # noqa: B023
+                assert got == wanted
+
+    run(play())
