@@ -29,6 +29,9 @@ EARLIEST: Final = "earliest"
 LOOK_S: Final = 0.1
 """How often sessions that catch up from another node are looked at: the end of a stream makes no event."""
 
+TURN_US: Final = 10_000
+"""How long sessions that catch up may keep everything else waiting."""
+
 SAVE_LOOKS: Final = 10
 """Places that have moved are written every so many looks."""
 
@@ -59,6 +62,7 @@ class Reading:
         """Rows of streams that are not known yet."""
         self._streams: dict[str, StreamReaders] = {}
         self._draining: dict[Session, None] = {}
+        self._turning = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looks = 0
@@ -200,15 +204,22 @@ class Reading:
     def drain_soon(self, session: Session) -> None:
         """Send what a session missed, as much as it takes, in the next turn of the loop."""
         if self._loop is not None and session.link is not None:
-            if not self._draining:
-                self._loop.call_soon(self._drain_all)
             self._draining[session] = None
+            if not self._turning:
+                self._turning = True
+                self._loop.call_soon(self._turn)
 
-    def _drain_all(self) -> None:
-        sessions, self._draining = self._draining, {}
-        now_us = self._broker.now_us = self.clock()
-        for session in sessions:
+    def _turn(self) -> None:
+        """Sessions that are behind take turns, and the loop has some, too."""
+        began_us = now_us = self._broker.now_us = self.clock()
+        while self._draining and now_us - began_us < TURN_US:
+            session = next(iter(self._draining))
+            del self._draining[session]
             session.drain(now_us=now_us)
+            now_us = self.clock()
+        self._turning = bool(self._draining) and self._loop is not None
+        if self._turning and self._loop is not None:
+            self._loop.call_soon(self._turn)
 
     def now_us(self) -> Instant:
         """When the present turn of the loop began, about."""
