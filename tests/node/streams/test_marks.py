@@ -86,6 +86,22 @@ def test_a_writer_is_known_by_its_highest_number() -> None:
     assert [world.marks.seen("w:a", number) for number in (1, 2)] == [True, False]
 
 
+def test_a_writer_is_forgotten() -> None:
+    world = World()
+    for number in (1, 2, 3):
+        world.send("w:a", number)
+    world.marks.forget_all("w:a")
+    world.commit_log()
+    world.commit_state()
+    assert world.marks.highest("w:a") == 0
+    world.crash()
+    assert world.marks.highest("w:a") == 0
+    world.send("w:a", 1)
+    world.commit_log()
+    world.crash()
+    assert world.marks.highest("w:a") == 1
+
+
 def test_a_packet_id_is_open_until_it_is_released() -> None:
     world = World()
     for number in (7, 8):

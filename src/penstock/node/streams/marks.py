@@ -124,7 +124,7 @@ class Marks:
                 del pending[number]
                 if not pending:
                     del self._pending[origin]
-            elif not origin.startswith(WRITER):
+            elif not origin.startswith(WRITER) or tick <= self._forgotten.get((origin, EVERY), -1):
                 continue  # forgotten meanwhile
             self._mark(origin, number, tick)
         idle = until == self._until
