@@ -679,6 +679,10 @@ STREAM_READ: Final = 256
 CLIENT_STREAMS: Final = 1_000
 """Streams whose place a client keeps for each of its subscriptions."""
 
+STREAM_FLIGHT: Final = 1_024
+"""Messages of one stream that one session has not acknowledged, however large its window: each is in memory,
+and those of QoS 2 are written down with every further one."""
+
 STREAM_FEEDS: Final = 16
 """Sessions that catch up with one stream of another node at a time: each asks for messages of its own."""
 

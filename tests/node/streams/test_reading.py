@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import limits
 from penstock.core.streams.meeting import Offered
 from penstock.core.streams.messages import Data
 from penstock.core.streams.record import Record, encode
@@ -129,6 +130,23 @@ def test_a_window_that_is_full_makes_a_reader_wait_and_catch_up(qos: int) -> Non
             await peer.settled()
             assert running.streams.status().streams[0].readers.live == 1
             assert running.account_holds()
+
+    run(test())
+
+
+def test_a_window_without_end_has_one_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAM_FLIGHT", 4)
+
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("s", version=4)  # which cannot say how much it takes
+            await peer.subscribe("orders/#", qos=1)
+            await publish(running, *numbers(0, 10))
+            first = [await peer.expect(Publish) for _ in range(4)]
+            assert await peer.silent()
+            for one in first:
+                peer.send(Puback(one.packet_id))
+            assert await peer.payloads(6) == numbers(4, 10)
 
     run(test())
 

@@ -96,12 +96,6 @@ class Place:
         """Whether it gets a message of this tick as it comes, not having got it from its feed."""
         return self.live and self._position <= tick
 
-    @property
-    def takes_more(self) -> bool:
-        """Whether its client reads."""
-        session = self.session
-        return session.link is not None and not session.link.paused and bool(session.exchange.outgoing.room)
-
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     def begin(self, filter_: str, start: int | None) -> None:

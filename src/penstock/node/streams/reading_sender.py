@@ -59,6 +59,17 @@ class Sender(Place):
         self._outboxes.clear()
         self._collecting = None
 
+    @property
+    def _room(self) -> bool:
+        """Whether another message may be in flight."""
+        return self.session.exchange.outgoing.room > 0 and len(self._flight) < limits.STREAM_FLIGHT
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether its client reads."""
+        link = self.session.link
+        return link is not None and not link.paused and self._room
+
     def _give(self, item: Item, choice: Choice, now_us: Instant) -> bool:
         """Send a message; False if there is no room for it."""
         session, subscription = self.session, choice.subscription
@@ -66,7 +77,7 @@ class Sender(Place):
         assert link is not None
         qos = min(item.record.qos, choice.qos)
         outgoing = session.exchange.outgoing
-        if outgoing.resending or (qos and not outgoing.room):
+        if outgoing.resending or (qos and not self._room):
             return False
         if self._outboxes and self._outboxes[-1].bytes > limits.STREAM_FETCH_BYTES:
             return False
@@ -99,7 +110,7 @@ class Sender(Place):
         session = self.session
         link = session.link
         assert link is not None
-        if not session.exchange.outgoing.room:
+        if not self._room:
             return False
         ids = choice.ids if choice is not None else ()
         sent = Sent(item.event, False, ids, 0, self, item.tick)
