@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock import limits
 from penstock.client.address import read_address
 from penstock.client.backoff import pauses_s
-from penstock.mqtt.overlap import overlap
 from penstock.client.receipts import Receipts
 from penstock.client.sending import common_topic
+from penstock.mqtt.overlap import overlap
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.topics import matches
 
