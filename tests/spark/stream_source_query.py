@@ -21,7 +21,7 @@ def main(url: str, folder: str, now: str = "") -> int:
         rows = stream.selectExpr("replace(topic, 'a/', 't/') as topic", "payload", "ts")
         writer = rows.writeStream.format("penstock").options(url=url, stream="t", patience="60")
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
-        query = (writer.trigger(availableNow=True) if now else writer.trigger(processingTime="50 ms")).start()
+        query = (writer.trigger(availableNow=True) if now else writer.trigger(processingTime="50 milliseconds")).start()
         query.awaitTermination()
     return 0
 
