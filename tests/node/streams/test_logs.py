@@ -248,8 +248,8 @@ def test_many_readers_at_different_places(kind_and_server: Given, tmp_path: Path
     async def go() -> None:
         async with disk_of(kind_and_server, tmp_path) as disk:
             orders = await disk.open("readers-1")
-            for first in range(0, 4_000, 20):
-                orders.append(*range(first, first + 20))
+            for first in range(0, 4_000, 100):
+                orders.append(*range(first, first + 100))
                 await orders.durable()
             await disk.crash(orders)
             orders = await disk.open("readers-1")
