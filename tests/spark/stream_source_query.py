@@ -21,8 +21,11 @@ def main(url: str, folder: str, now: str = "") -> int:
         rows = stream.selectExpr("replace(topic, 'a/', 't/') as topic", "payload", "ts")
         writer = rows.writeStream.format("penstock").options(url=url, stream="t", patience="60")
         writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
-        query = (writer.trigger(availableNow=True) if now else writer.trigger(processingTime="50 milliseconds")).start()
-        query.awaitTermination()
+        if now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime="50 milliseconds")
+        writer.start().awaitTermination()
     return 0
 
 
