@@ -35,7 +35,7 @@ RUN_S: Final = (0.1, 1.0)
 """Between two rounds."""
 DOWN_S: Final = (0.0, 0.6)
 """Between a process's end and its return."""
-SETTLE_S: Final = 40.0
+SETTLE_S: Final = 90.0
 """What has not come by then is lost."""
 
 ROLES: Final = {
