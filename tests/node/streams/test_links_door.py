@@ -191,6 +191,10 @@ def test_two_nodes_that_call_each_other_have_one_link() -> None:
         wire.encode(Data("orders", 1, 2, b"from below")),
         wire.encode(Silence("orders", 5, 9)),
         wire.framed(msgspec.msgpack.encode(Offer((Offered("", (), ""),)))),
+        meeting.encode(Offer((Offered("bills", ("bills/#/x",), "SB"),))),
+        meeting.encode(Offer((Offered("bills", ("bills/#", ""), "SB"),))),
+        meeting.encode(Offer((Offered("bills", ("$SYS/#",), "SB"),))),
+        meeting.encode(Offer((Offered("bi\0lls", ("bills/#",), "SB"),))),
     ],
 )
 def test_a_neighbour_that_talks_nonsense_is_cut_off_and_disturbs_nobody(said: bytes) -> None:
@@ -209,6 +213,22 @@ def test_a_neighbour_that_talks_nonsense_is_cut_off_and_disturbs_nobody(said: by
             await (await nodes.client("PB")).publish("orders/x", b"still here", qos=1)
             await until(lambda: at_ib == [b"still here"])
             assert row(pb, "IB").state == "up"
+
+    run(play())
+
+
+def test_many_streams_at_once_are_one_change() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            pb = await nodes.add("PB", listen=LISTENS, neighbours=[{"name": "SB"}])
+            changes: list[int] = []
+            pb.streams.on_known_changed.append(lambda: changes.append(len(pb.streams.known)))
+            stranger = await nodes.stranger("PB")
+            await stranger.says(hello("SB"))
+            streams = tuple(Offered(f"s{number}", (f"s/{number}",), "SB") for number in range(100))
+            stranger.writer.write(meeting.encode(Offer(streams)))
+            await until(lambda: changes)
+            assert changes == [100]
 
     run(play())
 

@@ -66,6 +66,12 @@ def warnings(config: Config) -> Iterator[str]:
             yield f"streams.neighbours[{number}]: the password crosses the network readable; ca encrypts it"
 
 
+def stream_problem(name: str, topics: tuple[str, ...]) -> str:
+    """What is wrong with a stream that another node tells of; empty: nothing."""
+    found = _name("its name", name), *(_filter(f"its topic {topic!r}", topic) for topic in topics)
+    return next((f"{path}: {what}" for each in found for path, what, _ in each), "")
+
+
 def _hosts(streams: Streams) -> Iterator[Found]:
     seen: set[str] = set()
     for number, hosting in enumerate(streams.host):

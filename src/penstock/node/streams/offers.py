@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock.core.streams.meeting import Offer, Offered
+from penstock.errors import StreamError
+from penstock.node.streams.checks import stream_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,19 +65,17 @@ class Offers:
         self._attached: dict[tuple[str, str], Wanted] = {}
         """By stream and neighbour below."""
         self._complaints: set[tuple[str, str]] = set()
-        self._busy = False
 
     def start(self) -> None:
         """Follow the streams that are remembered, and hold those hosted here for neighbours to come."""
-        self._busy = True
         for (name, stream), value in self._service.state.load(TABLE):
             side = self._sides.get(name)
             if side is None or stream in self._service.hosted:  # it was so before the configuration changed
                 self._service.state.remove(TABLE, (name, stream))
             else:
                 side.offers[stream] = msgspec.msgpack.decode(value, type=Offered)
-                self._take(name, side.offers[stream])
-        self._busy = False
+        for name, side in self._sides.items():
+            self._take(name, side.offers.values())
         self._service.on_known_changed.append(self._settle)
         self._settle()
 
@@ -92,13 +92,13 @@ class Offers:
         self._sides[name].there = False
 
     def heard(self, name: str, offer: Offer) -> None:
-        """A neighbour tells what it can give."""
+        """A neighbour tells what it can give; StreamError if nobody can have that."""
+        for one in offer.streams:
+            if problem := stream_problem(one.name, one.topics):
+                raise StreamError(f"stream {one.name!r} is offered, but {problem}")
         side = self._sides[name]
         before, side.offers = side.offers, {one.name: one for one in offer.streams}
-        self._busy = True
-        for one in side.offers.values():
-            self._take(name, one)
-        self._busy = False
+        self._take(name, side.offers.values())
         for gone in before.keys() - side.offers.keys():
             self._gone(name, gone)
         self._settle()
@@ -116,7 +116,12 @@ class Offers:
         """Whether a neighbour gets a stream from here."""
         return (stream, name) in self._attached
 
-    def _take(self, name: str, one: Offered) -> None:
+    def _take(self, name: str, offered: Iterable[Offered]) -> None:
+        """Follow what is new from there; all else is told once, however many streams there are."""
+        self._service.learnt([one for one in offered if self._follow(name, one)], name)
+
+    def _follow(self, name: str, one: Offered) -> bool:
+        """Whether a stream comes from a neighbour that offers it."""
         service = self._service
         known = service.known.get(one.name)
         if known is None:
@@ -124,15 +129,15 @@ class Offers:
             service.hub.core.begin(one.name, one.at)
         elif known.hosted_here:
             self._complain(name, one, "it is published at this node")
-            return
+            return False
         elif known.upstream != name:
             if one.name in self._sides[known.upstream].offers:
                 self._complain(name, one, f"it comes from {known.upstream!r}")
-                return
+                return False
             service.hub.core.move(one.name, name)
             self._attached.pop((one.name, name), None)
             log.info("stream %r comes from %r now, not from %r", one.name, name, known.upstream)
-        service.learnt(one, name)
+        return True
 
     def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
         """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
@@ -170,8 +175,6 @@ class Offers:
 
     def _settle(self) -> None:
         """Pass every stream on to those that want it from here, and tell them so."""
-        if self._busy:
-            return
         for known in list(self._service.known.values()):
             for name, side in self._sides.items():
                 self._attach(known, name, side)

@@ -23,7 +23,7 @@ from penstock.node.streams.serving import Serving
 from penstock.node.streams.state import FILE, StateFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from penstock.core.streams.meeting import Offered
     from penstock.node.broker import Broker
@@ -125,17 +125,16 @@ class StreamService:
 
     # -- streams of the tree ---------------------------------------------------------------------------------
 
-    def learnt(self, offered: Offered, upstream: str) -> None:
-        """A neighbour offers a stream, which the core follows from there already."""
-        known = Known(offered.name, offered.topics, offered.host, hosted_here=False, upstream=upstream)
-        if offered.name not in self.hosted and self.known.get(offered.name) != known:
-            self.known[offered.name] = known
-            self._changed()
-
-    def lost(self, name: str) -> None:
-        """A stream cannot be had any more."""
-        if name not in self.hosted and self.known.pop(name, None) is not None:
-            self._changed()
+    def learnt(self, offered: Iterable[Offered], upstream: str) -> None:
+        """A neighbour offers streams, which the core follows from there already."""
+        found = {
+            one.name: Known(one.name, one.topics, one.host, hosted_here=False, upstream=upstream)
+            for one in offered
+        }
+        if any(self.known.get(name) != known for name, known in found.items()):
+            self.known |= found
+            for changed in self.on_known_changed:
+                changed()
 
     def hosted_for(self, topic: str) -> Hosted | None:
         """The stream that messages on a topic go into here; None: there is none."""
@@ -152,10 +151,6 @@ class StreamService:
         self.publishing.ended(session)
         if self.reading is not None:
             self.reading.ended(session)
-
-    def _changed(self) -> None:
-        for changed in self.on_known_changed:
-            changed()
 
     # -- the rest --------------------------------------------------------------------------------------------
 
