@@ -16,7 +16,7 @@ from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import PublishRefused
 from penstock.node.streams import settings
 from tests.node.peer import run
-from tests.node.streams.trees import LISTENS, ORDERS, at, chain, links, row, tree, until
+from tests.node.streams.trees import LISTENS, ORDERS, at, chain, door, links, row, tree, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,6 +263,29 @@ def test_a_stream_that_is_offered_no_more_is_told_and_forgotten_at_the_next_star
                 neighbours=[there],
             )
             assert list(sb.streams.known) == ["bills"]
+
+    run(play())
+
+
+def test_a_stream_that_moves_to_another_node_is_had_from_there() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            a = await nodes.add("A", host=ORDERS, listen=LISTENS, neighbours=[{"name": "B"}])
+            b = await nodes.add("B", listen=LISTENS, neighbours=[at(a, "A"), {"name": "C"}])
+            await until(lambda: "orders" in b.streams.known)
+            # The new host is there before the old one knows that it is one no more.
+            await nodes.add("C", host=ORDERS, neighbours=[at(b, "B")])
+            await until(lambda: row(b, "C").received)
+            assert b.streams.known["orders"].upstream == "A"
+            listens = {**LISTENS, "port": door(a)}
+            await nodes.stop("A")
+            a = await nodes.add("A", listen=listens, neighbours=[{"name": "B"}])
+            await until(lambda: "orders" in a.streams.known)
+            assert b.streams.known["orders"].upstream == "C"
+            got = await nodes.subscriber("A")
+            await publish(await nodes.client("C"), range(20))
+            await until(lambda: len(got) == 20)
+            assert got == numbered(range(20))
 
     run(play())
 

@@ -151,15 +151,24 @@ class Offers:
             service.hub.changed(one.name)
 
     def _gone(self, name: str, stream: str) -> None:
+        """A neighbour offers a stream no more; another may do so, and was not believed before."""
         self._complaints.discard((name, stream))
-        if self.comes_from(stream) == name:
-            self._service.state.remove(TABLE, (name, stream))
-            log.warning(
-                "stream %r: %r offers it no more; what has come of it stays, and this node forgets it at its "
-                "next start",
-                stream,
-                name,
-            )
+        if self.comes_from(stream) != name:
+            return
+        self._service.state.remove(TABLE, (name, stream))
+        for other, side in self._sides.items():
+            one = side.offers.get(stream)
+            if one is not None:
+                self._complaints.discard((other, stream))
+                self._take(other, (one,))
+                self._comes(other, one, None, fresh=True)
+                return
+        log.warning(
+            "stream %r: %r offers it no more; what has come of it stays, and this node forgets it at its "
+            "next start",
+            stream,
+            name,
+        )
 
     def _complain(self, name: str, one: Offered, why: str) -> None:
         if (name, one.name) not in self._complaints:
