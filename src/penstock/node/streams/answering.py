@@ -205,6 +205,7 @@ def refuse(connection: Connection, session: Session, packet_id: int, *, reason: 
     An MQTT 3.1.1 acknowledgement could only say that the message is safe.
     """
     if session.version != V5:
+        session.exchange.incoming.answer(packet_id, reason=reason)  # when it comes again, it is new
         raise MqttError(why, where="PUBLISH", reason=reason)
     in_turn(session, partial(_refuse, connection, session, packet_id, reason, why))
 
