@@ -228,8 +228,12 @@ class Publisher:
             sender=session.client_id,
             seq=session.published,
         )
-        if qos and fan.into is not None:
-            fan.into.publish(event, session, self._connection, packet_id)
+        if fan.into is not None:
+            into = fan.into
+            if qos:
+                into.publish(event, session, self._connection, packet_id)
+            else:
+                into.publish_qos0(event, self._connection)
             return
         reason = self._accept(event, fan, qos)
         if qos:

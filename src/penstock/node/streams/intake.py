@@ -37,15 +37,25 @@ class Intake:
     # -- nobody waits for an answer --------------------------------------------------------------------------
 
     def accept(self, event: Event) -> int:
-        """A message of the node, a will, or one of QoS 0; the reason code for its publisher."""
-        message: Message | None = event.carried
+        """A message of the node, or a will; the reason code for its publisher."""
+        message: Message = event.carried
         try:
-            self._stream().publish_many(
-                (encode(record_of(event)),), look=message is not None and message.retain
-            )
+            self._stream().publish_many((encode(record_of(event)),), look=message.retain)
         except StreamError:
             return self._refused(1)
         return Reason.SUCCESS
+
+    def publish_qos0(self, event: Event, connection: Connection) -> None:
+        """A message of QoS 0."""
+        message: Message = event.carried
+        body = encode(record_of(event))
+        batch = Batch(connection, 1, len(body))
+        try:
+            self._stream().publish_many((body,), released=batch.released, look=message.retain)
+        except StreamError:
+            self._refused(1)
+        else:
+            batch.begin()
 
     def run(self, run: Run, connection: Connection) -> None:
         """Plain messages of QoS 0."""
