@@ -14,7 +14,7 @@ from penstock.errors import (
     PolicyError,
     StreamError,
 )
-from penstock.mqtt.acks import Ack, Pubrel
+from penstock.mqtt.acks import Ack, Pubcomp
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.ping import PINGRESP, Pingreq
@@ -47,9 +47,9 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
     match packet:
         case Ack():
             reply = session.receive(packet)
-            if reply is not None and not (
-                isinstance(packet, Pubrel) and _released(connection, session, reply)
-            ):
+            if isinstance(reply, Pubcomp):
+                _released(connection, session, reply)
+            elif reply is not None:
                 connection.send(reply)
         case Subscribe():
             _subscribe(connection, session, packet)
@@ -64,15 +64,22 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
             raise AssertionError(packet)
 
 
-def _released(connection: Connection, session: Session, reply: Ack) -> bool:
-    """A QoS 2 message is released; whether that must be on disk before it is answered.
+def _released(connection: Connection, session: Session, reply: Pubcomp) -> None:
+    """A QoS 2 message is released, perhaps once more; that must be on disk before it is answered.
 
     Else a restart would take the next message with its packet identifier for the same one.
     """
-    broker, send = connection.broker, partial(connection.send, reply)
-    if broker.streams is not None and broker.streams.release(session, reply.packet_id, send):
-        return True
-    return broker.journal is not None and bool(session.expiry_s) and broker.journal.hold(send, behind=True)
+    journal, streams = connection.broker.journal, connection.broker.streams
+    send: Callable[[], None] = partial(connection.send, reply)
+    if streams is not None and streams.release(session, reply.packet_id):
+        streams.state.when_durable(send)
+        return
+    if streams is not None and reply.reason:  # it may have been one of theirs
+        send = partial(streams.state.when_durable, send)
+    if journal is not None and session.expiry_s:
+        journal.hold(send, behind=True)
+    else:
+        send()
 
 
 def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:

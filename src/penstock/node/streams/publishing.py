@@ -15,8 +15,6 @@ from penstock.node.streams.carried import event_from, stamped_event
 from penstock.node.streams.intake import Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.model.event import Event
     from penstock.node.routes import Fan
     from penstock.node.session import Session
@@ -95,14 +93,12 @@ class Publishing:
 
     # -- exactly once ----------------------------------------------------------------------------------------
 
-    def release(self, session: Session, packet_id: int, answer: Callable[[], None]) -> bool:
-        """A client releases a QoS 2 message; False: no stream has it. Its number is free, then it is told."""
+    def release(self, session: Session, packet_id: int) -> bool:
+        """A client releases a QoS 2 message; False: no stream has it."""
         origin = session.origin
         found = [one for one in self._service.hosted.values() if one.marks.seen(origin, packet_id)]
         for hosted in found:
             hosted.marks.forget(origin, packet_id)
-        if found:
-            self._service.state.when_durable(answer)
         return bool(found)
 
     def ended(self, session: Session) -> None:
@@ -128,6 +124,6 @@ class Publishing:
                 event = self._event(tick, body)
                 if event is not None and event.carried.retain:
                     before = self._broker.retained.get(event.topic, now_us=event.ts_us)
-                    if before is None or before.ts_us < event.ts_us:
-                        self._broker.keep_retained(event)
+                    if before is None or before.ts_us <= event.ts_us:
+                        self._broker.keep_retained(stamped_event(event, hosted.name, tick))
             since = found[-1][0] + 1

@@ -60,6 +60,8 @@ class StreamService:
         self._folder = Path(config.data) / FOLDER if config.data else None
         self._options = config.streams.options()
         self._stack = AsyncExitStack()
+        self.started = False
+        """Whether messages on their topics come here."""
         self.hub = Hub.make(self.node, self._options, clock=broker.clock)
         self.hosted: dict[str, Hosted] = {}
         self.known: dict[str, Known] = {}
@@ -108,6 +110,8 @@ class StreamService:
             self.door = Door(self, self.config, self.broker.gate)
             self._stack.push_async_callback(self.door.close)
             await self.door.open()
+        self.started = True
+        self.broker.sessions.look(now_us=self.broker.clock())  # what was due before
 
     async def _host(self, hosting: Hosting) -> None:
         log = await open_log(self.settings, hosting.name, self._folder)
@@ -142,9 +146,9 @@ class StreamService:
 
     # -- sessions --------------------------------------------------------------------------------------------
 
-    def release(self, session: Session, packet_id: int, answer: Callable[[], None]) -> bool:
-        """A client releases a QoS 2 message; False: no stream has it, so the caller answers."""
-        return self.publishing.release(session, packet_id, answer)
+    def release(self, session: Session, packet_id: int) -> bool:
+        """A client releases a QoS 2 message; whether a stream had it: `state` is to be durable, then."""
+        return self.publishing.release(session, packet_id)
 
     def ended(self, session: Session) -> None:
         """A session departs."""
