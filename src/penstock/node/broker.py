@@ -181,7 +181,8 @@ class Broker:
             else:  # not read from, so it cannot be heard
                 connection.heard_us = self.now_us
                 self.watch(connection)
-        self.sessions.look(now_us=self.now_us)
+        if self.streams is None or self.streams.started:  # wills may be theirs
+            self.sessions.look(now_us=self.now_us)
 
     # -- connections -----------------------------------------------------------------------------------------
 

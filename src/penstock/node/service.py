@@ -97,12 +97,12 @@ class Node:
             self.broker.recorder = Recorder(config.recorder, config.data)
             self._stack.push_async_callback(self.broker.recorder.close)
             self.broker.recorder.start(self.broker)
-        self.broker.start()
         if config.streams.on:
             from penstock.node.streams.service import StreamService  # noqa: PLC0415  # most nodes have none
 
             self.broker.streams = StreamService(self.broker, config)
             self._stack.push_async_callback(self.broker.streams.close)
+        self.broker.start()
         self._stack.push_async_callback(self._doors.close)
         self._stack.push_async_callback(self.broker.close)
         self._stack.callback(self._doors.stop)
