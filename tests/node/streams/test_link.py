@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.core.streams import meeting, wire
-from penstock.core.streams.meeting import Offer
+from penstock.core.streams.meeting import Offer, Offered
 from penstock.core.streams.messages import Ack, Data
 from penstock.node.streams.link import Link
 from penstock.node.streams.settings import Neighbour
@@ -132,5 +132,18 @@ def test_one_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
             assert "takes nothing" in far.link._why
             await until(lambda: not far.link.up)
             assert len(far.link.queue) == 0
+
+    run(play())
+
+
+def test_of_several_offers_the_last_is_said() -> None:
+    async def play() -> None:
+        async with joined() as far:
+            far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES))
+            await far.hear(0)
+            for number in range(100):
+                far.link.say(Offer((Offered("orders", (f"orders/{number}",), "other"),)))
+            assert await far.hear(1) == [Offer((Offered("orders", ("orders/99",), "other"),))]
+            assert len(await far.hear(2)) == 2
 
     run(play())

@@ -25,6 +25,7 @@ from tests.node.streams.trees import (
     chain,
     door,
     hello,
+    links,
     row,
     tree,
     until,
@@ -152,6 +153,22 @@ def test_two_nodes_of_one_name_do_not_take_each_others_place() -> None:
             assert isinstance(answer, Sorry)
             assert "connected already" in answer.reason
             assert row(ib, "SB").state == "up"
+
+    run(play())
+
+
+def test_a_connection_has_ended_wholly_before_the_next_is_let_in() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            await alone(nodes)
+            pb = nodes.nodes["PB"]
+            stranger = await nodes.stranger("PB")
+            await stranger.says(hello("SB"))
+            links(pb)._known["SB"].link.end("for once")
+            while links(pb).refusal(hello("SB"), ""):
+                await asyncio.sleep(0)
+            assert "SB" not in pb.streams.hub.links
+            assert row(pb, "SB").fault == "for once"
 
     run(play())
 

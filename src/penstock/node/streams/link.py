@@ -10,7 +10,6 @@ import asyncio
 import logging
 import socket
 import time
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +47,7 @@ class Link:
         """Messages of streams that are not known here, or come from elsewhere."""
         self.heard_s = self.wrote_s = 0.0
         self._clock_s = clock_s
-        self._first: deque[bytes] = deque()
+        self._first: dict[type, bytes] = {}
         self._rest = memoryview(b"")
         self._wake = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
@@ -67,8 +66,8 @@ class Link:
         self._wake.set()
 
     def say(self, one: Offer | Alive) -> None:
-        """Send this before everything that waits."""
-        self._first.append(meeting.encode(one))
+        """Send this before everything that waits, and in the place of another of its kind that does."""
+        self._first[type(one)] = meeting.encode(one)
         self._wake.set()
 
     def end(self, why: str) -> None:
@@ -95,14 +94,20 @@ class Link:
         try:
             why = await self._receive(reader, heard)
         finally:
-            self._writer = None
             sending.cancel()
             writer.transport.abort()
-            await asyncio.gather(sending, return_exceptions=True)
-            self.queue.clear()
-            self._first.clear()
-            self._rest = memoryview(b"")
+            try:
+                await asyncio.gather(sending, return_exceptions=True)
+            finally:
+                self.close()
         return self._why or why
+
+    def close(self) -> None:
+        """There is no connection any more, and nothing waits; only now may another one be opened."""
+        self._writer = None
+        self.queue.clear()
+        self._first.clear()
+        self._rest = memoryview(b"")
 
     async def _receive(self, reader: asyncio.StreamReader, heard: Callable[[Said], None]) -> str:
         frames = wire.FrameReader(meeting.decode_said)
@@ -146,7 +151,7 @@ class Link:
         out = bytearray(self._rest[:most])
         self._rest = self._rest[most:]
         while len(out) < most:
-            frame = self._first.popleft() if self._first else self._frame()
+            frame = self._first.pop(next(iter(self._first))) if self._first else self._frame()
             if not frame:
                 break
             room = most - len(out)

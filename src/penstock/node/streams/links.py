@@ -127,8 +127,8 @@ class Links:
         matches = filter_of(wanted.only, wanted.where, clock=self._service.broker.clock)
         known.address = address
         link.open(writer)
-        writer.write(first)
         try:
+            writer.write(first)
             known.enter("up")
             self._offers.met(name, wanted, matches)
             hub.links[name] = link.send
@@ -136,6 +136,7 @@ class Links:
         finally:
             hub.links.pop(name, None)
             self._offers.parted(name)
+            link.close()
         if known.state == "up":
             known.enter("down", why)
         return why
