@@ -304,7 +304,7 @@ def test_a_stream_that_comes_to_be_known_is_read_by_those_who_subscribed_before(
             assert session.streams is not None
             assert list(session.streams.readers) == ["orders"]
             streams.hub.core.follow("other", "there")
-            streams.learnt(Offered("other", ("far/#",), "there"), "there")
+            streams.learnt([Offered("other", ("far/#",), "there")], "there")
             assert list(session.streams.readers) == ["orders", "other"]
             reader = session.streams.readers["other"]
             assert (reader.live, reader.position, reader.needs) == (True, FIRST, FIRST)
@@ -315,7 +315,7 @@ def test_a_stream_that_comes_to_be_known_is_read_by_those_who_subscribed_before(
                 streams.hub.receive(Data("other", since, tick + number, body), peer="there")
             assert await peer.payloads(2) == [b"1", b"2"]
             assert reader.position == tick + 3
-            streams.learnt(Offered("other", ("far/#", "near/#"), "there"), "there")
+            streams.learnt([Offered("other", ("far/#", "near/#"), "there")], "there")
             await peer.subscribe("near/#", qos=1)
             assert list(reader.starts) == ["+/late", "near/#"]
 

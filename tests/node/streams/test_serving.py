@@ -400,7 +400,7 @@ def test_a_stream_hosted_elsewhere_is_named_with_its_node(node: Running) -> None
     streams = node.node.broker.streams
     assert streams is not None
     node.call(lambda: streams.hub.core.follow("far", "attic"))
-    node.call(lambda: streams.learnt(meeting.Offered("far", ("f/#",), "attic"), "attic"))
+    node.call(lambda: streams.learnt([meeting.Offered("far", ("f/#",), "attic")], "attic"))
     with pytest.raises(StreamRefused, match="stream 'far' is hosted by node 'attic'") as caught:
         StreamReader(node.url, "far")
     assert caught.value.code == "elsewhere"
