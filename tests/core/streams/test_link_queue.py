@@ -42,6 +42,19 @@ def test_what_finds_no_place_is_refused_and_counted_but_control_gets_in() -> Non
     assert queue.offer(data("p", 3))
 
 
+def test_one_message_larger_than_the_queue_gets_in() -> None:
+    queue = LinkQueue(500)
+    assert queue.offer(Ack("p", 1))
+    assert queue.offer(data("p", 1, 100_000))
+    assert not queue.offer(data("q", 1))
+    assert not queue.offer(data("p", 2, 100_000))
+    assert queue.urgent_bytes == 41
+    assert drained(queue) == [Ack("p", 1), data("p", 1, 100_000)]
+    assert queue.bytes == queue.urgent_bytes == 0
+    assert queue.offer(data("q", 1))
+    assert queue.offer(data("p", 2, 100_000))
+
+
 def test_a_stream_with_much_to_send_leaves_the_others_their_share() -> None:
     queue = LinkQueue(1 << 20)
     for tick in range(1_000):

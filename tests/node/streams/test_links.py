@@ -151,6 +151,23 @@ def test_a_rate_can_be_set_and_taken_away() -> None:
     run(play())
 
 
+def test_a_message_larger_than_the_queue_comes_over_the_link() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            short = {"name": "SB", "queue_bytes": 5_000}
+            pb = await nodes.add("PB", host=ORDERS, listen=LISTENS, neighbours=[short])
+            await nodes.add("SB", neighbours=[at(pb, "PB")])
+            await until(lambda: "orders" in nodes.nodes["SB"].streams.known)
+            got = await nodes.subscriber("SB")
+            client = await nodes.client("PB")
+            await client.publish("orders/new", bytes(20_000), qos=1)
+            await client.publish("orders/new", b"after", qos=1)
+            await until(lambda: len(got) == 2)
+            assert got == [bytes(20_000), b"after"]
+
+    run(play())
+
+
 def test_only_what_passes_the_filters_goes_over_the_link() -> None:
     async def play() -> None:
         async with chain(only=["orders/big/#"], where="keep: {gt: 5, attribute: n}") as nodes:

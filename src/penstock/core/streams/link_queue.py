@@ -30,6 +30,8 @@ class LinkQueueStatistics:
 class LinkQueue:
     """Bounded in bytes; what comes when it is full is refused. Control is small and always let in.
 
+    A message larger than the bound gets in while no more than the bound waits: else it would never get over.
+
     `fair` gives every stream the same share of the link (deficit round robin); else it is first come, first
     served, as in the paper, and a stream with much to resend takes the link from the others.
     """
@@ -45,6 +47,7 @@ class LinkQueue:
         self._turns: deque[str] = deque()
         self._credit: dict[str, int] = {}
         self._bytes = 0
+        self._urgent_bytes = 0
         self._refused = 0
 
     def __len__(self) -> int:
@@ -54,6 +57,11 @@ class LinkQueue:
     def bytes(self) -> int:
         """That wait."""
         return self._bytes
+
+    @property
+    def urgent_bytes(self) -> int:
+        """That wait and are control."""
+        return self._urgent_bytes
 
     def statistics(self) -> LinkQueueStatistics:
         """A snapshot."""
@@ -65,9 +73,10 @@ class LinkQueue:
         if is_urgent(message):
             self._urgent.append((message, size))
             self._bytes += size
+            self._urgent_bytes += size
             return True
         size += self._header
-        if self._bytes + size > self._capacity:
+        if self._bytes > self._capacity or self._bytes + size > self._capacity >= size:
             self._refused += 1
             return False
         self._bytes += size
@@ -85,6 +94,7 @@ class LinkQueue:
         if self._urgent:
             message, size = self._urgent.popleft()
             self._bytes -= size
+            self._urgent_bytes -= size
             return message, size
         while self._turns:
             name = self._turns[0]
@@ -108,4 +118,4 @@ class LinkQueue:
         self._streams.clear()
         self._turns.clear()
         self._credit.clear()
-        self._bytes = 0
+        self._bytes = self._urgent_bytes = 0

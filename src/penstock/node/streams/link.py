@@ -61,7 +61,7 @@ class Link:
     def send(self, message: Message) -> None:
         """Let a message wait for its turn; without room it is lost, and whoever needs it asks again."""
         self.queue.offer(message)
-        if self.queue.bytes > self.neighbour.queue_bytes + limits.STREAM_CONTROL_BYTES:
+        if self.queue.urgent_bytes > limits.STREAM_CONTROL_BYTES:
             self.end("it takes nothing, and too much waits for it")
         self._wake.set()
 

@@ -54,7 +54,7 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool = True
     """false: the link is down. Can be changed while the node runs."""
     queue_bytes: Bytes = 8 << 20
-    """What may wait before the link; data beyond it is dropped and asked for again."""
+    """What may wait before the link, or one larger message; data beyond it is dropped and asked for again."""
 
 
 class StreamDoor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
