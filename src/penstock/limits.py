@@ -637,6 +637,10 @@ STREAM_UNLOGGED_BYTES: Final = 1 << 23
 STREAM_SPANS: Final = 1_024
 """Spans of one NACK, 20 KB: whoever misses more asks for the rest with the next."""
 
+STREAM_CURIOUS: Final = 1 << 16
+"""Gaps of a stream that one neighbour may have asked for and not been told, 1 MB: a gap between any two of
+the messages that come in ten seconds. Whoever asks for more asks again."""
+
 STREAM_NAME_CHARS: Final = 1_024
 """Name of a pubend or of a node."""
 

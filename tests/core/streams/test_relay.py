@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import limits
 from penstock.core.streams.knowledge import Knowledge, State
 from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
 from penstock.core.streams.options import StreamOptions
@@ -232,6 +233,7 @@ def test_the_acknowledgement_that_goes_up_is_the_least_of_all() -> None:
 
 def test_alerts_are_folded_as_in_figure_5() -> None:
     relay = relayed({"a": None, "b": None})
+    relay.receive(Query("p", 9, 100), child=None, now_us=0)
     relay.receive(Alert("p", 7, 0.9, inf, 5, 60), child="a", now_us=0)
     assert relay.upward() == [Alert("p", 7, 0.9, inf, 5, 60)]
     relay.receive(Alert("p", 7, 0.5, 1.2, 9, 40), child="b", now_us=0)
@@ -241,6 +243,29 @@ def test_alerts_are_folded_as_in_figure_5() -> None:
     assert relay.upward() == [Alert("p", 8, 0.4, 1.2, 9, 40)]
     relay.receive(Alert("p", 9, 0.8, inf), child="a", now_us=0)
     assert relay.upward() == [Alert("p", 9, 0.8, inf)]
+
+
+def test_an_answer_to_no_query_does_not_hide_those_of_others() -> None:
+    relay = relayed({"a": None, "b": None})
+    relay.receive(Query("p", 7, 100), child=None, now_us=0)
+    relay.receive(Alert("p", 1 << 62, 0.1, inf, 5, 60), child="a", now_us=0)
+    assert relay.upward() == []
+    relay.receive(Alert("p", 7, 0.5, inf, 9, 40), child="b", now_us=0)
+    assert relay.upward() == [Alert("p", 7, 0.5, inf, 9, 40)]
+
+
+def test_what_a_link_may_have_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAM_CURIOUS", 3)
+    relay = relayed({"a": None, "b": None})
+    relay.receive(Nack("p", ((0, 1), (2, 3), (4, 5))), child="a", now_us=0)
+    assert relay.upward() == [Nack("p", ((0, 1), (2, 3), (4, 5)))]
+    relay.receive(Nack("p", ((6, 7),)), child="a", now_us=0)
+    assert relay.upward() == []
+    relay.receive(Nack("p", ((6, 7),)), child="b", now_us=0)
+    assert relay.upward() == [Nack("p", ((6, 7),))]
+    relay.receive(Silence("p", 0, 3), child=None, now_us=0)
+    relay.receive(Nack("p", ((8, 9),)), child="a", now_us=0)
+    assert relay.upward() == [Nack("p", ((8, 9),))]
 
 
 def test_a_message_from_the_wrong_side_is_refused() -> None:

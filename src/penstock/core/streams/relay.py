@@ -67,6 +67,8 @@ class Relay:
         self._cache = Knowledge()
         self._hold = NackHold(options.hold_us)
         self._fold = AlertFold()
+        self._query = 0
+        """Number of the last query."""
         self._nacks = self._nacks_up = 0
         self._up: list[Message] = []
         self._down: list[tuple[str, Message]] = []
@@ -155,7 +157,8 @@ class Relay:
                     if child.wants((0, until), ""):
                         child.satisfied((0, until), "")
                         self._down.append((name, message))
-            case Query():
+            case Query(number=number):
+                self._query = max(self._query, number)
                 self._down += [(name, message) for name in self._children]
                 acked = self.acked()
                 if acked is not None:
@@ -212,8 +215,9 @@ class Relay:
                 self._answer(spans, interest, child, name, now_us)
             case Ack(_, until):
                 child.acked = max(child.acked or 0, until)
-            case Alert():
-                folded = self._fold.fold(message)
+            case Alert(number=number):
+                # Who answers what nobody asked would have all later answers passed over.
+                folded = self._fold.fold(message) if number <= self._query else None
                 if folded is not None:
                     self._up.append(folded)
             case _:
@@ -244,6 +248,8 @@ class Relay:
             for name, spans in other.curious.items()
         )
         curious = child.curious.setdefault(interest, Spans())
+        if len(curious) + len(missing) > limits.STREAM_CURIOUS:
+            return  # it asks again
         for span in missing:
             curious.add(*span)
         self._pass_up(missing, "" if shared else interest, now_us)
