@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said(spark: SparkSession, node: Running) -> None:
 
 
 ROUNDS = 2
-MESSAGES = 6_000
+MESSAGES = 4_000
 
 
 def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
