@@ -72,6 +72,21 @@ def test_an_idle_pubend_says_so_once_its_claim_is_durable() -> None:
     assert silences == [Silence("p", tick_at(START_US), tick_at(START_US + 2_000_000))]
 
 
+def test_silence_goes_on_while_the_clock_is_behind() -> None:
+    log = MemoryLog()
+    log.claim(tick_at(START_US))
+    log.commit()
+    early_us = START_US - 7_200_000_000
+    pubend = Pubend("p", log, StreamOptions(), now_us=early_us)
+    for second in range(3):
+        pubend.on_timer(now_us=early_us + second * 1_000_000)
+        commit(pubend, log, now_us=early_us)
+    silences = [one for one in pubend.outgoing() if isinstance(one, Silence)]
+    start = tick_at(START_US)
+    assert silences == [Silence("p", start, start + 1), Silence("p", start + 1, start + 2)]
+    assert log.end < start + 10
+
+
 def test_a_message_that_is_not_durable_holds_silence_back() -> None:
     pubend, log = hosted()
     pubend.publish(b"a", now_us=START_US + 100)

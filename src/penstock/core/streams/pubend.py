@@ -257,12 +257,17 @@ class Pubend:
         return tick if found is None else found[0][0] if found else max(tick, self._told)
 
     def _tell_silence(self, now_us: int) -> None:
-        """Up to now, if a durable claim covers it and no message waits to become durable."""
+        """Up to now, if a durable claim covers it and no message waits to become durable.
+
+        By a tick at least, should the clock be behind: whoever lost the last message hears that by silence.
+        """
         self._silence_us = now_us + self._options.silence_us
+        if self._unsent:
+            return
         until = tick_at(now_us)
         ahead = ticks_in(self._options.silence_us)
-        if self._unsent or until <= self._told:
-            return
+        if until <= self._told:
+            until, ahead = self._told + 1, 1
         if until + ahead > self._claimed:
             self._claimed = until + CLAIM_INTERVALS * ahead
             self._log.claim(self._claimed)
