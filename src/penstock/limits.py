@@ -651,7 +651,7 @@ STREAM_HELLO_BYTES: Final = 1 << 16
 """The first frame of whoever calls, read before anything is known about the caller."""
 
 STREAM_OFFERS: Final = 10_000
-"""Streams that a neighbour may offer: a core of each is kept here."""
+"""Streams that a neighbour may offer, and that a node knows in all: a core of each is kept here."""
 
 STREAM_TOPICS: Final = 1_000
 """Topic filters of one stream."""

@@ -250,6 +250,28 @@ def test_many_streams_at_once_are_one_change() -> None:
     run(play())
 
 
+def test_a_node_knows_no_more_streams_than_it_may(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "STREAM_OFFERS", 5)
+
+    async def play() -> None:
+        async with tree() as nodes:
+            await alone(nodes)
+            pb = nodes.nodes["PB"]
+            stranger = await nodes.stranger("PB")
+            await stranger.says(hello("SB"))
+            for turn in "abc":
+                streams = tuple(Offered(turn + end, (f"{turn}/{end}",), "SB") for end in "123")
+                stranger.writer.write(meeting.encode(Offer(streams)))
+            await until(lambda: row(pb, "SB").received == 3)
+            assert list(pb.streams.known) == ["orders", "a1", "a2", "a3", "b1"]
+            assert row(pb, "SB").state == "up"
+
+    run(play())
+    assert caplog.text.count("offers more streams than the 5 that a node knows") == 1
+
+
 def test_what_is_said_of_streams_nobody_knows_is_passed_over() -> None:
     async def play() -> None:
         async with tree() as nodes:

@@ -72,6 +72,10 @@ class Broker:
         self._outgoing: list[tuple[str, Message]] = []
         self._events: list[Event] = []
 
+    def __len__(self) -> int:
+        """Streams that are hosted or followed."""
+        return len(self._streams)
+
     def host(self, pubend: str, log: Log, *, now_us: int, options: StreamOptions | None = None) -> Pubend:
         """Be the root of a stream, with options of its own (how long it keeps messages, say) if given."""
         stream = self._add(pubend, upstream=None)

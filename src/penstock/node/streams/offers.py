@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock import limits
 from penstock.core.streams.meeting import Offer, Offered
 from penstock.errors import StreamError
 from penstock.node.streams.checks import stream_problem
@@ -125,6 +126,9 @@ class Offers:
         service = self._service
         known = service.known.get(one.name)
         if known is None:
+            if len(service.hub.core) >= limits.STREAM_OFFERS:
+                self._full(name)
+                return False
             service.hub.core.follow(one.name, name)
             service.hub.core.begin(one.name, one.at)
         elif known.hosted_here:
@@ -180,6 +184,16 @@ class Offers:
                 one.host,
                 name,
                 why,
+            )
+
+    def _full(self, name: str) -> None:
+        if (name, "") not in self._complaints:
+            self._complaints.add((name, ""))
+            log.error(
+                "%r offers more streams than the %d that a node knows; others are not taken, and those that "
+                "are offered no more are forgotten at its next start",
+                name,
+                limits.STREAM_OFFERS,
             )
 
     def _settle(self) -> None:
