@@ -109,6 +109,8 @@ class _Run:
         self._progress = progress
         everybody: dict[str, Process] = {**world.nodes, **world.subscribers}
         self.victims = {name: one for name, one in everybody.items() if not victims or name in victims}
+        self._written: dict[str, int] = {}
+        """Bytes in files of subscribers when they were started."""
         self.back_s: dict[str, list[float]] = {name: [] for name in self.victims}
 
     def play(self) -> None:
@@ -123,11 +125,14 @@ class _Run:
                 order = dice.sample(list(self.victims), len(self.victims))
             name = order.pop()
             self._progress(number, self._rounds, ROLES[name])
+            if name in world.subscribers:
+                self._at_work(name)
             time.sleep(dice.uniform(*RUN_S))
             victim = self.victims[name]
             victim.kill()
             time.sleep(dice.uniform(*DOWN_S))
             begin_s = time.monotonic()
+            self._written[name] = self._size(name)
             victim.start()
             self.back_s[name].append(time.monotonic() - begin_s)
         self._progress(self._rounds, self._rounds, "waiting for the rest")
@@ -135,6 +140,18 @@ class _Run:
             if not publisher.finish(SETTLE_S):
                 raise NodeError(f"publisher {name} is not done after {SETTLE_S:g} s: {publisher.said()}")
         self._settle()
+
+    def _at_work(self, name: str) -> None:
+        """Until a subscriber has processed something since it was started: a Spark query takes its time."""
+        deadline_s = time.monotonic() + SETTLE_S
+        while self._size(name) <= self._written.get(name, 0):
+            if time.monotonic() > deadline_s:
+                raise NodeError(f"{ROLES[name]} has processed nothing for {SETTLE_S:g} s")
+            time.sleep(0.05)
+
+    def _size(self, name: str) -> int:
+        path = self._world.file(name)
+        return path.stat().st_size if path.exists() else 0
 
     def _settle(self) -> None:
         """Until all subscribers have everything, or time is over."""

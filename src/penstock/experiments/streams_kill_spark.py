@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from penstock.client import StreamReader
 from penstock.experiments.streams_kill_main import STREAM, Book, ready
 from penstock.pipeline.session import open_session
 from penstock.pipeline.stream_source import register
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+CONSUMER: Final = "spark"
+
+
 def main(told: dict[str, Any]) -> None:
     """Run until killed."""
     book = Book(Path(told["file"]))
+    # The query has a place from its first trigger on, which may be long after what is published first.
+    StreamReader(told["url"], STREAM, consumer=CONSUMER, start="earliest").close()
 
     def write(batch: DataFrame, _: int) -> None:
         rows = batch.select("tick", "topic", "payload").orderBy("tick").collect()
@@ -33,7 +39,7 @@ def main(told: dict[str, Any]) -> None:
         register(spark)
         frame = (
             spark.readStream.format("penstock")
-            .options(url=told["url"], stream=STREAM, consumer="spark", startingOffsets="earliest")
+            .options(url=told["url"], stream=STREAM, consumer=CONSUMER, startingOffsets="earliest")
             .load()
         )
         query = (
