@@ -11,11 +11,10 @@ def test_a_killed_query_reads_everything_once_and_in_order() -> None:
         quick=True,
         out=None,
         progress=lambda *_: None,
-        rounds="3",
+        rounds="2",
         spark="yes",
         victims=("pb", "spark"),
     )
     assert outcome.ok, outcome.as_json()["rows"]
-    killed = {row["who"]: int(row["times"]) for row in outcome.as_json()["tables"][0]["rows"]}
-    assert killed["Spark query"] >= 1
-    assert sum(killed.values()) == 3
+    killed = {row["who"]: row["times"] for row in outcome.as_json()["tables"][0]["rows"]}
+    assert killed == {"publisher node": "1", "Spark query": "1"}
