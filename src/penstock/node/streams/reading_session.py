@@ -50,10 +50,10 @@ class SessionReading:
             reader = self.readers[name]
             reader.try_rewind()
             if not reader.live:
+                before = self._session.sent
                 done &= reader.catch_up(now_us=now_us)
-        if len(self.readers) > 1:  # another is first the next time
-            first = next(iter(self.readers))
-            self.readers[first] = self.readers.pop(first)
+                if self._session.sent > before:  # the others are before it the next time
+                    self.readers[name] = self.readers.pop(name)
         if not done:
             self._later()
 
