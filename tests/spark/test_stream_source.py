@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,6 @@ def test_what_is_wrong_is_said(spark: SparkSession, node: Running) -> None:
 
 
 ROUNDS = 2
-MESSAGES = 4_000
 
 
 def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
@@ -135,7 +135,8 @@ def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
     node.start()
     query: subprocess.Popen[bytes] | None = None
     try:
-        thread = threading.Thread(target=write_slowly, args=(node.url,), daemon=True)
+        over = threading.Event()
+        thread = threading.Thread(target=write_until, args=(node.url, over), daemon=True)
         thread.start()
         for _ in range(ROUNDS):
             query = start(node.url, tmp_path)
@@ -146,12 +147,14 @@ def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
             time.sleep(dice.uniform(0, 0.5))
             os.killpg(query.pid, signal.SIGKILL)  # Python, Java and the workers
             query.wait(timeout=60)
+        over.set()
         thread.join(120)
         assert not thread.is_alive()
         query = start(node.url, tmp_path, "now")
         assert query.wait(timeout=300) == 0, said(tmp_path)
-        assert read(node.url, "s") == list(range(MESSAGES))
-        assert read(node.url, "t") == list(range(MESSAGES))
+        given = read(node.url, "s")
+        assert given == list(range(len(given)))
+        assert read(node.url, "t") == given
     finally:
         if query is not None and query.poll() is None:
             os.killpg(query.pid, signal.SIGKILL)
@@ -159,12 +162,12 @@ def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
         node.close()
 
 
-def write_slowly(url: str) -> None:
+def write_until(url: str, over: threading.Event) -> None:
     with StreamWriter(url, "s", "w") as writer:
-        for number in range(MESSAGES):
+        for number in count():
             writer.write("a/b", str(number))
-            if number % 50 == 0:
-                time.sleep(0.2)
+            if number % 50 == 0 and over.wait(0.2):
+                return
 
 
 def start(url: str, folder: Path, *more: str) -> subprocess.Popen[bytes]:
