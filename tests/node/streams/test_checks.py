@@ -74,6 +74,10 @@ BAD = [
         "streams.neighbours[0].port: is for calling",
     ),
     (
+        "node: a\n  listen: {enabled: true}\n  neighbours: [{name: b, user: u, password: x}]",
+        "streams.neighbours[0].password: is for calling",
+    ),
+    (
         "node: a\n  neighbours: [{name: b, host: h, port: 1, password: x}]",
         "streams.neighbours[0].user: is needed for the password",
     ),
@@ -133,6 +137,11 @@ def test_streams_that_have_nothing_in_common_are_fine() -> None:
     loaded = load(f"streams: {{{HOSTS[:-1]}, {{name: bids, topics: [bids/+, asks]}}]}}")
     assert [one.name for one in loaded.config.streams.host] == ["orders", "bids"]
     assert loaded.warnings == ()
+
+
+def test_a_neighbour_that_calls_can_be_bound_to_a_user() -> None:
+    text = "streams: {node: a, listen: {enabled: true}, neighbours: [{name: b, user: ann}]}"
+    assert load(text).config.streams.neighbours[0].user == "ann"
 
 
 def test_the_example_can_be_used_and_gives_no_warning() -> None:

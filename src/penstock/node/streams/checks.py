@@ -138,7 +138,7 @@ def _place(path: str, one: Neighbour, *, listening: bool) -> Iterator[Found]:
         return
     if not listening:
         yield f"{path}.host", "is empty, so it must call, and streams.listen is off", "its address"
-    for name in ("port", "ca", "user"):
+    for name in ("port", "ca", "password"):
         if getattr(one, name):
             yield f"{path}.{name}", "is for calling, and without host it is the other that calls", ""
 
