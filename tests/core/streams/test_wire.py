@@ -91,6 +91,7 @@ def test_noise_is_refused_or_read_but_never_breaks(noise: bytes) -> None:
         Data("p", 3, 2, b""),
         Data("p", -1, 2, b""),
         Data("p", 1, limits.STREAM_TICKS + 1, b""),
+        Data("p", 1, limits.STREAM_TICKS, b""),
         Data("p", 1, 2, b"", "x" * (limits.STREAM_NAME_CHARS + 1)),
         Silence("p", 3, 2),
         Final("p", -1),

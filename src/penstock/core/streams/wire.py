@@ -115,7 +115,8 @@ def _problem(message: Message) -> str:
     if isinstance(message, Query):
         return _ranges_problem(message.number, message.position)
     if isinstance(message, Data):
-        return _interest_problem(message.interest) or _range_problem(message.since, message.tick)
+        problem = _interest_problem(message.interest) or _range_problem(message.since, message.tick)
+        return problem or _range_problem(message.tick, message.tick + 1)
     if isinstance(message, Silence):
         return _interest_problem(message.interest) or _range_problem(message.since, message.until)
     return _range_problem(0, message.until)
