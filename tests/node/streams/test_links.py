@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from penstock import limits
-from penstock.core.streams import StreamOptions
+from penstock.core.streams import StreamOptions, meeting
+from penstock.core.streams.meeting import VERSION, Welcome
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import PublishRefused
 from penstock.node.streams import settings
+from penstock.node.streams.links_call import read_frame
 from tests.node.peer import run
 from tests.node.streams.trees import LISTENS, ORDERS, at, chain, door, links, row, tree, until
 
@@ -118,6 +120,34 @@ def test_a_link_that_is_switched_off_stays_off_until_it_is_switched_on() -> None
             links(ib).reconfigure(changed(ib, "SB", enabled=True))
             await until(lambda: len(got) == 20)
             assert got == numbered(range(20))
+
+    run(play())
+
+
+def test_a_call_that_was_under_way_when_the_link_was_switched_off_is_none() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            asked = asyncio.Event()
+            answer = asyncio.Event()
+
+            async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await read_frame(reader)
+                asked.set()
+                await answer.wait()
+                writer.write(meeting.encode(Welcome(VERSION, "PB")))
+                await reader.read()
+                writer.close()
+
+            server = await asyncio.start_server(slowly, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            sb = await nodes.add("SB", neighbours=[{"name": "PB", "host": "127.0.0.1", "port": port}])
+            await asked.wait()
+            links(sb).reconfigure(changed(sb, "PB", enabled=False))
+            answer.set()
+            await asyncio.sleep(0.1)
+            assert row(sb, "PB").state == "off"
+            assert not links(sb)._known["PB"].link.up
+            server.close()
 
     run(play())
 

@@ -201,7 +201,7 @@ class Links:
         except StreamError as error:
             return str(error)
         try:
-            if known.link.up:  # it has called meanwhile
+            if known.link.up or not known.link.neighbour.enabled:  # it has called, or was switched off
                 return ""
             wanted = Wanted(welcome.only, welcome.where)
             return await self._met(neighbour.name, reader, writer, wanted, address=known.address)
