@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 DIGEST_TOPICS: Final = "$digest/"
 """What digests for MQTT 3.1.1 begin with, which has no user properties."""
 
+LONGEST_S: Final = 0xFFFF_FFFF
+"""The longest expiry MQTT can say; more is left if the clock of the publisher's node is ahead."""
+
 _json = msgspec.json.Encoder()
 
 
@@ -126,7 +129,7 @@ def frame_of(  # noqa: PLR0913 (each is a part of the packet)
         else:
             left_s = None
             if message is not None and message.expires_us:
-                left_s = max(0, -((now_us - message.expires_us) // 1_000_000))
+                left_s = min(max(0, -((now_us - message.expires_us) // 1_000_000)), LONGEST_S)
             tail = (
                 forwarded(
                     properties, subscription_ids=subscription_ids, message_expiry_s=left_s, topic_alias=alias

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from penstock import limits
-from penstock.core.streams import meeting, wire
+from penstock.core.streams import meeting, record, wire
 from penstock.core.streams.meeting import VERSION, Alive, Hello, Offer, Offered, Sorry, Welcome
 from penstock.core.streams.messages import Data, Nack, Silence
+from penstock.core.streams.record import Record
 from penstock.errors import NodeError
 from penstock.node.config import Bounds, User
 from penstock.node.streams.links_call import read_frame
@@ -232,6 +233,39 @@ def test_a_neighbour_that_talks_nonsense_is_cut_off_and_disturbs_nobody(said: by
             assert row(pb, "IB").state == "up"
 
     run(play())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"noise",
+        record.encode(Record("", b"")),
+        record.encode(Record("bills/#", b"", retain=True)),
+        record.encode(Record("bills/\0", b"", retain=True)),
+        record.encode(Record("bills/" + 65_536 * "x", b"")),
+        record.encode(Record("bills/x", b"", qos=3)),
+        record.encode(Record("bills/x", b"", properties=b"\x03\x01\x02\x03")),
+    ],
+)
+def test_records_that_are_none_are_passed_over(broken: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            await alone(nodes)
+            pb = nodes.nodes["PB"]
+            stranger = await nodes.stranger("PB")
+            await stranger.says(hello("SB"))
+            stranger.writer.write(meeting.encode(Offer((Offered("bills", ("bills/#",), "SB", 10),))))
+            await until(lambda: "bills" in pb.streams.known)
+            got = await nodes.subscriber("PB", "bills/#")
+            never = int(4e18)  # the other node's clock is far ahead
+            for tick, body in enumerate((broken, record.encode(Record("bills/x", b"1", expires_us=never)))):
+                stranger.writer.write(wire.encode(Data("bills", 10 + tick, 10 + tick, body)))
+            await until(lambda: got == [b"1"])
+            assert row(pb, "SB").state == "up"
+
+    run(play())
+    assert "tick 10: " in caplog.text
+    assert "a bug" not in caplog.text
 
 
 def test_many_streams_at_once_are_one_change() -> None:

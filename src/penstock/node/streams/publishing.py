@@ -10,6 +10,7 @@ from penstock.core.streams.record import decode
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import MqttError, StreamError
 from penstock.mqtt.overlap import overlap
+from penstock.mqtt.topics import check_topic
 from penstock.mqtt.tree import TopicTree
 from penstock.node.streams.carried import event_from, stamped_event
 from penstock.node.streams.intake import Intake
@@ -80,10 +81,12 @@ class Publishing:
 
     def _event(self, tick: int, body: bytes) -> Event | None:
         try:
-            return event_from(decode(body), read=self._broker.properties)
+            event = event_from(decode(body), read=self._broker.properties)
+            check_topic(event.topic, where="topic")
         except (StreamError, MqttError) as error:
             log.error("the message of tick %d cannot be read: %s", tick, error)  # noqa: TRY400
             return None
+        return event
 
     def _tapped(self) -> None:
         """Somebody looks on, or does no more."""

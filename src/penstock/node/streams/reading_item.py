@@ -29,6 +29,8 @@ class Item:
         """StreamError if this is no message."""
         self.tick = tick
         record = self.record = decode(body)
+        if not 0 <= record.qos <= 2:
+            raise StreamError(f"a record of QoS {record.qos}")
         try:
             event = event_from(record, read=read)
         except MqttError as error:

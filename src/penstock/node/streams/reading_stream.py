@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
-from penstock.errors import StreamError
+from penstock.errors import MqttError, StreamError
+from penstock.mqtt.topics import check_topic
 from penstock.node.streams.choosing import choose, chosen, plain
 from penstock.node.streams.feeds import LogFeed, TreeFeed
 from penstock.node.streams.reading_item import Item
@@ -117,10 +118,13 @@ class StreamReaders:
     def item(self, tick: int, body: bytes) -> Item | None:
         """A message; None, and it is told, if it is none."""
         try:
-            return Item(self.name, tick, body, read=self._reading.properties)
-        except StreamError as error:
+            found = Item(self.name, tick, body, read=self._reading.properties)
+            if found.record.topic not in self._topics:
+                check_topic(found.record.topic, where="topic")
+        except (StreamError, MqttError) as error:
             log.error("stream '%s', tick %d: %s; it is passed over", self.name, tick, error)  # noqa: TRY400
             return None
+        return found
 
     def choice(self, reader: Reader, item: Item, *, now_us: Instant) -> Choice | None:
         """The copy of an earlier message for one session."""
