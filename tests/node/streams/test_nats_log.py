@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from nats.aio.client import Client
     from nats.js import JetStreamContext
+    from nats.js.api import StreamState
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("nats-log")]
 
@@ -355,7 +356,7 @@ def test_what_stands_in_the_way_is_told(
     locked = NatsServer(tmp_path / "nats", "--user", "anna", "--pass", "secret")
     locked.start()
     try:
-        asyncio.run(refused("[Aa]uthorization", Nats((locked.url,))))
+        asyncio.run(refused("[Aa]uthorization|reset by peer", Nats((locked.url,))))  # whichever is read first
         asyncio.run(_opens(Nats((locked.url,), user="anna", password="secret")))  # noqa: S106  # of this test
     finally:
         locked.stop()
@@ -386,3 +387,55 @@ def test_nothing_is_logged_in_peace(
     with caplog.at_level(logging.WARNING):
         asyncio.run(go())
     assert not caplog.records
+
+
+def test_a_server_that_takes_no_more_is_told_and_asked_now_and_then(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its disk, or what its account may store, is full."""
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.2)
+
+    async def go() -> None:
+        disk = Disk("nats", tmp_path, server)
+        orders = await disk.open("full")
+        orders.append(1)
+        await orders.durable()
+        client, js = await with_jetstream(server)
+        name = log_of(orders)._stream.name
+        config = (await js.stream_info(name)).config
+        await js.update_stream(config, max_bytes=1_000)
+        asked = 0
+        state = log_of(orders)._stream.state
+
+        async def counted() -> StreamState:
+            nonlocal asked
+            asked += 1
+            return await state()
+
+        log_of(orders)._stream.state = counted  # type: ignore[method-assign]
+        orders.append(*range(2, 12), size=200)
+        said = await orders.until("maximum bytes exceeded")
+        assert name in said
+        await asyncio.sleep(0.5)
+        assert asked < 10
+        assert orders.commits[-1][0] == 2
+        await js.update_stream(config, max_bytes=-1)
+        await orders.durable()
+        await orders.until("")
+        assert await orders.all() == list(range(1, 12))
+        await client.close()
+        await disk.close(orders)
+
+    asyncio.run(go())
+
+
+def test_passwords_of_servers_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats_stream, "OPEN_S", 0.2)
+
+    async def go() -> None:
+        settings = Streams(log="nats", nats=Nats(servers=("nats://who:secret@127.0.0.1:9",)))
+        with pytest.raises(StoreError, match=r"cannot be opened at nats://127\.0\.0\.1:9") as error:
+            await open_log(settings, "orders", tmp_path)
+        assert "secret" not in str(error.value)
+
+    asyncio.run(go())

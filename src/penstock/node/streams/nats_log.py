@@ -51,6 +51,8 @@ CLOSE_S: Final = 10.0
 """How long the end of a log waits for answers."""
 TIDY_S: Final = 1.0
 """Between two purges."""
+OUT_OF_ORDER: Final = (10_070, 10_071)
+"""What JetStream says of a batch that does not follow what it has: something before it was not stored."""
 WANTS: Final = 256
 """Readings that may wait; whoever asks beyond that asks again when another one is done."""
 
@@ -94,6 +96,8 @@ class NatsLog:
         self._doubt = False
         """Whether it must be found out what the server has of what is on its way."""
         self._away = self._refused = ""
+        self._denied = ""
+        """Why the server has not stored the last batch it answered."""
         self._damage: dict[tuple[int, int, int], str] = {}
         """Of readings that cannot be done, why."""
         self._committed: Callable[[int, int], None] = lambda *_: None
@@ -234,6 +238,10 @@ class NatsLog:
             self._wake.clear()
             if self._flight and time.monotonic() - self._flight[0].at_s > ANSWER_S:
                 self._doubt = True
+            if self._denied:
+                self._tell_away(self._denied)
+                self._denied = ""
+                await asyncio.sleep(limits.JOURNAL_RETRY_S)
             try:
                 if self._doubt:
                     await self._ask()
@@ -283,6 +291,10 @@ class NatsLog:
         if sent is None:
             return
         if answer.get("seq") != sent.sequence:
+            said = answer.get("error") or {}
+            if said and said.get("err_code") not in OUT_OF_ORDER:
+                why = said.get("description", "no reason given")
+                self._denied = f"{self._stream.place}: {why}; give it room, or see what it may store"
             self._doubt = True
             self._wake.set()
             return
@@ -307,6 +319,8 @@ class NatsLog:
                     self._untidy.set()
                 self._claim_sequence = sent.sequence
         if (self._until, self._claimed) != before:
+            if self._stream.connected and not self._doubt:
+                self._tell_back()
             self._wake.set()
             self._committed(self._until, self._claimed)
 
@@ -333,9 +347,8 @@ class NatsLog:
             await self._stream.send(sent.batch, number=sent.number, sequence=sent.sequence, before=before)
             before = sent.number
         self._doubt = False
-        if self._away:
-            log.warning("%s: can be written again", self._stream.place)
-        self._away = ""
+        if not self._flight:
+            self._tell_back()
 
     # -- reading and tidying ---------------------------------------------------------------------------------
 
@@ -409,6 +422,11 @@ class NatsLog:
         if not self._away:
             log.error("%s; nothing is acknowledged until it is back", why)
         self._away = why
+
+    def _tell_back(self) -> None:
+        if self._away:
+            log.warning("%s: can be written again", self._stream.place)
+        self._away = ""
 
     def _refuse(self, why: str) -> None:
         self._refused = f"{self._stream.place}: {why}"
