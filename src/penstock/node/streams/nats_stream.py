@@ -128,7 +128,7 @@ class NatsStream:
         return info.state
 
     def _no_server(self, error: BaseException) -> str:
-        servers = ", ".join(self._settings.servers)
+        servers = ", ".join(map(_without_password, self._settings.servers))
         why = _text(error)
         if isinstance(error, TimeoutError):
             why = self._why or f"no answer within {OPEN_S:g} s"
@@ -270,6 +270,11 @@ class NatsStream:
 
     async def _came(self) -> None:
         self.on_back()
+
+
+def _without_password(server: str) -> str:
+    scheme, mark, rest = server.rpartition("://")
+    return scheme + mark + rest.rpartition("@")[2]
 
 
 def _text(error: BaseException) -> str:
