@@ -127,6 +127,8 @@ class Reading:
         for flight in reader.restore(cursor):
             if flight.released:
                 session.streams.restore_released(reader, flight.tick, flight.packet_id)
+        if reader.idle:  # its subscriptions ended, and only that was on disk
+            self.places.save_now(reader)
 
     def _reader(self, session: Session, stream: StreamReaders) -> Reader:
         reader = stream.readers.get(session)
