@@ -60,8 +60,10 @@ class Place:
 
     @property
     def needs(self) -> int:
-        """From this tick on the stream must be kept for it, as far as the disk knows."""
-        return min((self.saved if self.durable else self.acked, *self.rewound.values()))
+        """From this tick on the stream must be kept for it, whether the node goes on or starts again."""
+        acked = self.acked
+        saved = self.saved if self.durable and self.saved != FIRST else acked
+        return min((acked, saved, *self.rewound.values()))
 
     @property
     def idle(self) -> bool:

@@ -1,0 +1,147 @@
+"""Places of sessions in streams where it is narrow: at the join, on the way back, and what is kept for them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
+from penstock.mqtt.publish import Publish
+from penstock.node.streams.cursors import Cursor, Cursors
+from tests.node.peer import run
+from tests.node.streams.nodes import streams_node
+from tests.node.streams.reading_world import STREAM, Wants, World
+from tests.node.streams.test_reading import KEPT, numbers, publish, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from tests.node.streams.nodes import WithStreams
+
+
+def held(running: WithStreams) -> int | None:
+    """From where on the stream is kept for sessions."""
+    return running.streams.hub.core.relay("orders")._holds.get("sessions")
+
+
+def test_a_feed_may_be_ahead_of_live_messages() -> None:
+    world = World(random.Random(1), remote=True, full=0.0)
+    world.loop.run(2.0)
+    client = world.client("one", Wants("orders/#", 1))
+    client.disconnect()
+    world.publish(20)
+    world.loop.run(1.0)
+    stream = world.node.reading._streams[STREAM]
+    assert stream._main is not None
+    # The end that feeds all others falls back: it recovers, and asks for less at a time than the feed.
+    stream._main.pause()
+    client.connect()
+    world.publish(20)
+    world.loop.run(1.0)
+    reader = stream.readers[client.session]  # type: ignore[index]
+    assert reader.live
+    assert stream.at < reader.position
+    stream._main.resume(reader.position, now_us=world.loop.now_us)
+    world.node.hub.changed(STREAM)
+    world.loop.run(5.0)
+    assert stream.at >= reader._position
+    world.publish(5)
+    world.rest(10.0)
+    world.check()
+    assert client.repeated == 0
+
+
+def test_what_was_sent_before_is_sent_again_before_anything_else() -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/#", qos=1)
+            await publish(running, *numbers(0, 4))
+            assert [(await peer.expect(Publish)).payload for _ in range(4)] == numbers(0, 4)
+            peer.abort()
+            await until(lambda: running.streams.status().streams[0].readers.away == 1)
+            await publish(running, b"4", qos=0)
+            peer = await running.connect("s", receive_maximum=2, **KEPT)
+            first = [await peer.expect(Publish) for _ in range(2)]
+            assert await peer.silent()  # the window is full, and what follows does not overtake the rest
+            await publish(running, b"5", qos=0)
+            assert await peer.silent()
+            for one in first:
+                peer.send(Puback(one.packet_id))
+            assert await peer.payloads(4) == numbers(2, 6)
+
+    run(test())
+
+
+def test_a_packet_identifier_is_free_when_the_disk_has_forgotten_its_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/#", qos=2)
+            await publish(running, b"1", qos=2)
+            number = (await peer.expect(Publish)).packet_id
+            peer.send(Pubrec(number))
+            await peer.expect(Pubrel)
+            session = running.broker.sessions.get("s")
+            assert session is not None
+            durable: list[Callable[[], None]] = []
+            monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
+            peer.send(Pubcomp(number))
+            await until(lambda: durable)
+            # A restart now would take the next message with this identifier for the one before.
+            assert number in session.exchange.ids._used
+            for callback in durable:
+                callback()
+            assert number not in session.exchange.ids._used
+
+    run(test())
+
+
+def test_the_stream_is_kept_for_a_subscription_that_goes_back_at_once() -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            away = await running.connect("away", **KEPT)
+            await away.subscribe("orders/#", qos=1)
+            away.abort()
+            peer = await running.connect("s", receive_maximum=1, **KEPT)
+            await peer.subscribe("orders/#", qos=1)
+            await publish(running, *numbers(0, 10))
+            assert await peer.payloads(10) == numbers(0, 10)
+            reading, session = running.streams.reading, running.broker.sessions.get("s")
+            assert reading is not None
+            assert session is not None
+            stream = reading._streams["orders"]
+            reader = stream.readers[session]
+            await until(lambda: reader.needs == stream.at)
+            reading.subscribed(session, session.held["orders/#"], 1)
+            assert reader.needs == 1
+            stream.hold()  # as it may be at any moment
+            assert held(running) == 1
+
+    run(test())
+
+
+def test_nothing_is_kept_for_subscriptions_that_ended_in_a_crash(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/#", qos=1)
+            await peer.unsubscribe("orders/#")
+            await until(lambda: not running.streams.state.load("cursors"))
+            session = running.broker.sessions.get("s")
+            assert session is not None
+            # As if the node had been killed before this was on disk.
+            Cursors(running.streams.state).put("s", "orders", Cursor(session.born_us, 5, {"orders/#": 5}))
+
+    async def second() -> None:
+        async with streams_node(data=tmp_path) as running:
+            await until(lambda: not running.streams.state.load("cursors"))
+            assert held(running) is None
+
+    run(first())
+    run(second())
