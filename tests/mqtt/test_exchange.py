@@ -204,6 +204,17 @@ def test_an_identifier_that_is_held_is_not_given_out_until_it_is_free() -> None:
     assert out.pubcomp(1)
 
 
+def test_there_is_no_room_without_an_identifier() -> None:
+    out: Outgoing[str] = Outgoing(ids=(ids := PacketIds()), window=MOST)
+    ids.hold(7)
+    out.send_many("a", out.room)
+    assert out.room == 0
+    ids.free(7)
+    assert out.room == 1
+    assert out.send("b", qos=2) == 7
+    assert out.room == 0
+
+
 @pytest.mark.parametrize("released", [False, True])
 def test_what_was_put_back_gives_way_to_a_newer_record_of_its_identifier(released: bool) -> None:
     out: Outgoing[str] = Outgoing(window=9)

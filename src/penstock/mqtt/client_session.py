@@ -13,7 +13,6 @@ from penstock.errors import ProtocolError
 from penstock.mqtt.acks import Ack
 from penstock.mqtt.exchange import Exchange
 from penstock.mqtt.incoming import Arrival
-from penstock.mqtt.packet_ids import MOST
 from penstock.mqtt.properties import NONE, Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
@@ -65,7 +64,7 @@ class ClientSession:
     @property
     def room(self) -> int:
         """How many QoS 1 and 2 messages may be published now."""
-        return min(self.exchange.outgoing.room, MOST - len(self.exchange.ids))
+        return self.exchange.outgoing.room
 
     def publish(self, message: Publish) -> Publish:
         """The packet to send; with QoS 1 and 2 there must be `room`."""

@@ -59,7 +59,8 @@ class Outgoing(Generic[M]):
         """How many new messages may be sent now; none before the old ones are sent again."""
         if self._asleep:
             return 0
-        return max(0, self.window - len(self._unanswered) - len(self._released))
+        # Identifiers may be held that take no place in the window.
+        return max(0, min(self.window - len(self._unanswered) - len(self._released), MOST - len(self._ids)))
 
     @property
     def resending(self) -> bool:
