@@ -1,4 +1,4 @@
-"""Places of sessions in streams where it is narrow: at the join, on the way back, and what is kept for them."""
+"""Places of sessions in streams where it is narrow: at the join, on the way back, what is kept for them."""
 
 from __future__ import annotations
 
