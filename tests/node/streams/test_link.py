@@ -98,6 +98,26 @@ def test_a_rate_holds_and_control_goes_first() -> None:
     run(play())
 
 
+def test_another_rate_is_kept_to_at_once() -> None:
+    async def play() -> None:
+        async with joined(bytes_per_s=200) as far:
+            far.link.send(data(1, 100_000))
+            assert len(await far.reader.readexactly(512)) == 512  # the next would follow in seconds
+            far.link.change(bytes_per_s=0, enabled=True)
+            await asyncio.wait_for(far.reader.readexactly(99_000), 2)
+
+    run(play())
+
+
+def test_a_very_slow_link_is_never_silent_for_long() -> None:
+    async def play() -> None:
+        async with joined(bytes_per_s=10) as far:
+            far.link.send(data(1))
+            assert len(await far.reader.read(1_000)) == 10 * limits.STREAM_ALIVE_S
+
+    run(play())
+
+
 def test_a_message_larger_than_a_write_goes_in_pieces() -> None:
     async def play() -> None:
         async with joined() as far:

@@ -352,7 +352,7 @@ def test_links_can_be_encrypted(tmp_path: Path) -> None:
 
     async def play() -> None:
         async with tree() as nodes:
-            tls = {"certificate": str(files.server), "key": str(files.server_key)}
+            tls = {"certificate": str(files.server), "key": str(files.server_key), "host": "0.0.0.0"}  # noqa: S104
             await nodes.add(
                 "PB", host=ORDERS, listen={**LISTENS, **tls}, neighbours=[{"name": "SB"}, {"name": "X"}]
             )
@@ -364,6 +364,10 @@ def test_links_can_be_encrypted(tmp_path: Path) -> None:
             await until(lambda: got == [b"secret"])
             trusts_others = await nodes.add("X", neighbours=[at(pb, "PB", ca=str(files.client))])
             await until(lambda: "is not accepted" in row(trusts_others, "PB").fault)
+            await nodes.stop("X")
+            elsewhere = {**at(pb, "PB", ca=str(files.ca)), "host": "127.0.0.2"}
+            wrong_place = await nodes.add("X", neighbours=[elsewhere])
+            await until(lambda: "IP address mismatch" in row(wrong_place, "PB").fault)
             await nodes.stop("X")
             plain = await nodes.add("X", neighbours=[at(pb, "PB")])
             await until(lambda: "needs ca" in row(plain, "PB").fault)

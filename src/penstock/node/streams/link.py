@@ -50,6 +50,7 @@ class Link:
         self._first: dict[type, bytes] = {}
         self._rest = memoryview(b"")
         self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
         self._why = ""
 
@@ -79,6 +80,7 @@ class Link:
     def change(self, *, bytes_per_s: float, enabled: bool) -> None:
         """Go on with other settings."""
         self.neighbour = msgspec.structs.replace(self.neighbour, bytes_per_s=bytes_per_s, enabled=enabled)
+        self._changed.set()
 
     def open(self, writer: asyncio.StreamWriter) -> None:
         """There is a connection; `run` follows."""
@@ -131,8 +133,9 @@ class Link:
             while True:
                 rate = self.neighbour.bytes_per_s
                 most = limits.STREAM_WRITE_BYTES
-                if rate:
-                    most = min(most, max(LEAST_BYTES, int(rate * BURST_S)))
+                if rate:  # a link that is very slow sends less, but is never silent for long
+                    least = min(LEAST_BYTES, int(rate * limits.STREAM_ALIVE_S))
+                    most = min(most, max(1, least, int(rate * BURST_S)))
                 piece = self._next(most)
                 if not piece:
                     self._wake.clear()
@@ -144,7 +147,17 @@ class Link:
                 await writer.drain()
                 if rate:
                     due_s = max(due_s, loop.time() - BURST_S) + len(piece) / rate
-                    await asyncio.sleep(max(0.0, due_s - loop.time()))
+                    if await self._changes_before(due_s - loop.time()):
+                        due_s = loop.time()
+
+    async def _changes_before(self, seconds: float) -> bool:
+        """Wait for so long, or for other settings."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                return await self._changed.wait()
+        except TimeoutError:
+            return False
 
     def _next(self, most: int) -> bytes:
         """Up to so many bytes of what goes next."""
