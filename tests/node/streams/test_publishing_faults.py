@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.core.streams import StreamOptions
+from penstock.core.streams.log import MemoryLog
+from penstock.core.streams.messages import Data
 from penstock.mqtt.acks import Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.connect import Will
 from penstock.mqtt.kinds import V4
 from penstock.mqtt.packet import encode
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
+from penstock.node.streams.hub import Hub
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
 from tests.node.streams.test_publishing import KEPT, hold_commits, until
@@ -21,6 +25,8 @@ from tests.node.streams.test_publishing import KEPT, hold_commits, until
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
+
+    from penstock.core.streams.messages import Message
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -152,3 +158,38 @@ def test_a_retained_message_of_the_log_is_known_by_its_tick_after_a_restart(tmp_
 
     run(before())
     run(after())
+
+
+def fails(_: object) -> None:
+    raise RuntimeError("a fault of ours")
+
+
+def test_a_link_that_fails_keeps_nothing_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    hub = Hub.make("here", StreamOptions(), clock=lambda: 1_000_000)
+    log = MemoryLog()
+    pubend = hub.core.host("orders", log, now_us=1_000_000)
+    sent: list[Message] = []
+    acknowledged: list[int] = []
+    for name, send in (("one", fails), ("other", sent.append)):
+        hub.core.attach("orders", name)
+        hub.links[name] = send
+    hub.acknowledged["orders"] = acknowledged.extend
+    tick = pubend.publish(b"x", now_us=1_000_000)
+    until, claimed = log.commit()
+    pubend.committed(until, claimed=claimed, now_us=1_000_000)
+    hub.changed("orders")
+    assert [one.tick for one in sent if isinstance(one, Data)] == [tick]
+    assert acknowledged == [tick]
+    assert "a fault of ours" in caplog.text
+
+
+def test_a_node_ends_though_somebody_fails(tmp_path: Path) -> None:
+    async def test() -> None:
+        failed: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: failed.append(said))
+        async with streams_node(data=tmp_path) as running:
+            running.orders.on_told.append(fails)
+            running.broker.publish("orders/a", b"")
+        assert failed
+
+    run(test())

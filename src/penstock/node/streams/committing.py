@@ -99,8 +99,10 @@ class GroupCommit(Generic[Work]):
             if self.fault:
                 log.warning("%s: can be written again", self._name)
             self.fault = ""
-            self._owner.written(work)
-            self.soon()
+            try:
+                self._owner.written(work)
+            finally:
+                self.soon()
             return
         # Nobody is answered: what was accepted is in memory, and tried again until it is on disk.
         text = str(error) if isinstance(error, StoreError) else repr(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.core.streams import Acknowledged, Broker, ClockBehind, Delivered, Missed, Recovering
 from penstock.errors import StreamError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.core.streams.messages import Message
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Hub:
@@ -90,15 +92,15 @@ class Hub:
                 for peer, message in outgoing:
                     send = self.links.get(peer)
                     if send is not None:
-                        send(message)
+                        _call(send, message)
                 released: dict[str, list[int]] = {}
                 for event in events:
                     if isinstance(event, Acknowledged):
                         released.setdefault(event.pubend, []).append(event.tick)
                     else:
-                        self._happened(event)
+                        _call(self._happened, event)
                 for pubend, ticks in released.items():
-                    self.acknowledged[pubend](ticks)
+                    _call(self.acknowledged[pubend], ticks)
         finally:
             self._busy = False
         self._wind()
@@ -142,6 +144,14 @@ class Hub:
         except StreamError:
             log.exception("a timer of the streams failed")
         self._settle()
+
+
+def _call(listener: Callable[[T], None], said: T) -> None:
+    """What the core has said once, it does not say again: a listener that fails must not harm others."""
+    try:
+        listener(said)
+    except Exception:
+        log.exception("a listener of the streams failed")
 
 
 def _of(event: Missed) -> tuple[str, str, int, int]:
