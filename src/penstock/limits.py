@@ -680,6 +680,10 @@ STREAM_HANDSHAKES: Final = 256
 STREAM_READ: Final = 256
 """Messages read from a log at once to answer a NACK: the loop turns between two reads."""
 
+STREAM_ANSWER_BYTES: Final = 16 << 20
+"""Read from a log at once to answer NACKs, twice what may wait before a link: the rest would be dropped there
+and is asked for again anyway."""
+
 CLIENT_STREAMS: Final = 1_000
 """Streams whose place a client keeps for each of its subscriptions."""
 

@@ -214,6 +214,26 @@ def test_silence_is_never_gone() -> None:
     assert log.trimmed == tick + 1
 
 
+def test_who_asks_for_too_much_at_once_is_told_a_part_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.limits.STREAM_READ", 4)
+    monkeypatch.setattr("penstock.limits.STREAM_ANSWER_BYTES", 1_000)
+    pubend, log = hosted()
+    ticks = [pubend.publish(bytes(100), now_us=START_US) for _ in range(100)]
+    commit(pubend, log, now_us=START_US)
+    pubend.outgoing()
+    told: list[int] = []
+    asked = 0
+    while len(told) < 100:
+        asked += 1
+        since = told[-1] + 1 if told else ticks[0]
+        pubend.receive(Nack("p", ((since, since + 10), (since + 10, pubend.position))), now_us=START_US)
+        found = [one.tick for one in pubend.outgoing() if isinstance(one, Data)]
+        assert 0 < len(found) <= 10 + 4
+        told += found
+    assert told == ticks
+    assert asked <= 10
+
+
 def test_acknowledgements_are_held_back_to_the_rate() -> None:
     pubend, log = hosted(no_alert_us=60 * SECOND_US)
     now_us = START_US

@@ -95,6 +95,8 @@ class Pubend:
         self._unsent: deque[tuple[int, bytes]] = deque()
         self._shaper = AckShaper()
         self._wanted: dict[str, Spans] = {}
+        self._answered = 0
+        """Bytes of messages that were read to answer at once."""
         self._published = 0
         self._number = start
         self._silence_us = now_us
@@ -201,10 +203,14 @@ class Pubend:
             self._holds[name] = until
 
     def resume(self) -> None:
-        """Go on answering from the log: it was not at hand, and is now."""
+        """Go on answering from the log: it was not at hand, and is now. Who asks for too much asks again."""
+        self._answered = 0
         for interest in list(self._wanted):
             for span in self._wanted[interest]:
                 if not self._answer(interest, *span):
+                    return
+                if self._answered >= limits.STREAM_ANSWER_BYTES:
+                    self._wanted.clear()
                     return
             del self._wanted[interest]
 
@@ -233,14 +239,14 @@ class Pubend:
         return due_us if release_us is None else min(due_us, release_us)
 
     def _answer(self, interest: str, since: int, until: int) -> bool:
-        """Tell a span from the log; False if the log is not at hand."""
+        """Tell a span from the log, or as much as is told at once; False if the log is not at hand."""
         wanted = self._wanted[interest]
         trimmed = self._log.trimmed
         if since < trimmed:
             self._outgoing.append(FinalMessage(self.name, trimmed))
             wanted.remove(since, trimmed)
             since = trimmed
-        while since < until:
+        while since < until and self._answered < limits.STREAM_ANSWER_BYTES:
             found = self._log.read(since, until, limits.STREAM_READ)
             if found is None:
                 return False
@@ -249,6 +255,7 @@ class Pubend:
             self._outgoing += told(self.name, (since, behind), found, matches=matches, interest=interest)
             wanted.remove(since, behind)
             since = behind
+            self._answered += sum(len(body) for _, body in found)
         return True
 
     def _silent_until(self, tick: int) -> int:
