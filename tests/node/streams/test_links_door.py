@@ -14,6 +14,7 @@ from penstock.core.streams import meeting, record, wire
 from penstock.core.streams.meeting import VERSION, Alive, Hello, Offer, Offered, Sorry, Welcome
 from penstock.core.streams.messages import Data, Nack, Silence
 from penstock.core.streams.record import Record
+from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import NodeError
 from penstock.node.config import Bounds, User
 from penstock.node.streams.links_call import read_frame
@@ -282,6 +283,22 @@ def test_many_streams_at_once_are_one_change() -> None:
             assert changes == [100]
 
     run(play())
+
+
+def test_a_stream_that_goes_back_with_its_host_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            pb = await nodes.add("PB", listen=LISTENS, neighbours=[{"name": "SB"}])
+            stranger = await nodes.stranger("PB")
+            await stranger.says(hello("SB"))
+            for host, at_s in (("X", 100), ("X", 90), ("Y", 110), ("Z", 107)):
+                offered = Offered("bills", ("bills/#",), host, at_s * TICKS_PER_S)
+                stranger.writer.write(meeting.encode(Offer((offered,))))
+            await until(lambda: row(pb, "SB").received == 4)
+
+    run(play())
+    assert caplog.text.count("is published at") == 1
+    assert "is published at 'Z' now, which is 3.0 s behind what came from 'Y'" in caplog.text
 
 
 def test_a_node_knows_no_more_streams_than_it_may(

@@ -14,7 +14,9 @@ import msgspec
 
 from penstock import limits
 from penstock.core.streams.meeting import Offer, Offered
+from penstock.core.streams.tick import duration_us
 from penstock.errors import StreamError
+from penstock.model.instant import SECOND_US
 from penstock.node.streams.checks import stream_problem
 
 if TYPE_CHECKING:
@@ -141,7 +143,22 @@ class Offers:
             service.hub.core.move(one.name, name)
             self._attached.pop((one.name, name), None)
             log.info("stream %r comes from %r now, not from %r", one.name, name, known.upstream)
+        if known is not None and known.host != one.host:
+            self._moved(one, known.host)
         return True
+
+    def _moved(self, one: Offered, before: str) -> None:
+        """Another node publishes a stream: ticks go on, unless its clock is behind."""
+        behind_us = duration_us(self._service.hub.core.relay(one.name).reached - one.at)
+        if one.at and behind_us > 0:
+            log.error(
+                "stream %r is published at %r now, which is %.1f s behind what came from %r: its messages of "
+                "that time are taken for old ones; let it begin later, or give it another name",
+                one.name,
+                one.host,
+                behind_us / SECOND_US,
+                before,
+            )
 
     def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
         """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
