@@ -109,7 +109,8 @@ def test_what_cannot_work_is_refused(text: str, said: str) -> None:
 HOSTS = "host: [{name: orders, topics: [orders/#]}]"
 FAR = "{enabled: true, host: 0.0.0.0}"
 WARNED = [
-    (f"data: ''\nstreams: {{{HOSTS}}}", "there is no data folder"),
+    (f"data: ''\nstreams: {{{HOSTS}}}", "there is no data folder, so what is published is in memory"),
+    (f"data: ''\nstreams: {{log: nats, {HOSTS}}}", "there is no data folder, so places of readers"),
     ("streams: {listen: {enabled: true}}", "there is nothing to be had"),
     (f"streams: {{{HOSTS}, listen: {{enabled: true, host: 0.0.0.0}}}}", "nobody can connect"),
     (

@@ -49,8 +49,11 @@ def problems(config: Config) -> Iterator[Found]:
 def warnings(config: Config) -> Iterator[str]:
     """What works and is surely not meant."""
     streams, door = config.streams, config.streams.listen
-    if streams.host and streams.log == "file" and not config.data:
-        yield "streams: there is no data folder, so what is published ends with the node"
+    if streams.host and not config.data:
+        what = "what is published is in memory and ends with the node"
+        if streams.log == "nats":
+            what = "places of readers, and what writers may send again, are forgotten with the node"
+        yield f"streams: there is no data folder, so {what}"
     if door.enabled and not streams.on:
         yield "streams.listen: there is nothing to be had there: no stream is hosted, no neighbour is named"
     if door.enabled and not is_loopback(door.host):
