@@ -14,7 +14,9 @@ from penstock.client.address import read_address
 from penstock.client.backoff import pauses_s
 from penstock.client.receipts import Receipts
 from penstock.client.sending import common_topic
+from penstock.model.stamp import stamped
 from penstock.mqtt.overlap import overlap
+from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.topics import matches
 
@@ -75,8 +77,9 @@ class Owed:
         self.receipts = Receipts(self.acknowledged.append)
 
 
-def message(packet_id: int, *, qos: int = 1, dup: bool = False) -> Publish:
-    return Publish("a", qos=qos, dup=dup, packet_id=packet_id)
+def message(packet_id: int, *, qos: int = 1, dup: bool = False, tick: int = 0) -> Publish:
+    user = stamped((), "s", tick) if tick else ()
+    return Publish("a", qos=qos, dup=dup, packet_id=packet_id, properties=Properties(user=user))
 
 
 def test_a_message_is_acknowledged_when_the_last_has_taken_it() -> None:
@@ -105,6 +108,34 @@ def test_a_message_that_comes_again_is_known() -> None:
     assert owed.receipts.arrived(message(1, dup=True)) is None
     owed.receipts.taken(waiting)
     assert owed.acknowledged == [2, 1]
+
+
+def test_a_message_of_a_stream_is_known_by_its_tick() -> None:
+    owed = Owed()
+    waiting = owed.receipts.arrived(message(1, tick=7))
+    assert waiting is not None
+    waiting.holders = 1
+    owed.receipts.detached()
+    # The node was killed: it gives the number to another message, which has to come twice to be here.
+    other = owed.receipts.arrived(message(1, dup=True, tick=6))
+    assert other not in (None, waiting)
+    assert owed.receipts.arrived(message(2, tick=7)) is waiting
+    owed.receipts.taken(waiting)
+    assert owed.acknowledged == [2], "it is acknowledged when it is taken, by the number it has now"
+    assert len(owed.receipts) == 1
+
+
+def test_a_message_of_a_stream_that_was_taken_comes_again_under_another_number() -> None:
+    owed = Owed()
+    taken = owed.receipts.arrived(message(1, tick=7))
+    assert taken is not None
+    taken.holders = 1
+    owed.receipts.detached()
+    owed.receipts.taken(taken)
+    assert owed.acknowledged == []
+    assert owed.receipts.arrived(message(1, dup=True)) is not None, "an ordinary one has the number now"
+    assert owed.receipts.arrived(message(2, tick=7)) not in (None, taken)
+    assert owed.acknowledged == []
 
 
 def test_a_number_that_is_used_again_is_a_new_message() -> None:

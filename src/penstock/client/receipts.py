@@ -2,11 +2,16 @@
 
 A QoS 1 message that was not acknowledged when a connection broke comes again over the next. It is still in
 the buffer then, or was taken meanwhile: either way it is not handed out twice.
+
+A message of a reliable stream is known by its stream and tick: a node that was killed sends it with another
+packet identifier, and may have given another message the one it had.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from penstock.model.stamp import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +22,13 @@ if TYPE_CHECKING:
 class Receipt:
     """What is owed for one message."""
 
-    __slots__ = ("here", "holders", "packet_id", "qos")
+    __slots__ = ("here", "holders", "packet_id", "qos", "stamp")
 
-    def __init__(self, packet_id: int, qos: int) -> None:
+    def __init__(self, packet_id: int, qos: int, stamp: tuple[str, int] | None) -> None:
         self.packet_id = packet_id
         self.qos = qos
+        self.stamp = stamp
+        """Stream and tick, if it is known by them."""
         self.holders = 0
         """Subscriptions that have it in their buffers."""
         self.here = True
@@ -34,6 +41,8 @@ class Receipts:
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
         self._acknowledge = acknowledge
         self._open: dict[int, Receipt] = {}
+        self._stamped: dict[tuple[str, int], Receipt] = {}
+        """QoS 1 messages of streams, by stream and tick."""
         self._early: set[int] = set()
         """QoS 1 messages taken while the connection they came over was gone."""
 
@@ -42,30 +51,52 @@ class Receipts:
         return len(self._open)
 
     def arrived(self, message: Publish) -> Receipt | None:
-        """The receipt of a message; None if it is one that came before."""
+        """The receipt of a message; None if it is one that came before.
+
+        A message of a stream may come again for a subscription that did not get it: its receipt is the same.
+        """
         packet_id = message.packet_id
+        stamp = stamp_of(message.properties.user) if message.qos == 1 else None
+        if stamp is not None:
+            return self._open_stamped(packet_id, stamp)
         if message.qos == 1 and message.dup:
             if packet_id in self._early:
                 self._early.discard(packet_id)
                 self._acknowledge(packet_id)
                 return None
             known = self._open.get(packet_id)
-            if known is not None:
+            if known is not None and known.stamp is None:
                 known.here = True
                 return None
         self._early.discard(packet_id)
-        receipt = self._open[packet_id] = Receipt(packet_id, message.qos)
+        receipt = self._open[packet_id] = Receipt(packet_id, message.qos, None)
+        return receipt
+
+    def _open_stamped(self, packet_id: int, stamp: tuple[str, int]) -> Receipt:
+        self._early.discard(packet_id)
+        receipt = self._stamped.get(stamp)
+        if receipt is None:
+            receipt = self._stamped[stamp] = Receipt(packet_id, 1, stamp)
+        elif self._open.get(receipt.packet_id) is receipt:
+            del self._open[receipt.packet_id]
+        receipt.packet_id = packet_id
+        receipt.here = True
+        self._open[packet_id] = receipt
         return receipt
 
     def taken(self, receipt: Receipt) -> None:
         """One holder has let go of the message; the last one's word is the acknowledgement."""
         receipt.holders -= 1
-        if receipt.holders > 0 or self._open.get(receipt.packet_id) is not receipt:
+        if receipt.holders > 0:
+            return
+        if receipt.stamp is not None and self._stamped.get(receipt.stamp) is receipt:
+            del self._stamped[receipt.stamp]
+        if self._open.get(receipt.packet_id) is not receipt:
             return
         del self._open[receipt.packet_id]
         if receipt.qos == 2 or receipt.here:
             self._acknowledge(receipt.packet_id)
-        else:
+        elif receipt.stamp is None:  # else subscriptions know it when it comes again
             self._early.add(receipt.packet_id)
 
     def detached(self) -> None:
@@ -76,4 +107,5 @@ class Receipts:
     def forget(self) -> None:
         """The session is gone: nobody waits for these acknowledgements."""
         self._open.clear()
+        self._stamped.clear()
         self._early.clear()
