@@ -9,6 +9,7 @@ in the queues of their subscriptions, where policies reach them, and drain from 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt import session as rules
+from penstock.mqtt.acks import Puback, Pubrec
 from penstock.mqtt.kinds import V4, V5
+from penstock.mqtt.reasons import Reason
 from penstock.mqtt.topics import matches
 from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.link import PASSING, Sent
@@ -28,6 +31,7 @@ from penstock.node.subscription import head_us
 if TYPE_CHECKING:
     from penstock.model.event import Item
     from penstock.model.instant import Instant
+    from penstock.mqtt.acks import Ack
     from penstock.mqtt.aliases import AliasesOut
     from penstock.node.journal import Journal
     from penstock.node.link import Link
@@ -205,6 +209,10 @@ class Delivery(rules.Session[Sent]):
         frame = frame_of(event, version=self.version, now_us=now_us, packet_id=1, qos=1, subscription_ids=ids)
         return len(frame) + 3 <= link.maximum_packet_bytes  # an alias may be added
 
+    @abstractmethod
+    def receive(self, ack: Ack) -> Ack | None:
+        """Any acknowledgement; the answer."""
+
     # -- what waits ------------------------------------------------------------------------------------------
 
     def drain(self, *, now_us: Instant) -> None:
@@ -257,20 +265,26 @@ class Delivery(rules.Session[Sent]):
         """What was in flight when the connection before this one was lost."""
         link = self.link
         assert link is not None
-        for packet_id, qos, sent in self.exchange.outgoing.again():
-            link.write(
-                frame_of(
-                    sent.event,
-                    version=self.version,
-                    now_us=now_us,
-                    packet_id=packet_id,
-                    qos=qos,
-                    retain=sent.retain,
-                    dup=True,
-                    subscription_ids=sent.ids,
-                    aliases=self.aliases,
+        while found := self.exchange.outgoing.again():
+            for packet_id, qos, sent in found:
+                if not self.fits(sent.event, sent.ids, now_us):  # it took larger ones before
+                    self.receive(
+                        Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.PACKET_TOO_LARGE)
+                    )
+                    continue
+                link.write(
+                    frame_of(
+                        sent.event,
+                        version=self.version,
+                        now_us=now_us,
+                        packet_id=packet_id,
+                        qos=qos,
+                        retain=sent.retain,
+                        dup=True,
+                        subscription_ids=sent.ids,
+                        aliases=self.aliases,
+                    )
                 )
-            )
 
     def _drain_one(self, subscription: Subscription, now_us: Instant) -> None:
         link, queue = self.link, subscription.queue

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
 from penstock.node.streams.cursors import Cursor, Cursors
@@ -16,8 +18,6 @@ from tests.node.streams.test_reading import KEPT, numbers, publish, until
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import pytest
 
     from tests.node.streams.nodes import WithStreams
 
@@ -145,3 +145,40 @@ def test_nothing_is_kept_for_subscriptions_that_ended_in_a_crash(tmp_path: Path)
 
     run(first())
     run(second())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("topic", ["orders/a", "ordinary"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_client_takes_no_more_is_not_sent_again(
+    qos: int, topic: str, restarted: bool, tmp_path: Path
+) -> None:
+    async def first(running: WithStreams) -> None:
+        peer = await running.connect("s", **KEPT)
+        await peer.subscribe("#", qos=qos)
+        await publish(running, bytes(1_000), topic=topic, qos=qos)
+        assert len((await peer.expect(Publish)).payload) == 1_000
+        peer.abort()
+
+    async def second(running: WithStreams) -> None:
+        peer = await running.connect("s", maximum_packet_size=500, receive_maximum=1, **KEPT)
+        assert peer.connack.session_present
+        await publish(running, b"small", topic=topic, qos=qos)
+        assert await peer.payloads(1) == [b"small"]
+        session = running.broker.sessions.get("s")
+        assert session is not None
+        await until(lambda: not session.exchange.ids._used)
+        assert running.streams.reading is not None
+        reader = running.streams.reading._streams["orders"].readers[session]
+        assert reader.acked == reader.position
+
+    async def test() -> None:
+        async with streams_node(data=tmp_path) as running:
+            await first(running)
+            if not restarted:
+                await second(running)
+        if restarted:
+            async with streams_node(data=tmp_path) as running:
+                await second(running)
+
+    run(test())

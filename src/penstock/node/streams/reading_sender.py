@@ -113,10 +113,13 @@ class Sender(Place):
         if not self._room:
             return False
         ids = choice.ids if choice is not None else ()
+        self._unsent.discard(item.tick)
+        if not session.fits(item.event, ids, now_us):  # its client took larger ones before
+            self.completed(item.tick, flight.packet_id)
+            return True
         sent = Sent(item.event, False, ids, 0, self, item.tick)
         session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
         self._flight[item.tick] = flight.packet_id
-        self._unsent.discard(item.tick)
         session.sent += 1
         link.write(
             frame_of(
