@@ -9,6 +9,8 @@ import pytest
 
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
+from penstock.mqtt.subscribe import Suback, Subscribe
+from penstock.mqtt.subscribe import Subscription as Options
 from penstock.node.streams.cursors import Cursor, Cursors
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
@@ -180,5 +182,27 @@ def test_what_a_client_takes_no_more_is_not_sent_again(
         if restarted:
             async with streams_node(data=tmp_path) as running:
                 await second(running)
+
+    run(test())
+
+
+def test_a_topic_alias_is_not_used_before_the_client_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            peer = await running.connect("s", topic_alias_maximum=5, **KEPT)
+            await peer.subscribe("orders/#", qos=2)
+            durable: list[Callable[[], None]] = []
+            monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
+            publisher = await running.connect("p")
+            publisher.send(Publish("orders/a", b"1", qos=2, retain=True, packet_id=1))
+            await publisher.expect(Pubrec)
+            await until(lambda: durable)  # the message waits for the disk, a retained one does not
+            peer.send(Subscribe(9, (Options("orders/a"),)))
+            retained = await peer.expect(Publish)
+            assert (retained.topic, retained.retain) == ("orders/a", True)
+            for callback in durable[:]:
+                callback()
+            assert (await peer.answer(Suback)).packet_id == 9
+            assert (await peer.expect(Publish)).topic == "orders/a"
 
     run(test())

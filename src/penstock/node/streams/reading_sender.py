@@ -19,6 +19,7 @@ from penstock.node.streams.reading_place import Place
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
+    from penstock.mqtt.aliases import AliasesOut
     from penstock.node.link import Link
     from penstock.node.session import Session
     from penstock.node.streams.choosing import Choice
@@ -91,10 +92,13 @@ class Sender(Place):
             sent = Sent(item.event, retain, choice.ids, 0, self, tick)
             packet_id = outgoing.send(sent, qos=qos)
             self._flight[tick] = packet_id
-        frame = self._frame(item, packet_id, qos, choice.ids, retain=retain, now_us=now_us)
+        safe = qos < 2 or not self.durable
+        # Others may be sent before what waits for the disk: it says no alias that they would use.
+        aliases = session.aliases if safe and not self._outboxes else None
+        frame = self._frame(item, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
         session.sent += 1
         link.sampled = subscription
-        if qos == 2 and self.durable:
+        if not safe:
             self._second[tick] = Flight(tick, packet_id)
             self._given = tick + 1
             self._write_when_safe(link, frame)
@@ -137,10 +141,18 @@ class Sender(Place):
         return True
 
     def _frame(
-        self, item: Item, packet_id: int, qos: int, ids: tuple[int, ...], *, retain: bool, now_us: Instant
+        self,
+        item: Item,
+        packet_id: int,
+        qos: int,
+        ids: tuple[int, ...],
+        aliases: AliasesOut | None,
+        *,
+        retain: bool,
+        now_us: Instant,
     ) -> bytes:
         session = self.session
-        if item.shareable and not ids and session.aliases is None:
+        if item.shareable and not ids and aliases is None:
             head, tail = item.frame(version=session.version, qos=qos, retain=retain)
             return head + packet_id.to_bytes(2, "big") + tail if qos else head
         return frame_of(
@@ -151,7 +163,7 @@ class Sender(Place):
             qos=qos,
             retain=retain,
             subscription_ids=ids,
-            aliases=session.aliases,
+            aliases=aliases,
         )
 
     def _write_when_safe(self, link: Link, frame: bytes) -> None:
