@@ -97,6 +97,8 @@ BAD = [
     ("listen: {enabled: true, key: k.pem}", "streams.listen.key: is of no use without a certificate"),
     ("listen: {enabled: true, certificate: c.pem}", "streams.listen.certificate: certificate "),
     ("listen: {enabled: true, host: 127.0.0.1, port: 1883}", "streams.listen.port: 127.0.0.1:1883 is taken"),
+    ("nats: {servers: []}", "streams.nats.servers: there is none"),
+    ("nats: {password: p}", "streams.nats.user: is needed for the password"),
 ]
 
 

@@ -40,6 +40,10 @@ def problems(config: Config) -> Iterator[Found]:
     yield from _neighbours(streams)
     if streams.listen.enabled:
         yield from _door(streams.listen)
+    if not streams.nats.servers:
+        yield "streams.nats.servers", "there is none", "addresses, as nats://127.0.0.1:4222"
+    if streams.nats.password and not streams.nats.user:
+        yield "streams.nats.user", "is needed for the password", ""
     try:
         streams.options()
     except StreamError as error:
