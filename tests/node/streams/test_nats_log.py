@@ -439,3 +439,21 @@ def test_passwords_of_servers_are_not_told(tmp_path: Path, monkeypatch: pytest.M
         assert "secret" not in str(error.value)
 
     asyncio.run(go())
+
+
+def test_a_fault_that_nobody_has_thought_of_is_told(server: NatsServer, tmp_path: Path) -> None:
+    async def go() -> None:
+        disk = Disk("nats", tmp_path, server)
+        orders = await disk.open("fault")
+
+        async def fails(*_: object, **__: object) -> None:
+            raise KeyError("never seen")
+
+        log_of(orders)._stream.send = fails  # type: ignore[method-assign]
+        orders.append(1)
+        said = await orders.until("never seen")
+        assert "start the node again" in said
+        with pytest.raises(StoreError, match="1 messages could not be written"):
+            await disk.close(orders)
+
+    asyncio.run(go())

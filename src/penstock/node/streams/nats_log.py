@@ -26,7 +26,7 @@ from penstock.node.streams.nats_reading import Reading
 from penstock.node.streams.nats_stream import NatsStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from nats.js.api import StreamState
 
@@ -191,7 +191,10 @@ class NatsLog:
     def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
         """See DurableLog."""
         self._committed, self._ready = committed, ready
-        self._tasks = [_task(self._send()), _task(self._fetch()), _task(self._tidy())]
+        for work in (self._send(), self._fetch(), self._tidy()):
+            task = asyncio.create_task(work, name="penstock-nats-log")
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
 
     async def fetch(self, since: int, until: int, most: int) -> Found:
         """See DurableLog."""
@@ -428,6 +431,11 @@ class NatsLog:
             log.warning("%s: can be written again", self._stream.place)
         self._away = ""
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that fails for no reason that is known must not leave everybody waiting for nothing."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._refuse(f"{error!r}; nothing more is taken: start the node again")
+
     def _refuse(self, why: str) -> None:
         self._refused = f"{self._stream.place}: {why}"
         log.error("%s", self._refused)
@@ -435,7 +443,3 @@ class NatsLog:
 
 def _behind(batch: Batch) -> tuple[int, int]:
     return batch.messages + len(batch.ticks), batch.total_bytes + batch.size
-
-
-def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work, name="penstock-nats-log")
