@@ -206,3 +206,25 @@ def test_a_topic_alias_is_not_used_before_the_client_knows_it(monkeypatch: pytes
             assert (await peer.expect(Publish)).topic == "orders/a"
 
     run(test())
+
+
+def test_a_message_sent_with_less_than_qos_2_is_not_taken_for_completed_later(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/#", qos=1)
+            await publish(running, b"1", b"2", qos=2)
+            assert [(await peer.expect(Publish)).qos for _ in range(2)] == [1, 1]
+            await peer.subscribe("orders/#", qos=2)
+            await publish(running, b"3", qos=2)
+            assert await peer.payloads(1) == [b"3"]
+
+    async def second() -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", **KEPT)
+            assert await peer.payloads(2) == [b"1", b"2"]
+            await publish(running, b"4", qos=2)
+            assert await peer.payloads(1) == [b"4"]
+
+    run(first())
+    run(second())

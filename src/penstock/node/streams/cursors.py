@@ -41,6 +41,8 @@ class Cursor(msgspec.Struct, array_like=True):
     """In the order of ticks."""
     rewound: dict[str, int] = {}
     """Subscriptions that are to begin at an earlier tick as soon as nothing is in flight."""
+    lesser: list[int] = []
+    """Messages before `given` that were sent with QoS 1, by subscriptions that have QoS 2 since then."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -145,7 +145,8 @@ class Reader(Sender):
             return self._send_again(item, again, choice, now_us)
         if choice is None:
             return True
-        if tick < self._given and self.durable and min(item.record.qos, choice.qos) == 2:
+        given = tick < self._given and tick not in self._lesser
+        if given and self.durable and min(item.record.qos, choice.qos) == 2:
             return True  # it is completed
         return self._give(item, choice, now_us)
 

@@ -40,6 +40,8 @@ class Place:
         """Of those, the ticks that were in flight before a restart and are still to be sent again."""
         self._given = 0
         """QoS 2 messages before this tick were given out."""
+        self._lesser: set[int] = set()
+        """But not these: they were in flight with QoS 1 when a subscription changed."""
 
     # -- where it is -----------------------------------------------------------------------------------------
 
@@ -72,13 +74,15 @@ class Place:
 
     def write_down(self) -> Cursor:
         """What is to survive a restart."""
+        acked = self.acked
         return Cursor(
             self.session.born_us,
-            self.acked,
+            acked,
             dict(self.starts),
             self._given,
             [self._second[tick] for tick in sorted(self._second)],
             dict(self.rewound),
+            sorted(tick for tick in self._lesser if tick >= acked),
         )
 
     def restore(self, cursor: Cursor) -> list[Flight]:
@@ -92,6 +96,7 @@ class Place:
             if not flight.released:
                 self._unsent.add(flight.tick)
         self.rewound = dict(cursor.rewound)
+        self._lesser = set(cursor.lesser)
         return cursor.flight
 
     def is_live(self, tick: int) -> bool:
@@ -102,6 +107,7 @@ class Place:
 
     def begin(self, filter_: str, start: int | None) -> None:
         """A subscription begins at a tick; None: now, or where it is if it is there already."""
+        self._lesser.update(self._flight.keys() - self._second.keys())
         now = self.stream.now
         if not self.starts and not self.rewound and not self._flight and self._position == FIRST:
             self.lenient = start is not None
