@@ -79,6 +79,21 @@ def test_whoever_waits_is_called_after_the_disk(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+def test_who_fails_keeps_no_others_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def go() -> None:
+        state = StateFile(tmp_path / FILE)
+        state.start()
+        told: list[int] = []
+        state.put("t", ("1",), b"")
+        state.when_durable(lambda: told.extend([1 // len(told)]))
+        state.when_durable(lambda: told.append(2))
+        await state.close()
+        assert told == [2]
+
+    asyncio.run(go())
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_full_disk_acknowledges_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

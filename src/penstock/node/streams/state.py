@@ -6,6 +6,7 @@ transaction. Whoever answers somebody for it waits with `when_durable`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
     from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 FILE: Final = "streams.sqlite"
 """Its name in a node's folder of streams. No log has it: those end in .log.sqlite."""
@@ -111,7 +114,10 @@ class StateFile:
         """See Owner."""
         self._underway = {}
         for callback in work.waiting:
-            callback()
+            try:
+                callback()
+            except Exception:  # the others wait, too
+                log.exception("somebody who waited for the state of streams failed")
 
     def put_back(self, work: _Work) -> None:
         """See Owner."""
