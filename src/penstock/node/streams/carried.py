@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 
 def record_of(event: Event, *, origin: str = "", number: int = 0) -> Record:
-    """What is logged of a publication."""
-    message: Message | None = event.carried
-    if message is None:
-        return Record(event.topic, event.payload, event.ts_us, event.sender, event.seq, 0)
+    """What is logged of a publication that was read as a whole."""
+    message: Message = event.carried
     properties = message.properties
     return Record(
         event.topic,
