@@ -221,6 +221,9 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Row, ...]:
 
     acknowledged = min((one.acknowledged for one in judged), default=0)
     return (
+        row("acknowledged messages lost", {one.name: one.lost for one in judged}, f"none of {acknowledged:,}"),
+        row("messages delivered twice", {one.name: one.twice for one in judged}, "none"),
+        row("messages out of order", {one.name: one.order for one in judged}, "none"),
         Row(
             "every process came back and everything settled",
             "yes",
@@ -229,9 +232,6 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Row, ...]:
             note=f"again: {replay}" if problem else "",
         ),
         Row("messages acknowledged to publishers", "some", f"{acknowledged:,}", ok=acknowledged > 0),
-        row("acknowledged messages lost", {one.name: one.lost for one in judged}, "none"),
-        row("messages delivered twice", {one.name: one.twice for one in judged}, "none"),
-        row("messages out of order", {one.name: one.order for one in judged}, "none"),
     )
 
 
