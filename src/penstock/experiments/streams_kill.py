@@ -220,8 +220,9 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Row, ...]:
         return Row(what, "none", said or good, ok=not bad, note=f"again: {replay}" if bad else "")
 
     acknowledged = min((one.acknowledged for one in judged), default=0)
+    lost = {one.name: one.lost for one in judged}
     return (
-        row("acknowledged messages lost", {one.name: one.lost for one in judged}, f"none of {acknowledged:,}"),
+        row("acknowledged messages lost", lost, f"none of {acknowledged:,}"),
         row("messages delivered twice", {one.name: one.twice for one in judged}, "none"),
         row("messages out of order", {one.name: one.order for one in judged}, "none"),
         Row(
