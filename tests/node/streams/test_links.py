@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,12 +16,14 @@ from penstock.core.streams import StreamOptions, meeting
 from penstock.core.streams.meeting import VERSION, Welcome
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import PublishRefused
+from penstock.node.streams import links as links_module
 from penstock.node.streams import settings
 from penstock.node.streams.links_call import read_frame
 from tests.node.peer import run
 from tests.node.streams.trees import LISTENS, ORDERS, at, chain, door, links, row, tree, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from penstock.client import Client
@@ -150,6 +153,36 @@ def test_a_call_that_was_under_way_when_the_link_was_switched_off_is_none() -> N
             server.close()
 
     run(play())
+
+
+def test_who_is_met_only_to_talk_nonsense_is_called_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[float] = []
+
+    def growing(_dice: object, *, least_s: float, most_s: float) -> Iterator[float]:
+        made.append(least_s)
+        return repeat(max(0.3, most_s))  # longer than it takes to talk nonsense
+
+    monkeypatch.setattr(links_module, "pauses_s", growing)
+    calls = 0
+
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        calls += 1
+        await read_frame(reader)
+        writer.write(meeting.encode(Welcome(VERSION, "PB")) + b"\xff\xff\xff\xff")
+        await reader.read()
+        writer.close()
+
+    async def play() -> None:
+        async with tree() as nodes:
+            server = await asyncio.start_server(nonsense, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            await nodes.add("SB", neighbours=[{"name": "PB", "host": "127.0.0.1", "port": port}])
+            await until(lambda: calls == 4)
+            server.close()
+
+    run(play())
+    assert len(made) == 2  # at first, and after the first call: there was no pause before it
 
 
 def test_who_calls_does_so_at_once_when_the_link_is_switched_on() -> None:

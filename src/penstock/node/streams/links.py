@@ -157,21 +157,23 @@ class Links:
     # -- calling ---------------------------------------------------------------------------------------------
 
     async def _call(self, known: LinkState) -> None:
-        """Call a neighbour, again and again."""
+        """Call a neighbour, again and again; less often one whose links do not last."""
         pauses = self._pauses()
+        pause_s = 0.0
         link = known.link
         while True:
             known.changed.clear()
             if not link.neighbour.enabled or link.up:
                 await self._pause(known, limits.STREAM_CALL_MOST_S)
                 continue
-            before = known.connections
+            before, began_s = known.connections, time.monotonic()
             why = await self._call_once(known)
             if known.state == "down":
                 known.enter("down", why)
-            if known.connections > before:
+            if known.connections > before and time.monotonic() - began_s > pause_s:
                 pauses = self._pauses()
-            await self._pause(known, next(pauses))
+            pause_s = next(pauses)
+            await self._pause(known, pause_s)
 
     def _pauses(self) -> Iterator[float]:
         return pauses_s(self._dice, least_s=limits.STREAM_CALL_LEAST_S, most_s=limits.STREAM_CALL_MOST_S)
