@@ -72,7 +72,7 @@ def test_commits_a_second_are_those_of_the_last_second(tmp_path: Path) -> None:
             now_us = node.broker.clock()
             looking._log(node.orders, now_us=now_us)
             done = asyncio.Event()
-            node.orders.publish(encode(Record("orders/a", b"1")), done.set)
+            node.orders.publish_many((encode(Record("orders/a", b"1")),), done.set)
             await done.wait()
             row = looking._log(node.orders, now_us=now_us + SECOND_US // 2)
             assert row.commits_per_s == 0.0  # too soon to tell

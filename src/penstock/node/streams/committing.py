@@ -55,11 +55,6 @@ class GroupCommit(Generic[Work]):
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
 
-    @property
-    def busy(self) -> bool:
-        """Whether a transaction is under way."""
-        return self._writing is not None
-
     def start(self) -> None:
         """Write from now on, from the running loop."""
         self._loop = asyncio.get_running_loop()

@@ -94,13 +94,6 @@ class Hosted:
         """Whether what is published on a topic goes into this stream."""
         return any(matches(filter_, topic) for filter_ in self.hosting.topics)
 
-    def publish(self, body: bytes, done: Callable[[], None] | None = None) -> int:
-        """Log a record; its tick. `done` follows when it is durable and its publisher may be told.
-
-        StreamError, with what to do, if nothing more can be taken.
-        """
-        return self.publish_many((body,), done).start
-
     def publish_many(
         self,
         bodies: Sequence[bytes],

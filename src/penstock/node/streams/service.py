@@ -140,10 +140,6 @@ class StreamService:
             for changed in self.on_known_changed:
                 changed()
 
-    def hosted_for(self, topic: str) -> Hosted | None:
-        """The stream that messages on a topic go into here; None: there is none."""
-        return next((one for one in self.hosted.values() if one.carries(topic)), None)
-
     # -- sessions --------------------------------------------------------------------------------------------
 
     def release(self, session: Session, packet_id: int) -> bool:
