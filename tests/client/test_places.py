@@ -13,6 +13,8 @@ from penstock.client.places import Places
 from penstock.errors import InputError, SubscribeRefused
 from penstock.model.event import Event
 from penstock.model.stamp import stamp_of, stamped, unstamped
+from penstock.mqtt.properties import Properties
+from penstock.mqtt.publish import Publish
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
 
@@ -117,6 +119,58 @@ def test_a_program_begins_where_it_says() -> None:
                     await client.subscribe("orders/b", start=wrong)  # type: ignore[arg-type]
             with pytest.raises(SubscribeRefused, match="cannot be shared out"):
                 await client.subscribe("$share/g/orders/#", qos=1)
+
+    run(test())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_program_that_takes_up_a_session_begins_where_it_says(qos: int, again: bool) -> None:
+    async def test() -> None:
+        async with streams_node() as running:
+            url = f"mqtt://127.0.0.1:{running.port}"
+            publisher = await running.connect("p")
+            async with Client(url, client_id="c", session_expiry_s=1000) as client:
+                before = await client.subscribe("#", qos=qos, start="earliest" if again else None)
+                for number in range(5):
+                    await publisher.publish2("orders/a", b"%d" % number)
+                await take(before, 5)
+            for number in range(5, 10):
+                await publisher.publish2("orders/a", b"%d" % number)
+            await publisher.publish2("ordinary", b"")
+            async with Client(url, client_id="c", session_expiry_s=1000) as client:
+                async with asyncio.timeout(20):
+                    while client.statistics().unclaimed < 6:  # what the session was owed
+                        await asyncio.sleep(0.01)
+                later = await client.subscribe("#", qos=qos, start="earliest")
+                found = await take(later, 11)
+                assert [one.payload for one in found if one.stream] == [
+                    b"%d" % number for number in range(10)
+                ]
+                assert [one.topic for one in found if not one.stream] == ["ordinary"]
+                statistics = client.statistics()
+                assert (statistics.unclaimed, statistics.unacknowledged) == (0, 0)
+                assert statistics.received.conserved
+
+    run(test())
+
+
+def test_what_came_before_a_subscription_was_known_is_not_where_it_begins() -> None:
+    async def test() -> None:
+        async with streams_node() as running, Client(f"mqtt://127.0.0.1:{running.port}") as client:
+            publisher = await running.connect("p")
+            for number in range(5):
+                await publisher.publish1("orders/a", b"%d" % number)
+            live = await client.subscribe("orders/#", qos=1)
+            asked = asyncio.create_task(client.subscribe("orders/a", qos=1, start="earliest"))
+            await asyncio.sleep(0)  # it has asked, and the next message comes before the node knows that
+            client.heard(
+                Publish("orders/a", b"x", properties=Properties(user=stamped((), "orders", 1 << 60)))
+            )
+            early = await asked
+            await publisher.publish1("orders/a", b"5")
+            assert [one.payload for one in await take(early, 6)] == [b"%d" % number for number in range(6)]
+            assert [one.payload for one in await take(live, 1)] == [b"x"]
 
     run(test())
 

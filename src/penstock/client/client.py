@@ -487,7 +487,9 @@ class Client:
             buffer_events=buffer_events,
             acknowledge=acknowledge,
         )
-        number = self._receiver.number_for(topic_filter, alone=wanted.alone, choosy=wanted.choosy)
+        number = self._receiver.number_for(
+            topic_filter, alone=wanted.alone, choosy=wanted.choosy, strict=wanted.start is not None
+        )
         subscription = Subscription(self, wanted, number=number)
         answer = self._asked[topic_filter] = asyncio.get_running_loop().create_future()
         self._receiver.add(subscription)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from secrets import randbelow
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
@@ -51,17 +52,19 @@ class Receiver:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def number_for(self, filter_: str, *, alone: bool, choosy: bool = False) -> int:
+    def number_for(self, filter_: str, *, alone: bool, choosy: bool = False, strict: bool = False) -> int:
         """The identifier of a new subscription, or 0 if it needs none.
 
         It needs one if the node sends it copies of its own of what another gets, too, or does not send it
         everything that matches. A node that has to write identifiers cannot pass messages on as they came.
-        The same filter gets the same identifier in every program, so that a session can be taken up again.
+        The same filter gets the same identifier in every program, so that a session can be taken up again,
+        unless it is strict: then nothing is for it that was sent before the node knew of it.
         """
         rivals = (each for each in self._subscriptions.values() if not each.number)
-        if not choosy and not any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals):
+        needed = choosy or any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals)
+        if not needed and not strict:
             return 0
-        number = crc32(filter_.encode()) % MOST + 1
+        number = 1 + (randbelow(MOST) if strict else crc32(filter_.encode()) % MOST)
         while number in self._numbered:
             number = number % MOST + 1
         return number
@@ -82,7 +85,8 @@ class Receiver:
         kept: deque[tuple[Publish, Receipt | None]] = deque()
         for message, receipt in self._unclaimed:
             if subscription.matches(message.topic):
-                self._put([subscription], message, receipt)
+                if not subscription.strict or not _of_stream(message):
+                    self._put([subscription], message, receipt)
                 if receipt is not None:
                     self.receipts.taken(receipt)
             else:
@@ -110,7 +114,7 @@ class Receiver:
             if receipt is None:
                 return
         wanting = self._wanting(message)
-        if wanting:
+        if wanting or self._comes_again(message):
             self._put(wanting, message, receipt)
             self._look()
         elif receipt is not None or len(self._unclaimed) < limits.CLIENT_UNCLAIMED:
@@ -128,13 +132,21 @@ class Receiver:
             return matching
         ids = message.properties.subscription_ids
         named = [each for each in matching if each.number in ids]
+        if _of_stream(message):  # one copy for all who want it
+            others = [each for each in matching if not each.number or (ids and not named)]
+            return [*named, *(each for each in others if not each.strict)]
         if ids and not named:
             return matching  # identifiers of another program, whose session this was
-        if stamp_of(message.properties.user) is not None:  # one copy for all who want it
-            return [*named, *(each for each in matching if not each.number)]
         shared = not ids or any(not each.alone for each in named)
         others = [each for each in matching if not each.number and (not ids or not each.alone)]
-        return [*named, *others] if shared else named
+        found = [*named, *others] if shared else named
+        return found or [each for each in matching if each.strict and not each.wanted.choosy]
+
+    def _comes_again(self, message: Publish) -> bool:
+        """Whether nobody wants it now, since the node did not know yet where a subscription begins."""
+        return _of_stream(message) and any(
+            each.strict and each.matches(message.topic) for each in self._subscriptions.values()
+        )
 
     def _put(self, wanting: list[Subscription], message: Publish, receipt: Receipt | None) -> None:
         now_us = time.time_ns() // 1_000
@@ -210,3 +222,7 @@ class Receiver:
         for each in self._subscriptions.values():
             total += each.statistics()
         return total
+
+
+def _of_stream(message: Publish) -> bool:
+    return stamp_of(message.properties.user) is not None

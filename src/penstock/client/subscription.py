@@ -99,6 +99,8 @@ class Subscription:
         self.number = number
         """Its MQTT subscription identifier; 0: none."""
         self.alone = wanted.alone
+        self.strict = wanted.start is not None
+        """Whether it takes of streams only what carries its identifier: all else comes again, in order."""
         self.places = Places(wanted.start)
         self.granted_qos = wanted.options.qos
         """What the node granted."""
