@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import limits
+from penstock.core.streams.record import Record, encode
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.subscribe import Suback, Subscribe
 from penstock.mqtt.subscribe import Subscription as Options
 from penstock.node.streams.cursors import Cursor, Cursors
+from penstock.node.streams.feeds import LogFeed
 from tests.node.peer import run
 from tests.node.streams.nodes import streams_node
 from tests.node.streams.reading_world import STREAM, Wants, World
@@ -228,3 +231,26 @@ def test_a_message_sent_with_less_than_qos_2_is_not_taken_for_completed_later(tm
 
     run(first())
     run(second())
+
+
+def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> None:
+    async def helpings(size: int, count: int) -> list[int]:
+        async with streams_node() as running:
+            hosted = running.orders
+            body = encode(Record("orders/a", bytes(size), 0))
+            first = hosted.publish_many([body] * count).start
+            await until(lambda: hosted.end >= first + count)
+            feed, at, found = LogFeed(hosted), first, []
+            while at < hosted.end:
+                helping = feed.take(at, hosted.end)
+                assert helping is not None
+                found.append(len(helping.messages))
+                at = helping.until
+            assert sum(found) == count
+            return found
+
+    async def test() -> None:
+        assert max(await helpings(100_000, 40)) == 10
+        assert max(await helpings(10, 1_000)) == limits.STREAM_READ
+
+    run(test())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from penstock import limits
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = tuple[int, bytes]
 """A message: its tick and its body."""
+
+FEW: Final = 8
+"""Messages of the first helping out of a log: how large they are is not known before."""
 
 _numbers = count(1)
 """No two ends have the same name, so that none gets what another was told."""
@@ -53,7 +56,7 @@ class LogFeed:
     def __init__(self, hosted: Hosted) -> None:
         self._hosted = hosted
         self._asked: tuple[int, int, int] | None = None
-        self._most = limits.STREAM_READ
+        self._most = FEW
 
     def take(self, since: int, until: int) -> Helping | None:
         """See Feed."""
@@ -71,7 +74,8 @@ class LogFeed:
         self._asked = None
         if found:
             size = sum(len(body) for _, body in found) // len(found)
-            self._most = max(1, min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // max(1, size)))
+            most_now = min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // max(1, size), 4 * most)
+            self._most = max(1, most_now)
         return Helping(found, found[-1][0] + 1 if len(found) == most else until)
 
     def close(self) -> None:
