@@ -109,6 +109,8 @@ class Place:
         """A subscription begins at a tick; None: now, or where it is if it is there already."""
         self._lesser.update(self._flight.keys() - self._second.keys())
         now = self.stream.now
+        if start is not None:
+            start = max(start, self.stream.begin)
         if not self.starts and not self.rewound and not self._flight and self._position == FIRST:
             self.lenient = start is not None
             self._position = now if start is None else min(start, now) if now >= 0 else start

@@ -156,7 +156,13 @@ class StreamReaders:
         """Where a subscription made now begins; FIRST: with the first message that comes."""
         if self.at < 0 and not self._hub.busy and self._main is not None and self._main.horizon:
             self.at = self._main.horizon
+        self.at = max(self.at, self.begin)  # where there was silence
         return self.at
+
+    @property
+    def begin(self) -> int:
+        """Before this tick there is nothing to be had, as far as that is known here."""
+        return FIRST if self._hosted is None else self._hosted.begin
 
     # -- feeds -----------------------------------------------------------------------------------------------
 
