@@ -170,10 +170,14 @@ class StreamConnection:
         """Ask; the number of the request, for `answer`."""
         number, data = self._numbered(request)
         self._asked[number] = data
-        if self._link is None:
-            self._connect()
-        else:
-            self._send(data)
+        try:
+            if self._link is None:
+                self._connect()
+            else:
+                self._send(data)
+        except BaseException:
+            self._asked.pop(number, None)  # nobody knows its number, so nobody could wait for it
+            raise
         return number
 
     def answer(self, number: int, *, timeout_s: float | None = None) -> Answer:
@@ -192,6 +196,10 @@ class StreamConnection:
             with suppress(TimeoutError):
                 self._receive(0.0)
         return number in self._answers
+
+    def refused(self, number: int) -> bool:
+        """Whether the answer is there, and is no."""
+        return isinstance(self._answers.get(number), Failed)
 
     def forget(self, number: int) -> None:
         """Nobody waits for this answer."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from penstock import limits
 from penstock.client.message import message
 from penstock.client.stream_connection import StreamConnection
-from penstock.core.streams.requests import Append, Begin, Begun, Leave, Row
+from penstock.core.streams.requests import Append, Begin, Begun, Leave, Row, size_of
 from penstock.errors import InputError, StreamRefused
 from penstock.mqtt.topics import matches
 
@@ -100,13 +100,15 @@ class StreamWriter:
         row = self._row(topic, payload, ts_us, content_type, properties)
         if number is None:
             number = self._highest + 1
+        elif not 0 < number < limits.STREAM_TICKS:
+            raise InputError(f"number {number}: the numbers of a writer begin with 1")
         elif number <= self._known:
             return number
         elif number <= self._highest:
             raise InputError(f"message {number} after {self._highest}: the numbers of a writer grow")
         self._highest = number
         self._rows.append((number, row))
-        self._bytes += len(row.payload) + len(row.topic)
+        self._bytes += size_of(row)
         self._collect(leave=AHEAD)
         full = len(self._rows) >= limits.STREAM_APPEND or self._bytes >= limits.STREAM_APPEND_BYTES
         if full or not self._under_way:
@@ -169,21 +171,35 @@ class StreamWriter:
         if self._broken:
             self._begin(resume=True)
             self._broken = False
-        rows, self._rows, self._bytes = self._rows, [], 0
-        for first in range(0, len(rows), limits.STREAM_APPEND):
-            part = rows[first : first + limits.STREAM_APPEND]
+        while self._rows:
             self._collect(leave=AHEAD - 1)
+            part = self._part()
             request = Append(
                 0, self.stream, self.name, tuple(one for one, _ in part), tuple(row for _, row in part)
             )
             self._under_way.append((self._connection.ask(request), part))
+            del self._rows[: len(part)]  # not before: whatever happens, each message is in one of the two
+        self._bytes = 0
+
+    def _part(self) -> list[tuple[int, Row]]:
+        """As much of what waits as one request may have."""
+        size = 0
+        for count, (_, row) in enumerate(self._rows[: limits.STREAM_APPEND]):
+            size += size_of(row)
+            if count and size > 2 * limits.STREAM_APPEND_BYTES:
+                return self._rows[:count]
+        return self._rows[: limits.STREAM_APPEND]
 
     def _collect(self, *, leave: int) -> None:
         """Take answers: all that are there, and as many more as leave so many requests under way."""
         while self._under_way:
             number, part = self._under_way[0]
-            if len(self._under_way) <= leave and not self._connection.answered(number):
-                return
+            if (
+                len(self._under_way) <= leave
+                and not self._connection.answered(number)
+                and not self._refused()
+            ):
+                return  # else nothing more is sent before the refusal's turn has come
             try:
                 self._connection.answer(number)
             except StreamRefused:
@@ -191,6 +207,12 @@ class StreamWriter:
                 raise
             self._under_way.popleft()
             self.last = part[-1][0]
+
+    def _refused(self) -> list[int]:
+        """The requests under way from the first one on that was refused; it may be answered before others."""
+        numbers = [number for number, _ in self._under_way]
+        refused = (at for at, number in enumerate(numbers) if self._connection.refused(number))
+        return numbers[next(refused, len(numbers)) :]
 
     def _take_back(self) -> None:
         """Nothing after a refusal is taken either: it all waits for the next flush."""
@@ -208,4 +230,6 @@ class StreamWriter:
         return found
 
     def _again(self) -> None:
+        for number in self._refused()[1:]:  # a new connection does not know that nothing may follow a refusal
+            self._connection.forget(number)
         self._connection.at_once(Begin(0, self.stream, self.name, self._token, resume=True))

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from penstock import limits
-from penstock.core.streams.requests import Abort, Commit, Describe, Described, Stage, Staged
+from penstock.core.streams.requests import Abort, Commit, Describe, Described, Stage, Staged, size_of
 from penstock.errors import InputError, SparkFailed
 from penstock.pipeline.stream_sink_columns import rows_of
 
@@ -141,7 +141,7 @@ def _parts(
                     f"a payload of {len(row.payload):,} bytes on '{row.topic}'; the node takes {most_bytes:,}"
                 )
             rows.append(row)
-            size += len(row.payload) + len(row.topic)
+            size += size_of(row)
             if len(rows) == limits.STREAM_FETCH or size >= limits.STREAM_FETCH_BYTES:
                 yield tuple(rows)
                 rows, size = [], 0

@@ -33,6 +33,14 @@ class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """User properties, in order."""
 
 
+def size_of(row: Row) -> int:
+    """About how many bytes a request grows by a row."""
+    text = (
+        len(row.topic) + len(row.content_type) + sum(len(name) + len(value) for name, value in row.properties)
+    )
+    return len(row.payload) + text
+
+
 class Figures(msgspec.Struct, frozen=True, array_like=True):
     """A stream as a node knows it."""
 

@@ -1,0 +1,150 @@
+"""Programs at a node that refuses, is lost in a bad moment, or has others at it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.client import StreamReader, StreamWriter
+from penstock.client.stream_writer import AHEAD
+from penstock.core.streams import meeting
+from penstock.core.streams.requests import Append, Begin, Begun, Done, Failed, decode_request, encode
+from penstock.core.streams.wire import HEAD_BYTES, frame_size
+from penstock.errors import InputError, StreamRefused
+from tests.node.streams.programs import STREAM, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.streams.requests import Request
+    from tests.node.streams.programs import Running
+
+
+@pytest.fixture
+def node() -> Iterator[Running]:
+    with running() as found:
+        yield found
+
+
+def full(node: Running, *, whether: bool) -> None:
+    hosting = node.hosted.hosting
+    node.hosted.hosting = type(hosting)(STREAM, hosting.topics, bytes=1 if whether else 1 << 30)
+
+
+def read(node: Running) -> list[bytes]:
+    with StreamReader(node.url, STREAM, start="earliest", until="end") as reader:
+        return [message.payload for message in reader]
+
+
+def under_way(writer: StreamWriter, count: int) -> None:
+    """As many requests of one message each, asked and not answered yet."""
+    for number in range(1, count + 1):
+        row = writer._row("a/b", str(number), 0, None, None)
+        request = Append(0, STREAM, "w", (number,), (row,))
+        writer._under_way.append((writer._connection.ask(request), [(number, row)]))
+        writer._highest = number
+
+
+def test_a_refusal_while_more_is_sent_loses_nothing(node: Running) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        full(node, whether=True)
+        under_way(writer, AHEAD)
+        for number in range(AHEAD + 1, 2_000):
+            writer._rows.append((number, writer._row("a/b", str(number), 0, None, None)))
+        with pytest.raises(StreamRefused, match="is full"):
+            writer.flush()
+        full(node, whether=False)
+        writer.flush()
+    assert read(node) == [b"%d" % number for number in range(1, 2_000)]
+
+
+def test_large_messages_that_were_refused_are_sent_again_in_requests_that_a_node_takes(node: Running) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        writer.write("a/b", "0")
+        writer.flush()
+        full(node, whether=True)
+        sent = [bytes([number]) * 1_000_000 for number in range(30)]
+        for payload in sent:
+            try:
+                writer.write("a/b", payload)
+            except StreamRefused:
+                continue
+        full(node, whether=False)
+        if writer._under_way:  # refused before
+            with pytest.raises(StreamRefused, match=r"is full|begin again"):
+                writer.flush()
+        writer.flush()
+    assert read(node)[1:] == sent
+
+
+def test_messages_with_many_properties_are_no_request_that_is_too_large(node: Running) -> None:
+    properties = {f"name{number}": "x" * 20_000 for number in range(3)}
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        for _ in range(400):
+            writer.write("a/b", "x", properties=properties)
+    assert len(read(node)) == 400
+
+
+def test_nothing_is_taken_past_a_refusal_over_a_new_connection() -> None:
+    """The first message waits, the second is refused, the node ends: the third must not come before it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    taken: list[tuple[int, ...]] = []
+
+    def serve() -> None:
+        with listening:
+            with _met(listening) as first:
+                while not isinstance(request := _asked(first), Append) or request.numbers[0] < 3:
+                    if isinstance(request, Append) and request.numbers == (2,):
+                        first.sendall(encode(Failed(request.id, "full", "no room")))
+            with _met(listening) as second:
+                while (request := _asked(second)) is not None:
+                    if isinstance(request, Append):
+                        taken.append(request.numbers)
+                        second.sendall(encode(Done(request.id)))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    writer = StreamWriter(f"stream://127.0.0.1:{listening.getsockname()[1]}", STREAM, "w")
+    try:
+        under_way(writer, 3)
+        with pytest.raises(StreamRefused, match="no room"):
+            writer.flush()
+        writer.flush()
+    finally:
+        writer.close()
+        thread.join(10)
+    assert [number for numbers in taken for number in numbers] == [1, 2, 3]
+
+
+def _met(listening: socket.socket) -> socket.socket:
+    connected, _ = listening.accept()
+    size = frame_size(_exactly(connected, HEAD_BYTES))
+    meeting.decode_hello(_exactly(connected, size))
+    connected.sendall(meeting.encode(meeting.Welcome(meeting.VERSION, "home")))
+    return connected
+
+
+def _asked(connected: socket.socket) -> Request | None:
+    head = _exactly(connected, HEAD_BYTES)
+    if not head:
+        return None
+    request = decode_request(_exactly(connected, frame_size(head)))
+    if isinstance(request, Begin):
+        connected.sendall(encode(Begun(request.id, 0, ("a/#",), 1 << 20)))
+    return request
+
+
+def _exactly(connected: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := connected.recv(count - len(data))):
+        data += more
+    return data
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 62])
+def test_a_number_that_is_none_is_refused_and_not_passed_over(node: Running, number: int) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer, pytest.raises(InputError, match=f"number {number}"):
+        writer.write("a/b", "x", number=number)
