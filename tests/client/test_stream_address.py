@@ -106,3 +106,12 @@ def test_patience_ends(listener: socket.socket) -> None:
     ):
         connection.call(Describe(0))
     assert time.monotonic() - began_s >= 0.05  # it was tried again
+
+
+@pytest.mark.parametrize(
+    "url", ["stream://ann:sec#ret@host", "stream://ann:sec/ret@host", "stream://ann:sec?@h"]
+)
+def test_a_password_that_is_not_written_as_it_must_be_is_not_shown(url: str) -> None:
+    with pytest.raises(InputError, match="%23") as caught:
+        read_stream_address(url)
+    assert "sec" not in str(caught.value)

@@ -32,8 +32,11 @@ def read_stream_address(url: str) -> StreamAddress:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InputError(f"this is no address of a node's streams: {error}") from None
+    except ValueError:  # its text may hold a password
+        raise InputError(
+            "this is no address of a node's streams: its host or port cannot be read; in a user name or "
+            "password write / as %2F, # as %23, ? as %3F, @ as %40"
+        ) from None
     if parts.scheme not in ("stream", "streams") or not parts.hostname:
         shown = f"{parts.scheme}://{parts.hostname or ''}" if parts.scheme else repr(url.rpartition("@")[2])
         raise InputError(f"{shown} should be like stream://127.0.0.1:{PORT}, or streams://… for TLS")

@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import msgspec
@@ -100,7 +101,10 @@ class StreamLink:
                 f"{self._address}: no greeting within {limits.MQTT_CONNECT_S} s; is this a port for streams?"
             ) from None
         except (OSError, ConnectionLost) as error:
-            raise Unreachable(f"{self._address}: closed while greeting: {error}") from None
+            why = str(error).removeprefix(f"{self._address}: ")
+            raise Unreachable(
+                f"{self._address}: closed while greeting: {why}; is this a port for streams (streams.listen)?"
+            ) from None
         except StreamError as error:
             raise Unreachable(f"{self._address}: {error}; is this a port for streams?") from None
         if isinstance(answer, meeting.Sorry):
@@ -120,6 +124,16 @@ class StreamLink:
         return ConnectionLost(f"{self._address}: {why}")
 
 
+@dataclass(slots=True)
+class _Trying:
+    """A connection that is lost, and tried again."""
+
+    began_s: float
+    next_s: float
+    """Not before."""
+    pauses: Iterator[float]
+
+
 class StreamConnection:
     """Asks and is answered, over as many connections as it takes."""
 
@@ -137,6 +151,7 @@ class StreamConnection:
         self._tls = tls
         self._patience_s = patience_s
         self._link: StreamLink | None = None
+        self._trying: _Trying | None = None
         self._number = 0
         self._asked: dict[int, bytes] = {}
         self._answers: dict[int, Answer] = {}
@@ -184,7 +199,7 @@ class StreamConnection:
         """Wait for the answer; StreamRefused if it is no, TimeoutError if there is none yet."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while number not in self._answers:
-            self._receive(None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
+            self._receive(deadline_s)
         found = self._answers.pop(number)
         if isinstance(found, Failed):
             raise StreamRefused(found.reason, code=found.code, first=found.first)
@@ -194,7 +209,7 @@ class StreamConnection:
         """Whether the answer is there."""
         if number not in self._answers:
             with suppress(TimeoutError):
-                self._receive(0.0)
+                self._receive(time.monotonic())
         return number in self._answers
 
     def refused(self, number: int) -> bool:
@@ -222,15 +237,17 @@ class StreamConnection:
         self._number += 1
         return self._number, encode(msgspec.structs.replace(request, id=self._number))
 
-    def _receive(self, timeout_s: float | None) -> None:
+    def _receive(self, deadline_s: float | None) -> None:
         if self._link is None:
-            self._connect()
+            self._connect(deadline_s)
         assert self._link is not None
         try:
-            answers = self._link.receive(timeout_s=timeout_s)
+            left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            answers = self._link.receive(timeout_s=left_s)
         except ConnectionLost as error:
             log.info("%s; connecting again", error)
-            self._connect()
+            self._drop()
+            self._connect(deadline_s)
             return
         for found in answers:
             if isinstance(found, Failed) and not found.id:  # the node's last word: it would be said again
@@ -247,11 +264,16 @@ class StreamConnection:
             log.info("%s; connecting again", error)
             self._connect()
 
-    def _connect(self) -> None:
-        """Until it succeeds, or patience is over; then everything that was not answered is asked again."""
-        began_s = time.monotonic()
-        pauses = _pauses()
+    def _connect(self, deadline_s: float | None = None) -> None:
+        """Until it succeeds, or patience is over; then everything that was not answered is asked again.
+
+        TimeoutError once the deadline has passed: whoever asks again goes on.
+        """
+        if self._trying is None:
+            now_s = time.monotonic()
+            self._trying = _Trying(now_s, now_s, _pauses())
         while True:
+            _sleep_until(self._trying.next_s, deadline_s)
             try:
                 self.open()
                 self.again()
@@ -259,26 +281,38 @@ class StreamConnection:
                     assert self._link is not None
                     self._link.send(data)
             except (Unreachable, ConnectionLost) as error:
-                self._wait(next(pauses), began_s, error)
+                self._failed(self._trying, error)
             except StreamRefused as error:
                 if error.code != "denied":
                     self._drop()
+                    self._trying = None
                     raise
-                self._wait(next(pauses), began_s, error)
+                self._failed(self._trying, error)
             else:
+                self._trying = None
                 return
 
-    def _wait(self, pause_s: float, began_s: float, error: Exception) -> None:
+    def _failed(self, trying: _Trying, error: Exception) -> None:
         self._drop()
-        if self._patience_s is not None and time.monotonic() + pause_s > began_s + self._patience_s:
+        pause_s = next(trying.pauses)
+        trying.next_s = time.monotonic() + pause_s
+        if self._patience_s is not None and trying.next_s > trying.began_s + self._patience_s:
+            self._trying = None
             raise error
         log.debug("%s; again in %.1f s", error, pause_s)
-        time.sleep(pause_s)
 
     def _drop(self) -> None:
         if self._link is not None:
             self._link.close()
             self._link = None
+
+
+def _sleep_until(then_s: float, deadline_s: float | None) -> None:
+    """TimeoutError if the deadline comes first."""
+    late = deadline_s is not None and then_s > deadline_s
+    time.sleep(max(0.0, (deadline_s if late and deadline_s is not None else then_s) - time.monotonic()))
+    if late:
+        raise TimeoutError
 
 
 def _nothing() -> None:

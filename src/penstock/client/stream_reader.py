@@ -11,6 +11,7 @@ by the node, which lets nothing go that lies behind it; what was read and not co
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -89,10 +90,11 @@ class StreamReader:
 
     def read(self, *, timeout_s: float | None = None) -> StreamMessage | None:
         """The next message; None if the end is reached. TimeoutError if none comes for so long."""
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._waiting:
             if self._until is not None and self._next >= self._until:
                 return None
-            self._fetch(timeout_s)
+            self._fetch(None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
         found = self._waiting.popleft()
         self._last = found.tick
         return found
@@ -117,8 +119,15 @@ class StreamReader:
             if found.place is not None:
                 return found.place
         first = start if isinstance(start, int) else figures.end if start == "new" else figures.begin
-        if consumer:
-            connection.call(Settle(0, self.stream, consumer, first))
+        while consumer:
+            try:
+                connection.call(Settle(0, self.stream, consumer, first))
+            except StreamRefused as error:
+                if error.code != "trimmed" or isinstance(start, int):
+                    raise
+                first = error.first  # what was there a moment ago has been let go since
+            else:
+                break
         return first
 
     def _fetch(self, timeout_s: float | None) -> None:
@@ -126,12 +135,16 @@ class StreamReader:
         if self._asked is None:
             self._ask()
         assert self._asked is not None
-        found = self._connection.answer(self._asked, timeout_s=timeout_s)
+        try:
+            found = self._connection.answer(self._asked, timeout_s=timeout_s)
+        except StreamRefused:
+            self._connection.forget(self._asked)
+            self._asked = None  # the next read asks again
+            raise
         self._asked = None
         assert isinstance(found, Fetched)
-        self._waiting.extend(
-            message_of(self.stream, tick, body) for tick, body in zip(found.ticks, found.bodies, strict=True)
-        )
+        messages = zip(found.ticks, found.bodies, strict=True)
+        self._waiting.extend([message_of(self.stream, tick, body) for tick, body in messages])
         self._next = found.behind
         if self._until is None or self._next < self._until:
             self._ask()

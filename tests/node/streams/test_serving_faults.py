@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client import StreamReader, StreamWriter
+from penstock import limits
+from penstock.client import StreamReader, StreamWriter, stream_reader
 from penstock.client.stream_writer import AHEAD
 from penstock.core.streams import meeting
 from penstock.core.streams.requests import Append, Begin, Begun, Done, Failed, decode_request, encode
 from penstock.core.streams.wire import HEAD_BYTES, frame_size
-from penstock.errors import InputError, StreamRefused
+from penstock.errors import InputError, StreamRefused, Unreachable
 from tests.node.streams.programs import STREAM, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.core.streams.requests import Request
+    from penstock.client.stream_connection import StreamConnection
+    from penstock.core.streams.requests import Figures, Request
     from tests.node.streams.programs import Running
 
 
@@ -148,3 +151,85 @@ def _exactly(connected: socket.socket, count: int) -> bytes:
 def test_a_number_that_is_none_is_refused_and_not_passed_over(node: Running, number: int) -> None:
     with StreamWriter(node.url, STREAM, "w") as writer, pytest.raises(InputError, match=f"number {number}"):
         writer.write("a/b", "x", number=number)
+
+
+def test_a_reader_that_was_refused_asks_again(node: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StreamReader(node.url, STREAM, start="earliest") as reader, StreamWriter(node.url, STREAM) as writer:
+        reads = node.serving._reads[STREAM]
+        monkeypatch.setattr(reads, "fetch", _refuse)
+        writer.write("a/b", "1")
+        writer.flush()
+        with pytest.raises(StreamRefused, match="not at the moment"):
+            reader.read(timeout_s=10)
+        monkeypatch.undo()
+        found = reader.read(timeout_s=10)
+        assert found is not None
+        assert found.payload == b"1"
+
+
+async def _refuse(_: object) -> None:
+    raise StreamRefused("not at the moment", code="full")
+
+
+def test_a_reader_waits_no_longer_than_told_though_the_node_answers(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STREAM_WAIT_MS", 20)
+    with StreamReader(node.url, STREAM) as reader, pytest.raises(TimeoutError):
+        reader.read(timeout_s=0.3)
+
+
+def test_a_reader_waits_no_longer_than_told_though_the_node_is_gone() -> None:
+    with running() as node:
+        port = int(node.url.rpartition(":")[2])
+        reader = StreamReader(node.url, STREAM)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            reader.read(timeout_s=0.1)
+    with running(port=port) as node, reader:
+        with StreamWriter(node.url, STREAM) as writer:
+            writer.write("a/b", "1")
+        found = reader.read(timeout_s=20)
+        assert found is not None
+        assert found.payload == b"1"
+
+
+def test_patience_counts_over_several_short_reads() -> None:
+    with running() as node:
+        reader = StreamReader(node.url, STREAM, patience_s=0.3)
+    with reader, pytest.raises(Unreachable):
+        _read_in_short(reader)
+
+
+def _read_in_short(reader: StreamReader) -> None:
+    for _ in range(100):
+        with suppress(TimeoutError):
+            reader.read(timeout_s=0.05)
+
+
+def test_a_consumer_begins_at_the_first_message_though_others_go_meanwhile(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        for number in range(10):
+            writer.write("a/b", str(number))
+    with StreamReader(node.url, STREAM, start="earliest", until="end") as before:
+        ticks = [message.tick for message in before]
+    described = stream_reader.described
+
+    def then_trimmed(connection: StreamConnection, stream: str) -> Figures:
+        found = described(connection, stream)
+        node.trim(ticks[4])
+        return found
+
+    monkeypatch.setattr(stream_reader, "described", then_trimmed)
+    with StreamReader(node.url, STREAM, consumer="c", start="earliest", until="end") as reader:
+        assert [message.payload for message in reader] == [b"%d" % number for number in range(4, 10)]
+    with pytest.raises(StreamRefused, match="are gone"):
+        StreamReader(node.url, STREAM, consumer="d", start=ticks[0])
+
+
+def test_another_kind_of_port_is_told(node: Running) -> None:
+    port = node.node.listeners[0].port
+    with pytest.raises(Unreachable, match="is this a port for streams"):
+        StreamReader(f"stream://127.0.0.1:{port}", STREAM)
