@@ -13,7 +13,7 @@ import pytest
 from penstock import limits
 from penstock.client.nats_server import NatsServer, nats_server
 from penstock.errors import MissingTool, StoreError
-from penstock.node.streams import nats_log, nats_reading, nats_stream
+from penstock.node.streams import nats_reading, nats_sending, nats_stream, nats_tidying
 from penstock.node.streams.logs import open_log
 from penstock.node.streams.nats_log import NatsLog
 from penstock.node.streams.nats_reading import Index
@@ -117,14 +117,14 @@ def test_what_is_sent_again_is_stored_once(server: NatsServer, tmp_path: Path) -
         await asyncio.sleep(0.05)
         orders.append(4, 5)
         await asyncio.sleep(0.05)
-        assert len(log._flight) == 2
+        assert len(log._sending._flight) == 2
         assert orders.commits == []
-        for sent in list(log._flight):  # the same once more, as after a lost connection
+        for sent in list(log._sending._flight):  # the same once more, as after a lost connection
             await log._stream.send(sent.batch, number=sent.number, sequence=sent.sequence, before=0)
         await asyncio.sleep(0.05)
         log._stream.on_answer = heard
-        log._doubt = True
-        log._wake.set()
+        log._sending._doubt = True
+        log._sending._wake.set()
         await orders.durable()
         assert await orders.all() == [1, 2, 3, 4, 5]
         assert (await log._stream.state()).messages == 2
@@ -136,7 +136,7 @@ def test_what_is_sent_again_is_stored_once(server: NatsServer, tmp_path: Path) -
 def test_a_silent_server_is_asked(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_log, "ANSWER_S", 0.1)
+    monkeypatch.setattr(nats_sending, "ANSWER_S", 0.1)
 
     async def go() -> None:
         disk = Disk("nats", tmp_path, server)
@@ -216,7 +216,7 @@ def test_the_largest_message_that_a_server_takes(server: NatsServer, tmp_path: P
         disk = Disk("nats", tmp_path, server)
         orders = await disk.open("large")
         most = orders.log.largest
-        assert most == (1 << 20) - nats_log.HEAD_BYTES
+        assert most == (1 << 20) - nats_sending.HEAD_BYTES
         orders.append(1, size=most)
         await orders.durable()
         assert len((await orders.read(0, 2, 1))[0][1]) == most
@@ -226,7 +226,7 @@ def test_the_largest_message_that_a_server_takes(server: NatsServer, tmp_path: P
 
 
 def test_claims_do_not_pile_up(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_log, "TIDY_S", 0.01)
+    monkeypatch.setattr(nats_tidying, "TIDY_S", 0.01)
 
     async def go() -> None:
         disk = Disk("nats", tmp_path, server)

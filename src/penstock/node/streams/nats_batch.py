@@ -36,6 +36,11 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Of its messages."""
         return sum(map(len, self.bodies))
 
+    @property
+    def behind(self) -> tuple[int, int]:
+        """Messages that the log has ever had before its end, and their bytes."""
+        return self.messages + len(self.ticks), self.total_bytes + self.size
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Batch)
