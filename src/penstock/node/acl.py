@@ -110,6 +110,16 @@ class _View:
             _remember(self._publishing, topic, decided)
         return decided
 
+    def may_publish_within(self, filter_: str) -> bool:
+        """Whether there may be a topic of the filter that it may publish on."""
+        asked = _pattern(filter_, {"%u": "%u", "%c": "%c"})
+        for allow, pattern in self._publish:
+            if allow and pattern.overlaps(asked):
+                return True
+            if not allow and pattern.covers(asked):
+                return False
+        return False
+
     def may_subscribe(self, filter_: str) -> bool:
         decided = self._subscribing.get(filter_)
         if decided is None:
@@ -150,6 +160,10 @@ class Acl:
     def may_publish(self, user: str, client_id: str, topic: str) -> bool:
         """Whether a client may publish on a topic; the user is empty for an anonymous one."""
         return self.open or self._view(user, client_id).may_publish(topic)
+
+    def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may publish on a topic of a filter, whichever."""
+        return self.open or self._view(user, client_id).may_publish_within(filter_)
 
     def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
         """Whether a client may subscribe to a filter, shared or not."""

@@ -122,6 +122,10 @@ class Gate:
         """Whether a client may publish on a topic."""
         return self._acl.may_publish(user, client_id, topic)
 
+    def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may publish on a topic of a filter, whichever."""
+        return self._acl.may_publish_within(user, client_id, filter_)
+
     def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
         """Whether a client may subscribe to a filter, shared or not."""
         return self._acl.may_subscribe(user, client_id, filter_)

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock import limits
 from penstock.client import StreamReader, StreamWriter, stream_reader
+from penstock.client.stream_connection import StreamConnection
 from penstock.client.stream_writer import AHEAD
 from penstock.core.streams import meeting
-from penstock.core.streams.requests import Append, Begin, Begun, Done, Failed, decode_request, encode
+from penstock.core.streams.requests import (
+    Abort,
+    Append,
+    Begin,
+    Begun,
+    Commit,
+    Done,
+    Failed,
+    Leave,
+    Row,
+    decode_request,
+    encode,
+)
 from penstock.core.streams.wire import HEAD_BYTES, frame_size
 from penstock.errors import InputError, StreamRefused, Unreachable
 from tests.node.streams.programs import STREAM, running
@@ -21,7 +35,6 @@ from tests.node.streams.programs import STREAM, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.client.stream_connection import StreamConnection
     from penstock.core.streams.requests import Figures, Request
     from tests.node.streams.programs import Running
 
@@ -233,3 +246,60 @@ def test_another_kind_of_port_is_told(node: Running) -> None:
     port = node.node.listeners[0].port
     with pytest.raises(Unreachable, match="is this a port for streams"):
         StreamReader(f"stream://127.0.0.1:{port}", STREAM)
+
+
+def test_who_may_not_write_has_no_business_with_writers_and_batches() -> None:
+    more = """
+acl:
+  - {action: publish, user: ann}
+  - {action: subscribe}
+  - {action: publish, topic: b/#}
+"""
+    with running("", more) as node, StreamConnection(node.url) as connection:
+        for request in (
+            Begin(0, STREAM, "shop", "0"),
+            Leave(0, STREAM, "shop", "0"),
+            Commit(0, STREAM, "spark-query:1", 1_000_000, ()),
+            Abort(0, STREAM, ("x",)),
+            Append(0, STREAM, "shop", (1,), (Row("a/b", b""),)),
+        ):
+            with pytest.raises(StreamRefused, match="may not write into stream 's'") as caught:
+                connection.call(request)
+            assert caught.value.code == "denied"
+
+
+def test_one_topic_is_enough_to_write() -> None:
+    more = """
+acl:
+  - {action: publish, topic: a/shut, allow: false}
+  - {topic: a/+}
+"""
+    with running("", more) as node, StreamWriter(node.url, STREAM, "w") as writer:
+        writer.write("a/b", "1")
+        writer.flush()
+        writer.write("a/shut", "1")
+        with pytest.raises(StreamRefused, match="may not publish on 'a/shut'"):
+            writer.flush()
+        writer.abandon()
+
+
+def test_what_is_not_durable_is_not_told_to_be_there(node: Running) -> None:
+    """A writer begins anew while messages of the one before are only in the node's memory."""
+    log: Any = node.hosted.log
+    committed = log._committed
+    waiting: list[tuple[int, int]] = []
+    first = StreamWriter(node.url, STREAM, "w")
+    log._committed = lambda until, claimed: waiting.append((until, claimed))
+    first.write("a/b", "1")
+    while not waiting:
+        time.sleep(0.01)
+    with StreamConnection(node.url) as connection:
+        number = connection.ask(Begin(0, STREAM, "w", "token"))
+        with pytest.raises(TimeoutError):
+            connection.answer(number, timeout_s=0.2)
+        log._committed = committed
+        node.call(lambda: [committed(*each) for each in waiting])
+        found = connection.answer(number, timeout_s=10)
+    first._connection.close()
+    assert isinstance(found, Begun)
+    assert found.last == 1

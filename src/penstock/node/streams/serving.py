@@ -126,7 +126,7 @@ class Serving:
             case Begin():
                 return await self._begin(program, request)
             case Leave():
-                return await self._leave(request)
+                return await self._leave(program, request)
             case Append():
                 return await self._append(program, request)
             case Stage() | Commit() | Abort():
@@ -160,7 +160,7 @@ class Serving:
         return Done(number)
 
     async def _begin(self, program: Program, request: Begin) -> Begun:
-        hosted = self._hosted(request.stream)
+        hosted = self._writable(program, request.stream)
         key = (request.stream, request.writer)
         durable = asyncio.get_running_loop().create_future()
         self._writers.begin(key, request.token, resume=request.resume, done=lambda: _set(durable))
@@ -170,10 +170,11 @@ class Serving:
         async with line.turn:  # what the one before has under way is counted
             program.broken.discard(key)
             last = hosted.marks.highest(line.origin)
+            await line.acknowledged()  # the writer will not send again what it is told to be there
             return Begun(request.id, last, hosted.hosting.topics, self._most_bytes)
 
-    async def _leave(self, request: Leave) -> Done:
-        hosted = self._hosted(request.stream)
+    async def _leave(self, program: Program, request: Leave) -> Done:
+        hosted = self._writable(program, request.stream)
         durable = asyncio.get_running_loop().create_future()
         async with self._lines.line(hosted, request.writer).turn:
             key = (request.stream, request.writer)
@@ -182,8 +183,9 @@ class Serving:
         return Done(request.id)
 
     async def _append(self, program: Program, request: Append) -> Done:
-        hosted = self._hosted(request.stream)
+        hosted = self._writable(program, request.stream)
         key = (request.stream, request.writer)
+        self._writers.check(key, program.tokens.get(key))
         line = self._lines.line(hosted, request.writer)
         async with line.turn:
             if key in program.broken:
@@ -199,7 +201,7 @@ class Serving:
         return Done(request.id)
 
     async def _stage(self, program: Program, request: Stage | Commit | Abort) -> Done:
-        hosted = self._hosted(request.stream)
+        hosted = self._writable(program, request.stream)
         match request:
             case Stage(attempt=attempt, part=part, rows=rows):
                 self._check(program, hosted, rows)
@@ -229,6 +231,14 @@ class Serving:
         hosted = self._hosted(stream)
         if not self._may_read(program, hosted.hosting.topics):
             raise StreamRefused(f"this user may not read stream '{stream}'", code="denied")
+        return hosted
+
+    def _writable(self, program: Program, stream: str) -> Hosted:
+        """Each message is looked at by itself; who may write none has no say about writers and batches."""
+        hosted = self._hosted(stream)
+        may = self._service.broker.gate.may_publish_within
+        if not any(may(program.user, program.name, one) for one in hosted.hosting.topics):
+            raise StreamRefused(f"this user may not write into stream '{stream}'", code="denied")
         return hosted
 
     def _may_read(self, program: Program, topics: tuple[str, ...]) -> bool:
@@ -270,6 +280,11 @@ class Serving:
 
     def _speaks_for(self, program: Program, stream: str, consumer: str) -> None:
         if (stream, consumer) not in program.consumers:
+            if len(program.consumers) >= limits.STREAM_CONSUMERS:
+                raise StreamRefused(
+                    f"one connection speaks for {limits.STREAM_CONSUMERS:,} consumers already: make another",
+                    code="refused",
+                )
             program.consumers.add((stream, consumer))
             self._consumers.came(stream, consumer)
 

@@ -86,6 +86,11 @@ class Line:
         self._open.append((fresh[-1][0], future))
         return future
 
+    async def acknowledged(self) -> None:
+        """Wait for everything that is on its way."""
+        if self._open:
+            await asyncio.shield(self._open[-1][1])
+
     async def _room(self, count: int) -> None:
         """Wait while too many messages of the stream are not acknowledged."""
         while True:
