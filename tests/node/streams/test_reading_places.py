@@ -9,6 +9,7 @@ import pytest
 
 from penstock import limits
 from penstock.core.streams.record import Record, encode
+from penstock.model.stamp import stamp_of
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.subscribe import Suback, Subscribe
@@ -232,6 +233,33 @@ def test_a_message_sent_with_less_than_qos_2_is_not_taken_for_completed_later(tm
 
     run(first())
     run(second())
+
+
+def test_a_subscription_gets_what_others_had_before_a_restart(tmp_path: Path) -> None:
+    async def first() -> int:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/a", qos=2)
+            await publish(running, *numbers(0, 4), qos=2)
+            in_flight = [await peer.expect(Publish) for _ in range(4)]
+            for one in in_flight[1:]:  # all but the first are completed
+                peer.send(Pubrec(one.packet_id))
+                await peer.expect(Pubrel)
+                peer.send(Pubcomp(one.packet_id))
+            await peer.settled()
+            stamp = stamp_of(in_flight[2].properties.user)
+            assert stamp is not None
+            return stamp[1]
+
+    async def second(start: int) -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", receive_maximum=1, **KEPT)
+            await peer.subscribe("orders/#", qos=2, user=(("start", str(start)),))
+            assert await peer.payloads(3) == [b"0", b"2", b"3"]
+            await publish(running, b"4", qos=2)
+            assert await peer.payloads(1) == [b"4"]
+
+    run(second(run(first())))
 
 
 def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> None:

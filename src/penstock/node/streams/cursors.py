@@ -36,13 +36,13 @@ class Cursor(msgspec.Struct, array_like=True):
     starts: dict[str, int] = {}
     """Where its subscriptions began, by filter."""
     given: int = 0
-    """QoS 2 messages before this tick were given out; those not in `flight` are completed."""
+    """Messages before this tick were given out; those neither in `flight` nor `lesser` are done with."""
     flight: list[Flight] = []
     """In the order of ticks."""
     rewound: dict[str, int] = {}
     """Subscriptions that are to begin at an earlier tick as soon as nothing is in flight."""
     lesser: list[int] = []
-    """Messages before `given` that were sent with QoS 1, by subscriptions that have QoS 2 since then."""
+    """Messages before `given` that were given out with QoS 1 and not acknowledged."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

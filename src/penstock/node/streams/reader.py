@@ -143,12 +143,12 @@ class Reader(Sender):
             if tick not in self._unsent:
                 return True
             return self._send_again(item, again, choice, now_us)
-        if choice is None:
-            return True
-        given = tick < self._given and tick not in self._lesser
-        if given and self.durable and min(item.record.qos, choice.qos) == 2:
-            return True  # it is completed
-        return self._give(item, choice, now_us)
+        if tick < self._given and tick not in self._lesser:
+            return True  # it was given out before a restart, and is done with
+        if choice is not None and not self._give(item, choice, now_us):
+            return False
+        self._lesser.discard(tick)
+        return True
 
     @property
     def current(self) -> bool:

@@ -39,9 +39,9 @@ class Place:
         self._unsent: set[int] = set()
         """Of those, the ticks that were in flight before a restart and are still to be sent again."""
         self._given = 0
-        """QoS 2 messages before this tick were given out."""
+        """Behind the last QoS 2 message: what lies before was given out, if by a node that was killed."""
         self._lesser: set[int] = set()
-        """But not these: they were in flight with QoS 1 when a subscription changed."""
+        """QoS 1 messages before it that were in flight before a restart, and are still to be sent again."""
 
     # -- where it is -----------------------------------------------------------------------------------------
 
@@ -74,15 +74,15 @@ class Place:
 
     def write_down(self) -> Cursor:
         """What is to survive a restart."""
-        acked = self.acked
+        lesser = self._flight.keys() - self._second.keys() if self._given else ()
         return Cursor(
             self.session.born_us,
-            acked,
+            self.acked,
             dict(self.starts),
             self._given,
             [self._second[tick] for tick in sorted(self._second)],
             dict(self.rewound),
-            sorted(tick for tick in self._lesser if tick >= acked),
+            sorted(self._lesser.union(tick for tick in lesser if tick < self._given)),
         )
 
     def restore(self, cursor: Cursor) -> list[Flight]:
@@ -107,7 +107,6 @@ class Place:
 
     def begin(self, filter_: str, start: int | None) -> None:
         """A subscription begins at a tick; None: now, or where it is if it is there already."""
-        self._lesser.update(self._flight.keys() - self._second.keys())
         now = self.stream.now
         if start is not None:
             start = max(start, self.stream.begin)
@@ -117,7 +116,7 @@ class Place:
             self.saved = self._position
             self.starts[filter_] = max(0, self._position)
             self.live = self._position == FIRST or self._position >= self.stream.at >= 0
-        elif start is not None and (start < self.position or self.position == FIRST):
+        elif start is not None and (start < max(self.position, self._given) or self.position == FIRST):
             self.rewound[filter_] = start
             self.starts.pop(filter_, None)
             self.lenient = True

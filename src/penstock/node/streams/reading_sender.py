@@ -101,7 +101,6 @@ class Sender(Place):
         if not safe:
             self._second[tick] = Flight(tick, packet_id)
             self._given = max(self._given, tick + 1)
-            self._lesser.discard(tick)
             self._write_when_safe(link, frame)
         elif self._outboxes:
             self._outboxes[-1].frames.append(frame)
@@ -198,7 +197,6 @@ class Sender(Place):
         if self._second.pop(tick, None) is not None:
             self._free_when_safe(packet_id)
         else:
-            self._lesser.discard(tick)
             self.stream.save_soon(self)
 
     def received(self, tick: int, packet_id: int) -> bool:
