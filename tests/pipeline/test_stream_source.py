@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock import limits
 from penstock.client import StreamReader, StreamWriter
 from penstock.errors import InputError, StreamRefused, Unreachable
 from penstock.pipeline import stream_source_reading
@@ -37,6 +38,7 @@ from tests.node.streams.programs import running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.core.streams.requests import Figures
     from penstock.pipeline.stream_sink import BatchSink
     from penstock.pipeline.stream_source_reading import BatchSource, StreamSource
     from tests.node.streams.programs import Running
@@ -203,6 +205,50 @@ def test_a_commit_moves_the_consumer(node: Running) -> None:
     assert again.initialOffset() == end
 
 
+def test_a_query_that_goes_on_from_its_checkpoint_has_its_messages_kept(node: Running) -> None:
+    """Its consumer is new, or was forgotten: nobody asks for the initial offset again."""
+    write(node, 3)
+    start = source(node, startingOffsets="earliest").initialOffset()
+    source(node, consumer="first").latestOffset(start, ALL)
+    source(node, consumer="second").partitions(start, start)
+    places = {one.name: one.place for one in node.call(node.serving.figures)}
+    assert places == {"first": start["s"], "second": start["s"]}
+
+
+def test_a_stream_that_is_new_to_a_query_is_kept_for_it(node: Running) -> None:
+    write(node, 3, stream="t", topic="t/b")
+    reader = source(node, stream="*", consumer="query")
+    found = reader.latestOffset({"s": source(node).initialOffset()["s"]}, ALL)
+    places = {one.stream: one.place for one in node.call(node.serving.figures)}
+    assert places["t"] == found["t"]
+
+
+def test_a_query_begins_with_the_first_message_though_others_go_meanwhile(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(node, 10)
+    with StreamReader(node.url, "s", start="earliest") as found:
+        ticks = [next(found).tick for _ in range(10)]
+    reader = source(node, startingOffsets="earliest", consumer="query")
+    streams = reader._streams
+
+    def then_trimmed() -> dict[str, Figures]:
+        found = streams()
+        node.trim(ticks[4])
+        return found
+
+    monkeypatch.setattr(reader, "_streams", then_trimmed)
+    start = reader.initialOffset()
+    monkeypatch.undo()
+    end = reader.latestOffset(start, ALL)
+    assert payloads(reader, reader.partitions(start, end)) == numbers(4, 10)
+    told = f'{{"s": {ticks[0]}}}'
+    with pytest.raises(InputError, match="set failOnDataLoss to false"):
+        source(node, startingOffsets=told, consumer="strict").initialOffset()
+    lax = source(node, startingOffsets=told, consumer="lax", failOnDataLoss="false")
+    assert lax.initialOffset() == {"s": ticks[4]}
+
+
 def test_messages_that_are_gone_fail_the_query_unless_told_not_to(
     node: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -305,6 +351,41 @@ def test_rows_of_tasks_are_in_the_stream_once_they_are_committed(node: Running) 
     assert read(node) == [("a/x", b"q0"), ("a/y", b"q1"), ("a/x", b"p0"), ("a/y", b"p1")]
     with pytest.raises(StreamRefused, match="are not there"):
         sink(node, columns(topic="string", payload="string")).commit([Made("other", lost.attempt, 1)])
+
+
+def test_rows_of_a_task_that_fails_do_not_stay(node: Running) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"payload": ["x" * 1_000] * limits.STREAM_FETCH})
+        assert staged(node) > 1_000
+        raise ValueError("the task fails")
+
+    writer = sink(node, columns(payload="string"), topic="a/b")
+    with pytest.raises(ValueError, match="the task fails"):
+        writer.write(rows())
+    assert staged(node) == 0
+
+
+def staged(node: Running) -> int:
+    found = node.run(node.serving._staging._run(lambda file: file.rows("SELECT SUM(bytes) FROM attempt")))
+    return found[0][0] or 0
+
+
+def test_rows_with_many_properties_are_no_request_that_is_too_large(node: Running) -> None:
+    writer = sink(node, columns(payload="binary", properties="map<string,string>"), topic="a/b")
+    rows = pa.record_batch(
+        [
+            pa.array([b"1"] * 1_000),
+            pa.array([[("k", "v" * 30_000)]] * 1_000, pa.map_(pa.string(), pa.string())),
+        ],
+        names=["payload", "properties"],
+    )
+    writer.commit([writer.write(iter([rows]))])
+    assert len(read(node)) == 1_000
+
+
+def test_certificates_that_are_not_there_are_named(node: Running) -> None:
+    with pytest.raises(InputError, match=r"nowhere.pem: option ca: certificates cannot be read"):
+        source(node, ca="nowhere.pem").initialOffset()
 
 
 def test_all_columns_of_a_message(node: Running) -> None:

@@ -7,6 +7,7 @@ that is repeated stages its rows again, and those of the attempt that failed are
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from penstock import limits
 from penstock.core.streams.requests import Abort, Commit, Describe, Described, Stage, Staged, size_of
-from penstock.errors import InputError, SparkFailed
+from penstock.errors import InputError, PenstockError, SparkFailed
 from penstock.pipeline.stream_sink_columns import rows_of
 
 if TYPE_CHECKING:
@@ -57,9 +58,15 @@ class _Sink:
         with self._options.where.connection() as connection:
             found = connection.call(Describe(0))
             assert isinstance(found, Described)
-            for rows in _parts(batches, self._names, self._options.topic, most_bytes=found.most_bytes):
-                connection.call(Stage(0, self._options.stream, attempt, part, rows))
-                part += 1
+            try:
+                for rows in _parts(batches, self._names, self._options.topic, most_bytes=found.most_bytes):
+                    connection.call(Stage(0, self._options.stream, attempt, part, rows))
+                    part += 1
+            except BaseException:
+                if part:
+                    with suppress(PenstockError):  # else they go by themselves, some time
+                        connection.call(Abort(0, self._options.stream, (attempt,)))
+                raise
         return Made(writer, attempt, part)
 
     def _commit(

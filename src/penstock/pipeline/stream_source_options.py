@@ -67,7 +67,14 @@ class Where:
 
     def connection(self) -> StreamConnection:
         """A connection, made when something is asked."""
-        tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
+        try:
+            tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
+        except OSError as error:
+            raise InputError(
+                f"option ca: certificates cannot be read ({error.strerror or error}); the file must be on "
+                "the driver and on every worker",
+                path=self.ca,
+            ) from None
         return StreamConnection(self.url, name="spark", tls=tls, patience_s=self.patience_s)
 
 

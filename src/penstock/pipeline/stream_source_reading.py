@@ -188,6 +188,8 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._target: dict[str, int] | None = None
+        self._registered: set[str] = set()
+        """Streams whose log waits for the consumer."""
         if options.ending:
             raise InputError("endingOffsets is for spark.read: a stream has no end")
 
@@ -196,12 +198,11 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
         start = self._start(LATEST)
         if self._options.consumer:
             for name in start:
-                placed = self._call().call(Place(0, name, self._options.consumer))
-                assert isinstance(placed, Placed)
-                if placed.place is None:
-                    self._settle(name, start[name])
-                elif not self._options.starting:
-                    start[name] = placed.place
+                place = self._place(name)
+                if place is not None and not self._options.starting:
+                    start[name] = place
+            named = isinstance(self._options.starting, dict)
+            start = {name: self._register(name, at, named=named) for name, at in start.items()}
         return start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -218,6 +219,7 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """How far the next trigger reads."""
+        self._keep(start)
         streams = self._streams()
         ends = self._ends(streams, start)
         told = {name: end for name, end in ends.items() if name in start}
@@ -226,11 +228,14 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
             name: end for name, end in told.items() if name not in fresh and end - start[name] > SILENCE
         }
         # Of a stream that the query has not seen yet the rows come with the next trigger.
-        new = {name: streams[name].begin for name in ends if name not in start}
+        new = {
+            name: self._register(name, streams[name].begin, named=False) for name in ends if name not in start
+        }
         return {**start, **silent, **self._limited(start, fresh, limit), **new}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Span]:
         """The tasks of a trigger."""
+        self._keep(start)
         return self._spans(start, end)
 
     def commit(self, end: dict[str, int]) -> None:
@@ -242,6 +247,33 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def stop(self) -> None:
         """The query has ended."""
         self._close()
+
+    def _keep(self, start: dict[str, int]) -> None:
+        """Of a query that goes on from its checkpoint, too, the log keeps what was not read."""
+        for name, at in start.items():
+            self._register(name, at, named=True)
+
+    def _register(self, name: str, at: int, *, named: bool) -> int:
+        """Let the log wait for the consumer, if there is one; where it begins: later if messages are gone.
+
+        `named`: the tick was told, and did not only happen to be the first one.
+        """
+        if not self._options.consumer or name in self._registered:
+            return at
+        while self._place(name) is None:
+            try:
+                self._settle(name, at)
+            except StreamRefused as error:
+                if error.code != "trimmed":
+                    raise
+                at = self._passed_over(error, name, at) if named else error.first
+        self._registered.add(name)
+        return at
+
+    def _place(self, name: str) -> int | None:
+        placed = self._call().call(Place(0, name, self._options.consumer))
+        assert isinstance(placed, Placed)
+        return placed.place
 
     def _settle(self, name: str, until: int) -> None:
         self._call().call(Settle(0, name, self._options.consumer, until))
