@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from penstock.client import client
@@ -12,4 +10,4 @@ from penstock.client.backoff import pauses_s
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "pauses_s", partial(pauses_s, least_s=0.02, most_s=0.05))
+    monkeypatch.setattr(client, "pauses_s", lambda dice, **_: pauses_s(dice, least_s=0.02, most_s=0.05))

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import limits
+from penstock.cli import output
 from penstock.cli.app import app
 from penstock.node.http import metrics, views
 from penstock.node.streams.status import (
@@ -169,7 +170,11 @@ def test_totals_are_below_sys() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--search", "orders", "--watch")])
-def test_the_command_shows_what_the_node_says(options: tuple[str, ...]) -> None:
+def test_the_command_shows_what_the_node_says(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
+
     async def story() -> None:
         async with running() as node_:
             fault = "stream 'orders': no space left"
