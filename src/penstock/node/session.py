@@ -135,7 +135,7 @@ class Session(Delivery):
             return True
         if isinstance(ack, Pubcomp) or (isinstance(ack, Pubrec) and step.reply is None):
             return streams.completed(packet_id)
-        return isinstance(ack, Pubrec) and streams.waits(packet_id)
+        return isinstance(ack, Pubrec) and (streams.waits(packet_id) or streams.received_before(packet_id))
 
     def _write_down(self, ack: Ack, place: int, reply: Ack | None) -> None:
         assert self._journal is not None

@@ -306,3 +306,27 @@ def test_silence_that_the_log_has_let_go_is_missed_by_nobody(tmp_path: Path) -> 
 
     run(first())
     run(second())
+
+
+def test_a_client_may_say_that_it_has_a_message_before_it_is_sent_again(tmp_path: Path) -> None:
+    async def first() -> list[int]:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", **KEPT)
+            await peer.subscribe("orders/#", qos=2)
+            await publish(running, b"1", b"2", qos=2)
+            return [(await peer.expect(Publish)).packet_id for _ in range(2)]
+
+    async def second(one: int, other: int) -> None:
+        async with streams_node(data=tmp_path) as running:
+            peer = await running.connect("s", receive_maximum=1, **KEPT)
+            assert (await peer.expect(Publish)).packet_id == one
+            peer.send(Pubrec(other))
+            assert await peer.expect(Pubrel) == Pubrel(other)
+            peer.send(Pubcomp(other))
+            peer.send(Pubrec(one))
+            assert await peer.expect(Pubrel) == Pubrel(one)
+            peer.send(Pubcomp(one))
+            await publish(running, b"3", qos=2)
+            assert await peer.payloads(1) == [b"3"]
+
+    run(second(*run(first())))

@@ -99,6 +99,14 @@ class Place:
         self._lesser = set(cursor.lesser)
         return cursor.flight
 
+    def unsent(self, packet_id: int) -> int | None:
+        """The message with this identifier, if it was to be sent again: it need not be any more."""
+        for tick in self._unsent:
+            if self._second[tick].packet_id == packet_id:
+                self._unsent.discard(tick)
+                return tick
+        return None
+
     def is_live(self, tick: int) -> bool:
         """Whether it gets a message of this tick as it comes, not having got it from its feed."""
         return self.live and self._position <= tick

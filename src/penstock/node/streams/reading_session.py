@@ -72,6 +72,15 @@ class SessionReading:
         self._unsafe.add(packet_id)
         return True
 
+    def received_before(self, packet_id: int) -> bool:
+        """Whether the client says so of a QoS 2 message from before a restart that was not sent again yet."""
+        for reader in self.readers.values():
+            tick = reader.unsent(packet_id)
+            if tick is not None:
+                self._session.exchange.outgoing.supersede(packet_id, released=True)
+                return self.received(reader, tick, packet_id)
+        return False
+
     def waits(self, packet_id: int) -> bool:
         """Whether the PUBREL of this message waits for the disk."""
         return packet_id in self._unsafe
