@@ -159,6 +159,21 @@ def test_a_limit_is_shared_by_the_streams(node: Running) -> None:
     assert reader.latestOffset(start, ReadMinRows(110)) != start
 
 
+def test_fewer_rows_than_streams_are_taken_from_each_in_turn(node: Running) -> None:
+    write(node, 20)
+    write(node, 20, stream="t", topic="t/b")
+    reader = source(node, stream="*", startingOffsets="earliest")
+    at = reader.initialOffset()
+    seen: dict[str, int] = {"s": 0, "t": 0}
+    for _ in range(10):
+        end = reader.latestOffset(at, ReadMaxRows(1))
+        (span,) = reader.partitions(at, end)
+        seen[span.stream] += len(payloads(reader, [span]))
+        at = end
+    assert seen["s"] + seen["t"] == 10
+    assert min(seen.values()) > 0
+
+
 def test_available_now_ends_where_it_began(node: Running) -> None:
     write(node, 30)
     reader = source(node, startingOffsets="earliest")

@@ -315,7 +315,8 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _at_most(self, start: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
         """As many rows in all; a stream that has fewer than its share leaves the rest to the others."""
         found: dict[str, int] = {}
-        rows = self._rows(start, ends, most)
+        first = sorted(ends, key=lambda one: (start[one], one))[:most]  # who is farthest behind, if not all
+        rows = self._rows(start, {name: ends[name] for name in first}, most)
         left = most
         for number, name in enumerate(sorted(rows, key=lambda one: (rows[one], one))):
             share = min(rows[name], max(left // (len(rows) - number), 0))
