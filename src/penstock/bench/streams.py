@@ -117,7 +117,8 @@ def measure(*, quick: bool, progress: Progress) -> Outcome:
         rows += step(effort, rival)
     note = (
         f"{PAYLOAD_BYTES}-byte payloads, Python clients on both sides (ours and nats-py), one connection "
-        f"each; medians of {effort.rounds} rounds, taking turns; each message arrived once and in order; "
+        f"each; publishing and latency are medians of {effort.rounds} rounds, taking turns, catching up and "
+        "memory are taken once; each message arrived once and in order; "
         "ours is on the disk (fsync) before it is acknowledged, JetStream's file storage is written and "
         "synced now and then; our log in JetStream is as durable as that"
     )

@@ -138,8 +138,9 @@ class Recovery(ABC):
         take: Callable[[], Awaitable[bytes]],
         publish: Callable[[int, int], None],
         per_s: int,
+        *,
+        begin_s: float,
     ) -> float:
-        begin_s = time.perf_counter()
         first = self._published + 1
 
         def one(number: int, at_ns: int) -> None:
@@ -189,6 +190,7 @@ class MqttRecovery(Recovery):
                 assert isinstance(event, Event)
                 seen.take(event.payload)
             await asyncio.gather(*(some(missed + 1) for _ in range(WINDOW)))
+            begin_s = time.perf_counter()
             async with self._receiver() as receiver:
                 subscription = await receiver.subscribe(TOPIC, qos=1)
 
@@ -197,7 +199,7 @@ class MqttRecovery(Recovery):
                     assert isinstance(event, Event)
                     return event.payload
 
-                return await self._caught_up(seen, take, publish, per_s)
+                return await self._caught_up(seen, take, publish, per_s, begin_s=begin_s)
 
     def _receiver(self) -> Client:
         return Client(self._at, client_id="late", session_expiry_s=KEEP_S)
@@ -231,8 +233,10 @@ class JetStreamRecovery(Recovery):
                 await sender.publish(SUBJECT, payload(1))
                 seen.take(await take())
             await asyncio.gather(*(some(missed + 1) for _ in range(WINDOW)))
+            begin_s = time.perf_counter()
             async with connected(self._url) as receiver:
-                took_s = await self._caught_up(seen, await _consume(receiver), publish, per_s)
+                take = await _consume(receiver)
+                took_s = await self._caught_up(seen, take, publish, per_s, begin_s=begin_s)
             await asyncio.gather(*publishing, return_exceptions=True)
             return took_s
 
