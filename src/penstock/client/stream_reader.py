@@ -51,6 +51,9 @@ class StreamReader:
             raise InputError(f"start is {start!r}: new, earliest or a tick")
         if until is not None and not isinstance(until, int) and until != "end":
             raise InputError(f"until is {until!r}: a tick, or end")
+        for what, tick in (("start", start), ("until", until)):
+            if isinstance(tick, int) and not 0 <= tick < limits.STREAM_TICKS:
+                raise InputError(f"{what} is {tick}: ticks are from 0 to {limits.STREAM_TICKS - 1}")
         self.stream = stream
         self._consumer = consumer or ""
         self._connection = StreamConnection(url, name=self._consumer, tls=tls, patience_s=patience_s)

@@ -303,3 +303,21 @@ def test_what_is_not_durable_is_not_told_to_be_there(node: Running) -> None:
     first._connection.close()
     assert isinstance(found, Begun)
     assert found.last == 1
+
+
+def test_streams_that_a_user_may_not_know_are_not_named() -> None:
+    more = """
+acl:
+  - {action: publish, topic: t/#}
+"""
+    with (
+        running("", more, hosts=2) as node,
+        pytest.raises(StreamRefused, match=r"there is no stream 'u' here; there are: t$"),
+    ):
+        StreamWriter(node.url, "u", "w")
+
+
+@pytest.mark.parametrize("wrong", [{"start": -1}, {"start": 10**20}, {"until": 1 << 62}])
+def test_a_tick_that_is_none_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="ticks are from 0 to"):
+        StreamReader("stream://127.0.0.1:1", STREAM, **wrong)

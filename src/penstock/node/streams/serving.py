@@ -214,32 +214,40 @@ class Serving:
 
     # -- who may what ----------------------------------------------------------------------------------------
 
-    def _hosted(self, stream: str) -> Hosted:
+    def _hosted(self, program: Program, stream: str) -> Hosted:
         hosted = self._service.hosted.get(stream)
         if hosted is not None:
             return hosted
-        known = self._service.known.get(stream)
+        names = {one.name: one for one in self._service.known.values() if self._may_know(program, one.topics)}
+        known = names.get(stream)
         if known is not None:
             raise StreamRefused(
                 f"stream '{stream}' is hosted by node '{known.host}', not here: connect there",
                 code="elsewhere",
             )
-        there = ", ".join(sorted(self._service.known)) or "none"
+        there = ", ".join(sorted(names)) or "none"
         raise StreamRefused(f"there is no stream '{stream}' here; there are: {there}", code="unknown")
 
     def _readable(self, program: Program, stream: str) -> Hosted:
-        hosted = self._hosted(stream)
+        hosted = self._hosted(program, stream)
         if not self._may_read(program, hosted.hosting.topics):
             raise StreamRefused(f"this user may not read stream '{stream}'", code="denied")
         return hosted
 
     def _writable(self, program: Program, stream: str) -> Hosted:
         """Each message is looked at by itself; who may write none has no say about writers and batches."""
-        hosted = self._hosted(stream)
-        may = self._service.broker.gate.may_publish_within
-        if not any(may(program.user, program.name, one) for one in hosted.hosting.topics):
+        hosted = self._hosted(program, stream)
+        if not self._may_write(program, hosted.hosting.topics):
             raise StreamRefused(f"this user may not write into stream '{stream}'", code="denied")
         return hosted
+
+    def _may_write(self, program: Program, topics: tuple[str, ...]) -> bool:
+        """Some of it."""
+        may = self._service.broker.gate.may_publish_within
+        return any(may(program.user, program.name, one) for one in topics)
+
+    def _may_know(self, program: Program, topics: tuple[str, ...]) -> bool:
+        return self._may_read(program, topics) or self._may_write(program, topics)
 
     def _may_read(self, program: Program, topics: tuple[str, ...]) -> bool:
         gate = self._service.broker.gate
