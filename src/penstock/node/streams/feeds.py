@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from penstock import limits
+from penstock.core.streams.read_size import ReadSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = tuple[int, bytes]
 """A message: its tick and its body."""
-
-FEW: Final = 8
-"""Messages of the first helping out of a log: how large they are is not known before."""
 
 _numbers = count(1)
 """No two ends have the same name, so that none gets what another was told."""
@@ -56,7 +54,7 @@ class LogFeed:
     def __init__(self, hosted: Hosted) -> None:
         self._hosted = hosted
         self._asked: tuple[int, int, int] | None = None
-        self._most = FEW
+        self._size = ReadSize()
 
     def take(self, since: int, until: int) -> Helping | None:
         """See Feed."""
@@ -66,16 +64,13 @@ class LogFeed:
             return Helping([], begin, missed=(since, begin))
         # What was not at hand is asked for in the same words, or it would never be.
         if self._asked is None or self._asked[0] != since:
-            self._asked = (since, until, self._most)
+            self._asked = (since, until, self._size.messages)
         _, until, most = self._asked
         found = self._hosted.read(since, until, most)
         if found is None:
             return None
         self._asked = None
-        if found:
-            size = sum(len(body) for _, body in found) // len(found)
-            most_now = min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // max(1, size), 4 * most)
-            self._most = max(1, most_now)
+        self._size.came(found)
         return Helping(found, found[-1][0] + 1 if len(found) == most else until)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock import limits
+from penstock.core.streams.read_size import ReadSize
 from penstock.core.streams.record import decode
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import StreamError
@@ -218,7 +218,9 @@ class Marks:
                 log.trimmed,
             )
             since = log.trimmed
-        while found := await log.fetch(since, log.end, limits.STREAM_READ):
+        size = ReadSize()
+        while found := await log.fetch(since, log.end, size.messages):
+            size.came(found)
             for tick, body in found:
                 self._found(tick, body)
             self._last = found[-1][0]
