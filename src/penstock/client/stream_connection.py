@@ -25,7 +25,7 @@ from penstock.client.stream_address import read_stream_address
 from penstock.core.streams import meeting
 from penstock.core.streams.requests import Failed, decode_answer, encode
 from penstock.core.streams.wire import HEAD_BYTES, FrameReader, frame_size
-from penstock.errors import ConnectionLost, StreamError, StreamRefused, Unreachable
+from penstock.errors import ConnectionLost, InputError, StreamError, StreamRefused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,6 +152,7 @@ class StreamConnection:
         self._patience_s = patience_s
         self._link: StreamLink | None = None
         self._trying: _Trying | None = None
+        self._process = os.getpid()
         self._number = 0
         self._asked: dict[int, bytes] = {}
         self._answers: dict[int, Answer] = {}
@@ -183,6 +184,7 @@ class StreamConnection:
 
     def ask(self, request: Request) -> int:
         """Ask; the number of the request, for `answer`."""
+        self._check_process()
         number, data = self._numbered(request)
         self._asked[number] = data
         try:
@@ -237,7 +239,15 @@ class StreamConnection:
         self._number += 1
         return self._number, encode(msgspec.structs.replace(request, id=self._number))
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:  # both would take each other's answers, and write the same numbers
+            raise InputError(
+                f"this connection belongs to process {self._process}: "
+                "after a fork make a reader or writer anew"
+            )
+
     def _receive(self, deadline_s: float | None) -> None:
+        self._check_process()
         if self._link is None:
             self._connect(deadline_s)
         assert self._link is not None

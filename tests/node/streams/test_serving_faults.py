@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -321,3 +322,19 @@ acl:
 def test_a_tick_that_is_none_is_told(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="ticks are from 0 to"):
         StreamReader("stream://127.0.0.1:1", STREAM, **wrong)
+
+
+def test_after_a_fork_nobody_takes_the_answers_of_another(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer, StreamReader(node.url, STREAM) as reader:
+        with monkeypatch.context() as forked:
+            forked.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(InputError, match="after a fork make a reader or writer anew"):
+                reader.read(timeout_s=0)
+            with pytest.raises(InputError, match="belongs to process"):
+                writer.write("a/b", "child")
+            writer.abandon()
+        writer.write("a/b", "parent")
+        writer.flush()
+        assert next(reader).payload == b"parent"
