@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import MissingTool, StoreError, StreamError
 from penstock.node.streams.nats_batch import Batch, decode, encode
+from penstock.node.streams.nats_pull import pull
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 
     from penstock.node.streams.settings import Nats
 
-log = logging.getLogger(__name__)
-
 OPEN_S: Final = 10.0
 """How long servers may take to answer when a log is opened."""
-ASK_S: Final = 5.0
-"""How long they may take for any other answer."""
-FORGET_S: Final = 30.0
-"""After which the server forgets a reading that was broken off."""
 RECONNECT_S: Final = 0.25
 """Between attempts to reach a server that is away."""
 
@@ -163,45 +157,9 @@ class NatsStream:
 
     async def batches(self, sequence: int, most: int) -> list[tuple[int, Batch]]:
         """The first batches from a sequence on: `most` of them, or all there are."""
-        from nats.js import api  # noqa: PLC0415  # an extra
-
         async with self._asking() as client:
-            manager = client.jsm()
-            reading = await manager.add_consumer(
-                self.name,
-                api.ConsumerConfig(
-                    deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
-                    opt_start_seq=sequence,
-                    ack_policy=api.AckPolicy.NONE,
-                    mem_storage=True,
-                    inactive_threshold=FORGET_S,
-                ),
-            )
-            most = min(most, reading.num_pending or 0)
-            found = await self._pull(client, reading.name, most) if most else []
-            await manager.delete_consumer(self.name, reading.name)
+            found = await pull(client, self.name, sequence, most)
         return [(at, self._decode(at, data)) for at, data in found]
-
-    async def _pull(self, client: Client, reading: str, most: int) -> list[tuple[int, bytes]]:
-        found: list[tuple[int, bytes]] = []
-        done = asyncio.get_running_loop().create_future()
-
-        async def take(message: Msg) -> None:
-            if message.reply:  # $JS.ACK.stream.consumer.deliveries.sequence.…
-                found.append((int(message.reply.split(".")[5]), message.data))
-            if (not message.reply or len(found) == most) and not done.done():
-                done.set_result(None)
-
-        inbox = client.new_inbox()
-        listening = await client.subscribe(inbox, cb=take)
-        request = json.dumps({"batch": most, "no_wait": True}).encode()
-        try:
-            await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self.name}.{reading}", request, reply=inbox)
-            async with asyncio.timeout(ASK_S):
-                await done
-        finally:
-            await listening.unsubscribe()
-        return found
 
     async def purge(self, sequence: int) -> None:
         """Everything before a sequence goes; there must be something: asked for nothing, NATS purges all."""
