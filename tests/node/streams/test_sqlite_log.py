@@ -262,7 +262,7 @@ def test_a_damaged_message_is_told_and_never_silence(
         pubend.receive(Nack("orders", ((0, 1_000),)), now_us=0)
         said = pubend.outgoing()
         assert all(not isinstance(one, Silence) or one.until <= 500 for one in said)
-        assert 0 < max(one.tick for one in said if isinstance(one, Data)) < 500  # what comes before the damage
+        assert 0 < max(one.tick for one in said if isinstance(one, Data)) < 500  # before the damage
         # Others still append, and it is said once.
         orders.append(5_000)
         await orders.durable()
