@@ -88,6 +88,8 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
         assert "topic 'else/x' is none of stream 'orders'" in said
         said = penstock("streams", "read", door(node), "orders", "--from", "yesterday", code=2)
         assert "earliest, new or a tick" in said
+        said = penstock("streams", "forget", door(node), "orders", "nobody", code=3)
+        assert "has no consumer 'nobody'" in said
         said = penstock("streams", "read", "mqtt://127.0.0.1", "orders", code=3)
         assert "should be like stream://127.0.0.1:1884" in said
     assert "nobody listens there" in penstock("streams", "read", door(node), "orders", code=3)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.client import StreamMessage
+    from penstock.client import StreamMessage, StreamReader
 
 UrlArgument = Annotated[
     str,
@@ -71,24 +71,32 @@ def read(
         tls=_tls(ca),
     )
     with suppress(KeyboardInterrupt), reader:
-        shown = committed = 0
-        over = False
-        while not over:
-            try:
-                message = reader.read(timeout_s=IDLE_S)
-            except TimeoutError:
-                message, idle = None, True
-            else:
-                idle = over = message is None
-            if message is not None:
-                sys.stdout.write((_json_line(message) if as_json else _line(message)) + "\n")
-                shown += 1
-                over = shown == count
-            if shown > committed and (idle or over or shown - committed >= TOGETHER):
-                sys.stdout.flush()
-                if consumer is not None:
-                    reader.commit()
-                committed = shown
+        try:
+            _show(reader, count, keep=consumer is not None, as_json=as_json)
+        except BrokenPipeError:
+            raise BrokenPipeError from None  # without its number typer does not take it for a failure
+
+
+def _show(reader: StreamReader, count: int | None, *, keep: bool, as_json: bool) -> None:
+    """Print what comes; what was printed counts as read, if that is to be kept."""
+    shown = committed = 0
+    over = False
+    while not over:
+        try:
+            message = reader.read(timeout_s=IDLE_S)
+        except TimeoutError:
+            message, idle = None, True
+        else:
+            idle = over = message is None
+        if message is not None:
+            sys.stdout.write((_json_line(message) if as_json else _line(message)) + "\n")
+            shown += 1
+            over = shown == count
+        if shown > committed and (idle or over or shown - committed >= TOGETHER):
+            sys.stdout.flush()
+            if keep:
+                reader.commit()
+            committed = shown
 
 
 def write(
@@ -135,7 +143,9 @@ def forget(
     """Keep nothing more for a consumer that will not come back."""
     from penstock.client.stream_reader import forget_consumer  # noqa: PLC0415
 
-    forget_consumer(url, stream, consumer, tls=_tls(ca))
+    if not forget_consumer(url, stream, consumer, tls=_tls(ca)):
+        raise InputError(f"stream '{stream}' has no consumer '{consumer}'; `penstock streams` lists them")
+    print_text(f"forgotten: {consumer}")
 
 
 def _start(text: str) -> Literal["earliest", "new"] | int:

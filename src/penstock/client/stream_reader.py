@@ -169,11 +169,14 @@ def list_streams(url: str, *, tls: ssl.SSLContext | None = None) -> tuple[Figure
     return found.streams
 
 
-def forget_consumer(url: str, stream: str, consumer: str, *, tls: ssl.SSLContext | None = None) -> None:
-    """Keep nothing more for a consumer."""
+def forget_consumer(url: str, stream: str, consumer: str, *, tls: ssl.SSLContext | None = None) -> bool:
+    """Keep nothing more for a consumer; whether there was one."""
     with StreamConnection(url, tls=tls) as connection:
         connection.open()
+        found = connection.call(Place(0, stream, consumer))
+        assert isinstance(found, Placed)
         connection.call(Forget(0, stream, consumer))
+        return found.place is not None
 
 
 def described(connection: StreamConnection, stream: str) -> Figures:

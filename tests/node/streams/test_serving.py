@@ -143,8 +143,9 @@ def test_the_log_waits_for_a_consumer_and_not_for_a_forgotten_one(node: Running)
         place = next(reader).tick
     node.call(lambda: node.hosted.pubend._trim(1 << 60))
     assert node.hosted.begin <= place
-    forget_consumer(node.url, STREAM, "c")
+    assert forget_consumer(node.url, STREAM, "c")
     assert node.call(node.serving.figures) == ()
+    assert not forget_consumer(node.url, STREAM, "c")
 
 
 def test_a_silent_consumer_is_forgotten_and_one_that_reads_is_not(
