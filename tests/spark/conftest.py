@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies in this folder; one worker runs all of it, since a session takes 8 s to start."""
+    """Mark what lies in this folder. Each worker has a session of its own, which takes 8 s to start."""
     for item in items:
         if "tests/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.xdist_group("cluster")  # one cluster, not one for each worker
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with standalone(tmp_path_factory.mktemp("standalone")) as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with connect_server(tmp_path_factory.mktemp("connect")) as address:
         yield address

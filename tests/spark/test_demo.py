@@ -18,7 +18,12 @@ def test_the_tour_shows_every_part_and_writes_one_page(tmp_path: Path) -> None:
     )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
-    assert [part["experiment"] for part in found["parts"]] == ["phones", "web-feed", "ces-overload"]
+    assert [part["experiment"] for part in found["parts"]] == [
+        "phones",
+        "web-feed",
+        "streams-kill",
+        "ces-overload",
+    ]
     failed = [(one["command"], one["found"]) for one in found["commands"] if one["exit"]]
     assert failed == []
     assert found["ok"], [row for part in found["parts"] for row in part["rows"] if row["ok"] is False]
