@@ -13,7 +13,7 @@ import typer
 from penstock import limits
 from penstock.cli.files import read_bytes, write_text
 from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
-from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, ask_text, where_of
+from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, ask_all, ask_text, where_of
 from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
 from penstock.core.channels.polling.words import duration
@@ -35,13 +35,8 @@ def list_(
     as_json: JsonFlag = False,
 ) -> None:
     """List the pages: those that fail first, then those that changed last."""
-    where = where_of(url, token)
-    rows: list[dict[str, Any]] = []
-    while True:
-        found = ask(where, f"/channels?limit={limits.HTTP_ROWS}&offset={len(rows)}&search={quote(search)}")
-        rows += found["channels"]
-        if not found["channels"] or len(rows) >= found["total"]:
-            break
+    found = ask_all(where_of(url, token), "channels", search=search)
+    rows = found["channels"]
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
         return

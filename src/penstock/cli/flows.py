@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock import limits
 from penstock.cli.flows_analyse import analyse
-from penstock.cli.output import JsonFlag, out, print_json
-from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, where_of
+from penstock.cli.output import JsonFlag, out, print_json, watching
+from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask_all, where_of
 from penstock.core.channels.polling.words import duration
 from penstock.errors import InputError, printable
 
@@ -24,9 +20,6 @@ app = typer.Typer(
 )
 
 app.command("analyse")(analyse)
-
-EVERY_S: Final = 1.0
-"""Between two looks of --watch."""
 
 STYLES: Final = {"silent": "bold red", "refused": "yellow", "served": "green"}
 
@@ -50,17 +43,8 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    where = where_of(url, token)
-
-    def look() -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        while True:
-            path = f"/flows?limit={limits.HTTP_ROWS}&offset={len(rows)}&search={quote(search)}"
-            found: dict[str, Any] = ask(where, path + (f"&state={quote(state)}" if state else ""))
-            rows += found["flows"]
-            if not found["flows"] or len(rows) >= found["total"]:
-                return found | {"flows": rows}
-
+    asked = {"search": search} | ({"state": state} if state else {})
+    look = partial(ask_all, where_of(url, token), "flows", **asked)
     found = look()
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "flows": found["flows"]})
@@ -70,10 +54,7 @@ def show(
     if not watch or not out.is_terminal:
         out.print(_table(found))
         return
-    with suppress(KeyboardInterrupt), Live(_table(found), console=out, auto_refresh=False) as screen:
-        while True:
-            time.sleep(EVERY_S)
-            screen.update(_table(look()), refresh=True)
+    watching(lambda: _table(look()))
 
 
 def _table(found: dict[str, Any]) -> Table:

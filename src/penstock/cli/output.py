@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -25,6 +27,8 @@ from penstock.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
 WIDE = 110
 """Columns where nobody says how wide the paper is: a file, a pipe."""
@@ -57,7 +61,11 @@ __all__ = [
     "print_text",
     "progress",
     "warn",
+    "watching",
 ]
+
+EVERY_S = 1.0
+"""Between two looks of --watch."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
@@ -125,3 +133,11 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=done, total=total, description=f"{escape(title)}: {escape(what)}")
 
         yield step
+
+
+def watching(draw: Callable[[], RenderableType]) -> None:
+    """Draw it in the same place again and again, until interrupted."""
+    with suppress(KeyboardInterrupt), Live(draw(), console=out, auto_refresh=False) as screen:
+        while True:
+            time.sleep(EVERY_S)
+            screen.update(draw(), refresh=True)

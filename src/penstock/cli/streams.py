@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock import limits
-from penstock.cli.output import JsonFlag, out, print_json
+from penstock.cli.output import JsonFlag, out, print_json, watching
 from penstock.cli.streams_programs import forget, read, write
-from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, where_of
+from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask_all, where_of
 from penstock.core.channels.polling.words import duration
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import InputError, printable
@@ -28,9 +24,6 @@ app = typer.Typer(
 app.command("read")(read)
 app.command("write")(write)
 app.command("forget")(forget)
-
-EVERY_S: Final = 1.0
-"""Between two looks of --watch."""
 
 STYLES: Final = {"stopped": "bold red", "catching up": "yellow", "waiting": "yellow", "live": "green"}
 
@@ -51,17 +44,7 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    where = where_of(url, token)
-
-    def look() -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        while True:
-            path = f"/streams?limit={limits.HTTP_ROWS}&offset={len(rows)}&search={quote(search)}"
-            found: dict[str, Any] = ask(where, path)
-            rows += found["streams"]
-            if not found["streams"] or len(rows) >= found["total"]:
-                return found | {"streams": rows}
-
+    look = partial(ask_all, where_of(url, token), "streams", search=search)
     found = look()
     if as_json:
         print_json({name: value for name, value in found.items() if name not in ("total", "offset")})
@@ -71,10 +54,7 @@ def show(
     if not watch or not out.is_terminal:
         out.print(_drawn(found))
         return
-    with suppress(KeyboardInterrupt), Live(_drawn(found), console=out, auto_refresh=False) as screen:
-        while True:
-            time.sleep(EVERY_S)
-            screen.update(_drawn(look()), refresh=True)
+    watching(lambda: _drawn(look()))
 
 
 def _drawn(found: dict[str, Any]) -> RenderableType:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 import typer
 
+from penstock import limits
 from penstock.errors import InputError
 
 SILENCE_S: Final = 20
@@ -75,6 +76,17 @@ def ask(where: Where, path: str, body: dict[str, Any] | None = None) -> Any:
         raise InputError(
             "the answer is not a node's; is this the address of its window?", path=where.url
         ) from None
+
+
+def ask_all(where: Where, name: str, **asked: str) -> dict[str, Any]:
+    """The answer to a question about a table of the node, with all its rows under their name."""
+    rows: list[Any] = []
+    while True:
+        query = urlencode({"limit": limits.HTTP_ROWS, "offset": len(rows), **asked})
+        found: dict[str, Any] = ask(where, f"/{name}?{query}")
+        rows += found[name]
+        if not found[name] or len(rows) >= found["total"]:
+            return found | {name: rows}
 
 
 def ask_text(where: Where, path: str) -> str:
