@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOST: Final = "127.0.0.1"
-READY_S: Final = 60.0
-"""A process that is not ready by then never will be."""
+READY_S: Final = 300.0
+"""A process that ends is noticed at once; one that says nothing may only be slow, on a busy machine."""
 RETAIN_S: Final = 1.0
 """What all have is let go soon, so that a node that should have kept something is found out."""
 PER_S: Final = 150
