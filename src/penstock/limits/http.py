@@ -1,0 +1,63 @@
+"""The window into the node: HTTP requests, dashboards, metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HTTP_BODY_BYTES: Final = 1 << 18
+"""Body of a request: four times the largest policy, since JSON may write a character as six."""
+
+HTTP_CONNECTIONS: Final = 256
+"""Open HTTP connections: a browser opens six, so forty people look at once."""
+
+HTTP_HEAD_S: Final = 10
+"""The head of a connection's first request must arrive within ten slow round trips."""
+
+HTTP_HEAD_BYTES: Final = 1 << 15
+"""Head of a request: browsers send 1 KB, the names of a client and a filter may have 65,535 bytes in theory
+and a hundred in practice."""
+
+HTTP_LIVE_STREAMS: Final = 32
+"""Dashboards and `penstock top` that follow at once; all get the same bytes."""
+
+HTTP_STALL_S: Final = 30
+"""A viewer whose connection takes nothing for so long is let go."""
+
+HTTP_ROWS: Final = 1_000
+"""Rows in one answer; the next ones are asked for with `offset`."""
+
+HTTP_FRESH_S: Final = 0.1
+"""Answers within this time share one look at the node: asking a thousand times a second costs ten looks."""
+
+HTTP_TRIES: Final = 4
+"""Policies tried on live traffic at once: each holds up to HTTP_TRY_BYTES."""
+
+HTTP_TRY_EVENTS: Final = 10_000
+"""Events a policy is tried on: ten queues of the default size."""
+
+HTTP_TRY_BYTES: Final = 32 << 20
+"""Bytes of the events a policy is tried on."""
+
+HTTP_TRY_S: Final = 60
+"""Longest time to wait for events to try a policy on."""
+
+HTTP_TRY_ITEMS: Final = 200
+"""Items of the packed queue that are shown: more is not read by people."""
+
+LIVE_CLIENTS: Final = 100
+"""Clients in the live view, those furthest behind first; the others are asked for by name."""
+
+LIVE_SUBSCRIPTIONS: Final = 8
+"""Subscriptions per client in the live view, those furthest behind first."""
+
+HISTORY_SAMPLES: Final = 600
+"""Ten minutes, one sample a second."""
+
+HISTORY_SUBSCRIPTIONS: Final = 500
+"""Subscriptions with a history, those that were behind last: with HISTORY_SAMPLES of 64 bytes, 20 MB."""
+
+METRICS_SLOWEST: Final = 20
+"""Subscriptions with metrics of their own: Prometheus keeps every label it ever saw."""
+
+METRICS_STREAMS: Final = 100
+"""Streams, and neighbours, with metrics of their own; the totals count all."""

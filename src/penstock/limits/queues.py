@@ -1,0 +1,33 @@
+"""Queues: what waits for a receiver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+QUEUE_EVENTS: Final = 1_000
+"""Default capacity of a queue in items: the size measured in the fast-path study."""
+
+QUEUE_BYTES: Final = 8 << 20
+"""Default capacity of a queue in bytes."""
+
+QUEUE_EVENTS_LEAST: Final = 3
+"""The newest event with a digest before and behind it: below this a digest would block the queue."""
+
+CONTROL_ITEMS: Final = 1_024
+"""Control items are never dropped, so they are bounded by refusing the connection that makes more."""
+
+HEADROOM: Final = 0.02
+"""Share of the capacity a pack must free, else it climbs: so an arriving event pays for about 50 items looked
+at per filter, at most (99 where rounding leaves one place free)."""
+
+PACK_RECORDS: Final = 1_024
+"""Packs a queue remembers until its owner takes the records; older ones are only counted."""
+
+RECEIVERS_PER_LINK: Final = 65_536
+"""Receivers sharing one link's queue: a split makes one private queue each."""
+
+DRAIN_LEAST: Final = 1 / 3_600
+"""Slowest drain of a replayed queue, in items or bytes a second: one an hour. A slower one is a mistake."""
+
+DRAIN_MOST: Final = 10**12
+"""Fastest drain, in items or bytes a second: a terabyte a second, beyond any link."""

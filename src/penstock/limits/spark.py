@@ -1,0 +1,26 @@
+"""Spark: the Java it needs, generated streams."""
+
+from __future__ import annotations
+
+from typing import Final
+
+JAVA_LEAST: Final = 17
+"""The oldest Java that Spark 4 starts on."""
+
+GENERATED_EVENTS: Final = 10**11
+"""Events of a generated stream: a few terabytes; one more digit is a slip of the finger."""
+
+GENERATED_SOURCES: Final = 10**7
+"""Patients, vehicles, access points of a generated stream."""
+
+GENERATED_RATE: Final = 10**9
+"""Events per second of a generated stream: beyond it, times of one microsecond would hold thousands."""
+
+GENERATED_END_US: Final = 9_214_646_400 * 10**6
+"""Generated streams end before 2262, where times in nanoseconds, which many readers use, leave 64 bits."""
+
+GENERATED_PARTS_LEAST: Final = 2
+"""Files of a generated stream: two cores have something to do."""
+
+CAMPUS_SECONDS: Final = 14 * 86_400
+"""Length of a campus trace: a table with a row per second is made on the driver, 30 MB for a fortnight."""
