@@ -6,7 +6,7 @@ policies.py    policies, payloads and digests: what strangers and other nodes se
 queues.py      queues: what waits for a receiver
 mqtt.py        MQTT: what a stranger's packet may ask for
 client.py      the client
-node.py        the node: its configuration and listeners, what it holds for clients, the recorder, control tables
+node.py        the node: configuration, listeners, what it holds for clients, recorder, control tables
 gate.py        the gate: strangers who try passwords and topics
 http.py        the window into the node: HTTP requests, dashboards, metrics
 web.py         web channels: polling pages
