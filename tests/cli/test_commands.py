@@ -199,7 +199,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_closed_streams_and_poor_terminals_are_no_bugs() -> None:

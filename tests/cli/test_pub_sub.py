@@ -69,7 +69,7 @@ class Sub:
     def end(self) -> tuple[str, str]:
         """Interrupt it; what it had still to say."""
         self.process.send_signal(signal.SIGINT)
-        rest, said = self.process.communicate(timeout=30)
+        rest, said = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, said
         return rest, said
 
@@ -100,7 +100,7 @@ def test_json_lines_can_be_tried_with_a_policy(node: Up) -> None:
     sub = Sub(node, "ready", "ward/#", "--json", "--count", "4")
     asyncio.run(_publish(url(node)))
     lines = [sub.line() for _ in range(3)]
-    rest, said = sub.process.communicate(timeout=30)
+    rest, said = sub.process.communicate(timeout=300)
     assert rest == ""
     assert "4 events" in said
     first, second, third = map(json.loads, lines)
@@ -178,7 +178,7 @@ def test_passwords_come_from_the_environment_or_standard_input(node: Up) -> None
         env=os.environ | {"SECRET": "right"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert with_it.stdout == "1 published\n"

@@ -63,7 +63,7 @@ def pulse(value: int, *, size: int = 0) -> bytes:
 async def events(subscription: Subscription, count: int) -> list[Event]:
     found = []
     for _ in range(count):
-        item = await asyncio.wait_for(subscription.get(), 20)
+        item = await asyncio.wait_for(subscription.get(), 120)
         assert isinstance(item, Event), item
         found.append(item)
     return found
@@ -73,7 +73,7 @@ async def accounted(subscription: Subscription, total: int) -> list[Event | Dige
     """Items that stand for so many events."""
     found: list[Event | Digest] = []
     while total > 0:
-        item = await asyncio.wait_for(subscription.get(), 20)
+        item = await asyncio.wait_for(subscription.get(), 120)
         assert item is not None
         total -= item.count if isinstance(item, Digest) else 1
         found.append(item)
@@ -391,10 +391,10 @@ def test_a_program_may_publish_from_within_its_loop() -> None:
             flooding = asyncio.create_task(flood())
             seen = 0
             while seen < total:
-                item = await asyncio.wait_for(subscription.get(), 20)
+                item = await asyncio.wait_for(subscription.get(), 120)
                 assert item is not None
                 seen += item.count if isinstance(item, Digest) else 1
-                await asyncio.wait_for(client.publish("out", "ok", qos=1), 20)
+                await asyncio.wait_for(client.publish("out", "ok", qos=1), 120)
                 answers.take()
             await flooding
             assert client.statistics().received.conserved
@@ -542,7 +542,7 @@ def test_tls_and_websockets(tmp_path: Path, loop: Callable[[], asyncio.AbstractE
                 await doors.close()
 
     with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(asyncio.wait_for(test(), 60))
+        runner.run(asyncio.wait_for(test(), 300))
 
 
 async def _exchange(address: str, trust: ssl.SSLContext) -> None:

@@ -54,7 +54,7 @@ async def receive(subscription: Subscription, count: int, dice: Random) -> list[
     """All the numbers, at a pace of its own."""
     found: list[int] = []
     while len(set(found)) < count:
-        item = await asyncio.wait_for(subscription.get(), 30)
+        item = await asyncio.wait_for(subscription.get(), 120)
         assert isinstance(item, Event)
         found.append(int(item.payload))
         if dice.random() < 0.2:

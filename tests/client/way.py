@@ -75,6 +75,6 @@ async def way(to: int) -> AsyncIterator[Way]:
 
 async def until(true: Callable[[], object]) -> None:
     """Wait for something to become true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not true():
             await asyncio.sleep(0.005)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 KEEP_S = 300
-WAIT_S = 30
+WAIT_S = 120
 
 
 def wait(happened: Callable[[], object], *, seconds: float = WAIT_S) -> None:

@@ -37,7 +37,7 @@ def test_a_change_is_notified_in_words() -> None:
             said = json.loads(request.body)
             assert said["title"] == "Daily changed"
             assert "fresh news" in said["message"]
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 while not at.statistics().told:
                     await asyncio.sleep(0.01)
             with pytest.raises(ChannelError, match=r"no target 'other'.*there are: ops"):
@@ -61,7 +61,7 @@ def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.MonkeyP
             await desk.subscribe("apprise:ops", PAGE)
             desk.change(PAGE)
             await receiver.wait(1)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 while not at.statistics().told:
                     await asyncio.sleep(0.01)
             assert (len(slow.requests), at.statistics().waiting) == (1, 3)

@@ -124,9 +124,9 @@ def stalled(port: int, client_id: str, filter_: str, *, policy: str = "") -> pah
 
 
 def wait(done: Callable[[], bool], meanwhile: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while not done():
-        assert time.monotonic() < deadline_s, "it did not happen within 20 s"
+        assert time.monotonic() < deadline_s, "it did not happen within two minutes"
         meanwhile()
 
 
@@ -198,9 +198,9 @@ def row_of(page: Page, client_id: str) -> Any:
 def test_a_slow_client_is_seen_with_its_queue_level_and_drops(page: Page) -> None:
     expect(page.locator("#live")).to_have_text("live")
     row = row_of(page, "phone")
-    expect(row.locator(".state")).to_have_text("behind", timeout=20_000)
-    expect(row.locator(".level")).to_have_text(re.compile("[123]"), timeout=20_000)
-    expect(row.locator(".chip").first).to_contain_text(re.compile(r"\d"), timeout=20_000)
+    expect(row.locator(".state")).to_have_text("behind", timeout=120_000)
+    expect(row.locator(".level")).to_have_text(re.compile("[123]"), timeout=120_000)
+    expect(row.locator(".chip").first).to_contain_text(re.compile(r"\d"), timeout=120_000)
     expect(page.locator("#slow-list").get_by_text("phone", exact=True)).to_be_visible()
     expect(row_of(page, "wall display").locator(".state")).to_have_text("attached")
 
@@ -260,7 +260,7 @@ def test_the_timeline_follows_the_chosen_subscription(page: Page) -> None:
     page.locator("#slow-list button").filter(has_text="vitals").click()
     expect(page.locator("#charts figure")).to_have_count(4)
     depth = page.locator("#charts figure").first
-    expect(depth.locator("path.line")).to_have_attribute("d", re.compile(r"L.*L"), timeout=10_000)
+    expect(depth.locator("path.line")).to_have_attribute("d", re.compile(r"L.*L"), timeout=120_000)
     before = depth.locator("path.line").get_attribute("d")
     assert before is not None
     expect(depth.locator("path.line")).not_to_have_attribute("d", before)
@@ -285,7 +285,7 @@ def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
     page.locator("#try-filter").fill("ward/#")
     page.locator("#try-seconds").fill("1")
     page.locator("#try").click()
-    expect(page.locator("#policy-said")).to_contain_text("Nobody's queue was touched", timeout=20_000)
+    expect(page.locator("#policy-said")).to_contain_text("Nobody's queue was touched", timeout=120_000)
     expect(page.locator("#tried-levels tbody tr").first).to_contain_text("7")
     expect(page.locator("#tried-filters")).to_contain_text("1.1 latest")
     page.locator("#apply").click()
@@ -295,7 +295,9 @@ def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
     page.locator("#apply").click()
     page.locator("#confirm-yes").click()
     expect(page.locator("#policy-said")).to_have_text("phone · ward/# now has the policy few.")
-    expect(row_of(page, "phone").locator(".chip").filter(has_text="1.1 latest")).to_be_visible(timeout=20_000)
+    expect(row_of(page, "phone").locator(".chip").filter(has_text="1.1 latest")).to_be_visible(
+        timeout=120_000
+    )
     expect(page.locator("#account")).to_have_attribute("data-balanced", "yes")
     page.locator("#registered").select_option("vitals")
     expect(text).to_have_value(re.compile("delta"))
@@ -343,7 +345,7 @@ def test_a_client_is_disconnected_and_a_lost_node_is_waited_for(looking: Browser
         page.locator("#confirm-yes").click()
         expect(row_of(page, "stuck")).to_have_count(0)
         node.close()
-        expect(page.locator("#live")).to_have_text("reconnecting", timeout=20_000)
+        expect(page.locator("#live")).to_have_text("reconnecting", timeout=120_000)
     close(stuck)
 
 
@@ -358,10 +360,10 @@ def test_a_token_is_asked_for_once_and_forgotten_with_the_tab(looking: Browser, 
         expect(page.locator("#ask-token")).to_be_visible()
         page.locator("#token").fill(TOKEN)
         page.keyboard.press("Enter")
-        expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+        expect(page.locator("#live")).to_have_text("live", timeout=120_000)
         expect(page.locator("#registered option")).to_have_count(2)
         page.reload()
-        expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+        expect(page.locator("#live")).to_have_text("live", timeout=120_000)
         other = seen.new_page()
         other.goto(node.url)
         expect(other.locator("#ask-token")).to_be_visible()

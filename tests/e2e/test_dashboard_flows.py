@@ -42,10 +42,10 @@ def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table() -> Non
                 try:
                     page = browser.new_page()
                     page.goto(node.http)
-                    expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+                    expect(page.locator("#live")).to_have_text("live", timeout=120_000)
                     if slots:
                         row = page.locator("#flow-rows tr", has_text="beat")
-                        expect(row).to_contain_text("served", timeout=20_000)
+                        expect(row).to_contain_text("served", timeout=120_000)
                         expect(row).to_contain_text("sensor")
                         expect(page.locator("#flows-count")).to_contain_text("1 served")
                     else:

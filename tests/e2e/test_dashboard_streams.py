@@ -43,7 +43,7 @@ def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table
             page = browser.new_page()
             page.goto(node.http)
             row = page.locator("#stream-rows tr", has_text="orders")
-            expect(row).to_contain_text("live", timeout=20_000)
+            expect(row).to_contain_text("live", timeout=120_000)
             cells = row.locator("td")
             expect(cells.nth(1)).to_have_text("here")
             expect(cells.nth(6)).to_have_text("7")
@@ -54,7 +54,7 @@ def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table
         with local_node() as node:
             page = browser.new_page()
             page.goto(node.http)
-            expect(page.locator("#live")).to_have_text("live", timeout=20_000)
+            expect(page.locator("#live")).to_have_text("live", timeout=120_000)
             expect(page.locator("#streams")).to_be_hidden()
             expect(page.locator("#streams-link")).to_be_hidden()
             page.close()

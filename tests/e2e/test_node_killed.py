@@ -109,7 +109,7 @@ def test_a_node_that_is_told_to_end_keeps_all_and_starts_again(tmp_path: Path) -
             process.send_signal(signal.SIGTERM)
             assert await sender.closed()
             sender.abort()
-            assert await asyncio.wait_for(process.wait(), 30) == 0
+            assert await asyncio.wait_for(process.wait(), 120) == 0
 
     async def after() -> None:
         async with service(tmp_path) as (_, port):

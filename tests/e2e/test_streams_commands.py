@@ -29,7 +29,7 @@ def penstock(*arguments: str, given: str = "", code: int = 0) -> str:
         input=given,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == code, done.stderr

@@ -63,7 +63,7 @@ def start(folder: Path, url: str, *, before: str = "", size: int = 100) -> subpr
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The last tick behind which it was told that all is durable, and what it complained about."""
     process.kill()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=300)
     lines = [line for line in out.split("\n")[:-1] if line]  # the last may be half a line
     return int(lines[-1]) if lines else 0, err
 

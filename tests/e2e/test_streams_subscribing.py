@@ -133,7 +133,7 @@ async def publish(port: int) -> None:
                 await asyncio.sleep(0.2)
 
 
-async def until(happened: Callable[[], object], *, seconds: float = 40) -> None:
+async def until(happened: Callable[[], object], *, seconds: float = 120) -> None:
     async with asyncio.timeout(seconds):
         while not happened():
             await asyncio.sleep(0.02)

@@ -96,7 +96,7 @@ def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
                     return found
 
             await post("/channels/subscribe", {"who": f"webhook:{receiver.url}", "url": url})
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while True:
                     async with session.get(f"{api}/channels/one", params={"url": url}) as answer:
                         found = await answer.json(content_type=None)
@@ -104,7 +104,7 @@ def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
                         break
                     await asyncio.sleep(0.1)
             page.text += "second line\n"
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while not receiver.requests:
                     await post("/channels/check", {"url": url})
                     await asyncio.sleep(0.2)

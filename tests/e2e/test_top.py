@@ -43,7 +43,7 @@ class Terminal:
 
     def expect(self, text: str) -> None:
         """Wait until it has shown this, and forget what came before."""
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 120
         while text.encode() not in self.seen:
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"{text!r} is not in {self.seen[-2_000:]!r}"

@@ -70,7 +70,7 @@ def up(folder: Path, *arguments: str) -> Iterator[Up]:
 
 def refused(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [*COMMAND, "up", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, "up", *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr

@@ -72,7 +72,7 @@ class Up:
 
     async def first_version(self, url: str) -> None:
         """Wait until the page was read for the first time."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not any(one["version"] for one in (await self.ask(f"/channels?search={url}"))["channels"]):
                 await asyncio.sleep(0.05)
 
@@ -90,7 +90,7 @@ async def up(folder: Path, more: str = "") -> AsyncIterator[Up]:
     finally:
         if process.returncode is None:
             process.terminate()
-        assert await asyncio.wait_for(process.wait(), 30) in (0, -9)
+        assert await asyncio.wait_for(process.wait(), 120) in (0, -9)
 
 
 @asynccontextmanager
@@ -113,7 +113,7 @@ async def dashboard(node: Up) -> AsyncIterator[Page]:
 
 
 async def next_change(subscription: Subscription) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         async for item in subscription:
             assert isinstance(item, Event)
             found: dict[str, Any] = msgspec.json.decode(item.payload)
@@ -205,7 +205,7 @@ def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> None:
             await expect(page.locator("#channel-rows .state")).to_have_text("paused")
             await page.get_by_role("button", name="Resume").click()
             await expect(page.locator("#channel-rows .state")).to_have_text("polled")
-            async with asyncio.timeout(20):  # a check right after a poll is refused, and said so
+            async with asyncio.timeout(120):  # a check right after a poll is refused, and said so
                 while await page.locator("#channel-said").text_content() != "It has not changed.":
                     await page.get_by_role("button", name="Check now").click()
                     await asyncio.sleep(0.25)
@@ -231,7 +231,7 @@ def test_watch_shows_a_change_and_ends(tmp_path: Path, own: bool) -> None:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while not server.counts["/news"]:
                     await asyncio.sleep(0.05)
                 await asyncio.sleep(0.3)

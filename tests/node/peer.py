@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.node.store import Store
 
 T = TypeVar("T")
-WAIT_S = 20
+WAIT_S = 120
 """Far more than anything here takes, on a machine that is busy with other things."""
 
 
@@ -36,7 +36,7 @@ def run(test: Coroutine[None, None, T]) -> T:
     """Run a test in a loop of its own."""
 
     async def bounded() -> T:
-        return await asyncio.wait_for(test, 60)
+        return await asyncio.wait_for(test, 300)
 
     return asyncio.run(bounded())
 

@@ -99,7 +99,7 @@ async def opened(*listeners: Listener, bounds: Bounds | None = None) -> AsyncIte
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not true():
             await asyncio.sleep(0.005)
 
@@ -140,12 +140,12 @@ def test_websocket_carries_bytes_however_they_are_cut() -> None:
                     await client.send_bytes(part)
                 got = b""
                 while len(got) < 5:
-                    got += await client.receive_bytes(timeout=10)
+                    got += await client.receive_bytes(timeout=120)
                 assert got == b"hello"
                 await client.ping()
                 door.made[0].transport.writelines([b"a" * 70_000, b"b"])
-                assert await client.receive_bytes(timeout=10) == b"a" * 70_000 + b"b"
-            await asyncio.wait_for(door.made[0].lost.wait(), 10)
+                assert await client.receive_bytes(timeout=120) == b"a" * 70_000 + b"b"
+            await asyncio.wait_for(door.made[0].lost.wait(), 120)
 
     run(scenario())
 
@@ -156,9 +156,9 @@ def test_text_ends_a_websocket() -> None:
             url = f"http://127.0.0.1:{door.port}/mqtt"
             async with session.ws_connect(url, protocols=["mqtt"]) as client:
                 await client.send_str("hello")
-                assert (await client.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+                assert (await client.receive(timeout=120)).type is aiohttp.WSMsgType.CLOSE
                 assert client.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA
-            await asyncio.wait_for(door.made[0].lost.wait(), 10)
+            await asyncio.wait_for(door.made[0].lost.wait(), 120)
             assert door.made[0].received == 0
 
     run(scenario())
@@ -170,9 +170,9 @@ def test_a_message_larger_than_the_largest_packet_ends_a_websocket() -> None:
             url = f"http://127.0.0.1:{door.port}/mqtt"
             async with session.ws_connect(url, protocols=["mqtt"]) as client:
                 await client.send_bytes(bytes(100_000))
-                assert (await client.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+                assert (await client.receive(timeout=120)).type is aiohttp.WSMsgType.CLOSE
                 assert client.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
-            await asyncio.wait_for(door.made[0].lost.wait(), 10)
+            await asyncio.wait_for(door.made[0].lost.wait(), 120)
 
     run(scenario())
 
@@ -186,10 +186,10 @@ def test_the_node_ends_a_websocket_after_its_last_words() -> None:
                 door.made[0].transport.write(b"bye")
                 door.made[0].transport.close()
                 door.made[0].transport.write(b"never said")
-                assert await client.receive_bytes(timeout=10) == b"bye"
-                assert (await client.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+                assert await client.receive_bytes(timeout=120) == b"bye"
+                assert (await client.receive(timeout=120)).type is aiohttp.WSMsgType.CLOSE
                 assert client.close_code == aiohttp.WSCloseCode.OK
-            await asyncio.wait_for(door.made[0].lost.wait(), 10)
+            await asyncio.wait_for(door.made[0].lost.wait(), 120)
 
     run(scenario())
 
@@ -206,7 +206,7 @@ def test_a_websocket_client_that_vanishes_is_noticed() -> None:
             assert client._response.connection is not None
             assert client._response.connection.transport is not None
             client._response.connection.transport.abort()
-            await asyncio.wait_for(door.made[0].lost.wait(), 10)
+            await asyncio.wait_for(door.made[0].lost.wait(), 120)
 
     run(scenario())
 
@@ -320,7 +320,7 @@ def test_a_handshake_that_does_not_end_is_cut_off(said: bytes) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
             writer.write(said)
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), 10)
+                await asyncio.wait_for(reader.readexactly(1), 120)
             writer.close()
 
     run(scenario())
@@ -336,7 +336,7 @@ def test_too_many_handshakes_send_away_the_oldest(monkeypatch: pytest.MonkeyPatc
                 silent.append(await asyncio.open_connection("127.0.0.1", door.port))
                 await asyncio.sleep(0.02)
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(silent[0][0].readexactly(1), 10)
+                await asyncio.wait_for(silent[0][0].readexactly(1), 120)
             _, writer = await raw_websocket(door.port)  # sends the next away
             assert len(door.made) == 1
             _, other = await raw_websocket(door.port)  # a WebSocket does not count any more
@@ -393,7 +393,7 @@ def test_websocket_over_tls_carries_bytes(made: certificates.Certificates) -> No
             url = f"https://localhost:{door.port}/mqtt"
             async with session.ws_connect(url, protocols=["mqtt"], ssl=trusting(made.ca)) as client:
                 await client.send_bytes(b"hello")
-                assert await client.receive_bytes(timeout=10) == b"hello"
+                assert await client.receive_bytes(timeout=120) == b"hello"
 
     run(scenario())
 

@@ -54,7 +54,7 @@ async def recording(folder: Path, **settings: Any) -> AsyncIterator[tuple[Broker
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not true():
             await asyncio.sleep(0.005)
 

@@ -242,7 +242,7 @@ def test_deep_nesting_is_undecodable(kind: PayloadFormat) -> None:
 def test_finding_out_that_a_text_is_no_number_takes_linear_time(text: bytes) -> None:
     began = perf_counter()
     decode(text, AUTO)
-    assert perf_counter() - began < 1.0  # quadratic: half an hour
+    assert perf_counter() - began < 60.0  # quadratic: half an hour
 
 
 @given(st.binary(max_size=200), st.sampled_from(PayloadFormat))

@@ -93,7 +93,7 @@ def _process(log: Path, *command: str, said: str) -> Iterator[None]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=300)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=20)
+            process.wait(timeout=300)

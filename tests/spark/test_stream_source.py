@@ -146,7 +146,7 @@ def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
             gets_on(node.url, query, tmp_path)
             time.sleep(dice.uniform(0, 0.5))
             os.killpg(query.pid, signal.SIGKILL)  # Python, Java and the workers
-            query.wait(timeout=60)
+            query.wait(timeout=300)
         over.set()
         thread.join(120)
         assert not thread.is_alive()
@@ -158,7 +158,7 @@ def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
     finally:
         if query is not None and query.poll() is None:
             os.killpg(query.pid, signal.SIGKILL)
-            query.wait(timeout=60)
+            query.wait(timeout=300)
         node.close()
 
 

@@ -36,7 +36,7 @@ def test_the_rows_are_the_same_however_often_it_is_killed(spark: SparkSession, t
         time.sleep(dice.uniform(0, 1.5))  # somewhere in the triggers that follow
         assert query.poll() is None, "it ended before it could be killed"
         os.killpg(query.pid, signal.SIGKILL)  # Python, Java and the workers
-        query.wait(timeout=60)
+        query.wait(timeout=300)
     last = start(tmp_path)
     assert last.wait(timeout=600) == 0, said(tmp_path)
 
@@ -88,5 +88,5 @@ def wait_for(query: subprocess.Popen[bytes], folder: Path, finished: int) -> Non
             return
         time.sleep(0.05)
     os.killpg(query.pid, signal.SIGKILL)
-    query.wait(timeout=60)
+    query.wait(timeout=300)
     raise AssertionError(f"fewer than {finished} triggers: {said(folder)}")

@@ -67,7 +67,7 @@ class Client:
     async def hear(self) -> Packet:
         """The next packet."""
         while not self._frames:
-            data = await asyncio.wait_for(self._reader.read(65_536), 10)
+            data = await asyncio.wait_for(self._reader.read(65_536), 120)
             assert data, "the node closed the connection"
             self._frames += self._framer.feed(data)
         return decode(self._frames.pop(0), 5)

@@ -274,6 +274,6 @@ def test_what_is_no_http_is_refused_and_does_not_fill_the_log(
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 120)
     except ConnectionResetError:
         return b""

@@ -44,14 +44,14 @@ class Logged:
 
     async def durable(self) -> None:
         """Wait until everything is."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not self.commits or self.commits[-1][0] <= self.last or self.commits[-1][1] < self.claimed:
                 self._news.clear()
                 await self._news.wait()
 
     async def read(self, since: int, until: int, most: int) -> Found:
         """As somebody does who comes again when the log is ready."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 self._ready.clear()
                 found = self.log.read(since, until, most)
@@ -71,7 +71,7 @@ class Logged:
 
     async def until(self, what: str) -> str:
         """Wait until the log's fault says something; empty: until there is none."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while what not in self.log.fault or (not what and self.log.fault):
                 await asyncio.sleep(0.005)
         return self.log.fault

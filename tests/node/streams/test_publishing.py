@@ -37,7 +37,7 @@ KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
 
 
 async def until(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not happened():
             await asyncio.sleep(0.005)
 
@@ -578,7 +578,7 @@ def test_a_stream_that_nobody_reads_is_kept_for_its_time_and_no_longer(tmp_path:
                 pass_time()
                 await asyncio.sleep(0.005)
             assert await running.payloads() == [b"1"]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while orders.log.figures().messages:
                     pass_time()
                     await asyncio.sleep(0.005)

@@ -104,7 +104,7 @@ async def story(seed: int, base: Path) -> None:
             if life + 1 < LIVES:  # what the disk has now is what the next life finds
                 shutil.copytree(base / str(life), base / str(life + 1))
             else:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     while client.unanswered or client.released:
                         await client.listen(1)
                 found = await running.payloads()

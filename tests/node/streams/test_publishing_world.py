@@ -137,7 +137,7 @@ async def story(seed: int) -> None:
                 case _:
                     client.publish()
         gate.set(is_open=True)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not client.quiet:
                 await client.listen()
                 await asyncio.sleep(0.002)

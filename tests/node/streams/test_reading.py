@@ -31,7 +31,7 @@ KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
 
 
 async def until(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not happened():
             await asyncio.sleep(0.005)
 

@@ -90,7 +90,7 @@ def test_a_message_has_all_that_was_written(node: Running) -> None:
             "a/b", b"\0x", ts_us=77, content_type="text/plain", properties={"one": "1", "two": ""}
         )
     with StreamReader(node.url, STREAM, start="earliest") as reader:
-        message = reader.read(timeout_s=10)
+        message = reader.read(timeout_s=120)
     assert message is not None
     assert (message.stream, message.topic, message.payload, message.ts_us) == (STREAM, "a/b", b"\0x", 77)
     assert (message.sender, message.seq, number) == ("shop", 1, 1)
@@ -103,7 +103,7 @@ def test_a_reader_waits_for_what_comes(node: Running) -> None:
         with pytest.raises(TimeoutError):
             reader.read(timeout_s=0.05)
         write(node, "late")
-        message = reader.read(timeout_s=10)
+        message = reader.read(timeout_s=120)
     assert message is not None
     assert message.payload == b"late"
 
@@ -476,7 +476,7 @@ def test_one_slow_program_does_not_hold_up_another(node: Running) -> None:
             slow.ask(Fetch(0, STREAM, 0, node.hosted.end))
         began = time.monotonic()
         assert len(read(node)) == 3_000
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 120
 
 
 @pytest.mark.e2e

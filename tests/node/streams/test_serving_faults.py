@@ -174,9 +174,9 @@ def test_a_reader_that_was_refused_asks_again(node: Running, monkeypatch: pytest
         writer.write("a/b", "1")
         writer.flush()
         with pytest.raises(StreamRefused, match="not at the moment"):
-            reader.read(timeout_s=10)
+            reader.read(timeout_s=120)
         monkeypatch.undo()
-        found = reader.read(timeout_s=10)
+        found = reader.read(timeout_s=120)
         assert found is not None
         assert found.payload == b"1"
 
@@ -203,7 +203,7 @@ def test_a_reader_waits_no_longer_than_told_though_the_node_is_gone() -> None:
     with running(port=port) as node, reader:
         with StreamWriter(node.url, STREAM) as writer:
             writer.write("a/b", "1")
-        found = reader.read(timeout_s=20)
+        found = reader.read(timeout_s=120)
         assert found is not None
         assert found.payload == b"1"
 
@@ -300,7 +300,7 @@ def test_what_is_not_durable_is_not_told_to_be_there(node: Running) -> None:
             connection.answer(number, timeout_s=0.2)
         log._committed = committed
         node.call(lambda: [committed(*each) for each in waiting])
-        found = connection.answer(number, timeout_s=10)
+        found = connection.answer(number, timeout_s=120)
     first._connection.close()
     assert isinstance(found, Begun)
     assert found.last == 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def durable(state: StateFile) -> None:
     done = asyncio.Event()
     state.when_durable(done.set)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         await done.wait()
 
 

@@ -45,7 +45,7 @@ def at(node: WithStreams, name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "host": "127.0.0.1", "port": door(node), **more}
 
 
-async def until(what: Callable[[], object], *, within_s: float = 10.0) -> None:
+async def until(what: Callable[[], object], *, within_s: float = 120.0) -> None:
     """Wait for something; it is an error if it does not come."""
     async with asyncio.timeout(within_s):
         while not what():
@@ -132,7 +132,7 @@ class Stranger:
     async def gone(self) -> bool:
         """Whether the door closes the connection."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 while await self.reader.read(4096):
                     pass
         except ConnectionError:

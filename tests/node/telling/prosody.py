@@ -62,7 +62,7 @@ class Prosody:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        until = time.monotonic() + 20
+        until = time.monotonic() + 180
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()

@@ -61,6 +61,6 @@ class Receiver:
 
     async def wait(self, count: int) -> list[Request]:
         """The requests, when so many have come."""
-        async with asyncio.timeout(15), self._came:
+        async with asyncio.timeout(120), self._came:
             await self._came.wait_for(lambda: len(self.requests) >= count)
         return self.requests

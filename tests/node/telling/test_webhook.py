@@ -113,7 +113,7 @@ def test_gone_or_too_long_silent_ends_the_subscription(status: int, monkeypatch:
             await desk.subscribe(f"webhook:{receiver.url}", PAGE)
             desk.change(PAGE)
             desk.change(PAGE)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 while desk.subscriptions():
                     await asyncio.sleep(0.01)
             await counted(at, 2, 0, 0, 0, 2, 0)
@@ -162,7 +162,7 @@ def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.Monke
             await desk.subscribe(f"webhook:{url}", PAGE)
             for _ in range(10):
                 desk.change(PAGE)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 while not at.status().sending["failures"]:
                     await asyncio.sleep(0.01)
             assert at.statistics().waiting == 10
@@ -172,7 +172,7 @@ def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.Monke
         async with Receiver(500) as receiver:
             await before(receiver.url, desk)
             async with telling(desk, data=tmp_path, queue_events=6) as at:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(120):
                     while at.statistics().waiting:
                         await asyncio.sleep(0.01)
                 stats = at.statistics()

@@ -35,14 +35,14 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch:
         store._database.execute("PRAGMA busy_timeout = 1")
         rival.execute("BEGIN EXCLUSIVE")
         put(box, 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not writing.fault:
                 await asyncio.sleep(0.01)
         assert "another program uses it" in writing.fault
         put(box, 2)
         rival.execute("ROLLBACK")
         rival.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while writing.fault:
                 await asyncio.sleep(0.01)
         put(box, 3)
@@ -68,7 +68,7 @@ def test_safe_returns_when_what_was_put_is_on_disk(tmp_path: Path, monkeypatch: 
         rival.execute("BEGIN EXCLUSIVE")
         put(box, 1)
         safe = asyncio.create_task(writing.safe())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not writing.fault:
                 await asyncio.sleep(0.01)
             assert not safe.done()

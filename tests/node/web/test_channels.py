@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def next_change(subscription: Subscription) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         async for item in subscription:
             assert isinstance(item, Event)
             return delta_in(item)

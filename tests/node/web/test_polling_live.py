@@ -33,7 +33,7 @@ async def polling(options: Polling = OPTIONS) -> AsyncIterator[tuple[WebServer, 
         poller = Poller(fetcher, options=options, on_fetched=lambda *news: told.put_nowait(news))
         task = asyncio.create_task(poller.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 yield server, poller, told
         finally:
             await poller.close()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.node.web.desk import Subscribed
     from penstock.node.web.service import Channels
 
-SOON_S = 10.0
+SOON_S = 120.0
 """Far more than anything here takes, on a machine that is busy with other things."""
 
 PAGE = "<html><head><title>{title}</title></head><body><main>{lines}</main></body></html>"
