@@ -41,7 +41,8 @@ async def body_of(request: web.Request, kind: type[_Asked]) -> _Asked:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where.strip("`")) from None
+        what, _, path = str(error).partition(" - at ")
+        where = path.strip("`").removeprefix("$").removeprefix(".")  # msgspec: `$.filter`
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, what, where=where or "body") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {error}", where="body") from None

@@ -93,7 +93,8 @@ class Guard:
             self._check_token(request)
         if request.method not in ("GET", "HEAD"):
             _check_origin(request)
-            if request.content_type != "application/json":
+            answered = request.match_info.http_exception is None  # else: no such path, or wrong method
+            if answered and request.content_type != "application/json":
                 raise Refused(
                     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                     f"the body should be application/json, found {request.content_type}",
