@@ -35,9 +35,9 @@ RUN_S: Final = (0.1, 1.0)
 """Between two rounds."""
 DOWN_S: Final = (0.0, 0.6)
 """Between a process's end and its return."""
-SETTLE_S: Final = 90.0
+SETTLE_S: Final = 240.0
 """What has not come by then is lost."""
-SPARK_SETTLE_S: Final = 240.0
+SPARK_SETTLE_S: Final = 600.0
 """The same where a Spark query reads: it takes half a minute to start, and longer beside other work."""
 
 ROLES: Final = {

@@ -40,7 +40,7 @@ EVERY_S: Final = 0.4
 """Between two polls: real servers are asked once a minute at most, and a tour cannot wait for that."""
 PAUSE_S: Final = (1.0, 2.0)
 """Between two changes: a few polls find nothing but noise."""
-FOUND_S: Final = 30
+FOUND_S: Final = 120
 """A page that was not read by then, or a change that was not told, never will be."""
 QUICK_CHANGES: Final = 2
 CONFIG: Final = {
