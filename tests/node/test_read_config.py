@@ -155,6 +155,41 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
     assert [problem.split()[0].removeprefix(f"{path}:") for problem in problems] == ["1:14", "3:5", "5:3"]
 
 
+def test_a_problem_in_one_part_hides_none_in_another(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.yaml"
+    path.write_text(
+        "policies:\n  good: {levels: [{keep: {latest: 3}}]}\n  bad: {levels: [{drop: {detla: 5}}]}\n"
+        "  gone: gone.yaml\n"
+        "log: 3\n"
+        "install:\n  - {client: '*', filter: a/#/b, policy: bad}\n  - {client: x, filter: a, policy: gone}\n"
+        "  - {client: x, filter: a, policy: goood}\n"
+        "http: {host: 0.0.0.0}\n"
+    )
+    found = [message.removeprefix(f"{path}:") for message in refused(path)]
+    assert [message.split(":")[0] for message in found] == ["3", "4", "5", "7", "9", "10"]
+    assert "unknown filter 'detla'" in found[0]
+    assert "gone.yaml: cannot be read" in found[1]
+    assert "log:" in found[2]
+    assert "install[0].filter" in found[3]
+    assert "there is no policy 'goood' (did you mean 'good'?)" in found[4]
+    assert "http.token: required" in found[5]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("data: 3\nweb: {enabled: true, log: true}", "data"),
+        ("dta: here\nweb: {enabled: true, log: true}", "dta"),
+        ("policies: 3\ninstall: [{client: x, filter: a, policy: some}]", "policies"),
+        ("listeners: [{kind: tls, certifcate: x}]", "listeners[0].certifcate"),
+        ("http: [}\ninstall: [{client: x, filter: a, policy: some}]", "not YAML"),
+    ],
+)
+def test_what_follows_from_a_problem_is_not_told_as_another(text: str, said: str) -> None:
+    (found,) = refused(text)
+    assert said in found
+
+
 def test_an_error_says_how_many_more_there_are() -> None:
     with pytest.raises(ConfigError, match="and 1 more: see `penstock config check`"):
         load("a: 1\nb: 2")

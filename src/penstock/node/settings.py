@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from penstock.node import config
-from penstock.node.read_config import allowed_of
+from penstock.node.config_reading import allowed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
