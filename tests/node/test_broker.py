@@ -16,7 +16,7 @@ from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
 from penstock.node.config import Bounds, Config, Queues, Rule, User
-from tests.node.peer import node, run
+from tests.node.peer import Peer, node, run
 
 if TYPE_CHECKING:
     from tests.node.peer import Running
@@ -810,5 +810,34 @@ def test_lone_messages_pass_like_any_other() -> None:
                 sender.publish0("a/b", b"z" * 2_000)
                 assert await sender.closed()
             assert running.account_holds()
+
+    run(test())
+
+
+def test_lone_messages_of_a_client_with_an_access_list_reach_who_subscribed_since() -> None:
+    async def test() -> None:
+        guarded = Config(data="", acl=(Rule(topic="t"),))
+        async with node(guarded) as running:
+            sender, first = await running.connect("sender"), await running.connect("first")
+            await first.subscribe("t")
+
+            async def lone(payload: bytes, *receivers: Peer) -> None:
+                running.broker.flushed_us = 0  # long ago: such a message waits for no others
+                sender.publish0("t", payload)
+                for receiver in receivers:
+                    assert (await receiver.expect(Publish)).payload == payload
+
+            await lone(b"1", first)
+            await lone(b"2", first)
+            second = await running.connect("second")
+            await second.subscribe("t")
+            await lone(b"3", first, second)
+            closed = Config(data="", acl=(Rule(topic="other"),))
+            running.broker.gate.reconfigure(closed)
+            running.broker.reconfigure(closed)
+            await lone(b"4")
+            await sender.settled()
+            assert running.broker.messages_received == 4
+            assert running.broker.status().refused == {"publish not allowed": 1}
 
     run(test())

@@ -87,7 +87,8 @@ class Publisher:
         All in one place: when little goes on the processor's caches are cold, and every further function,
         object and list costs microseconds.
         """
-        if chunk[0] != QOS0 or self._budget is not None or not 4 <= len(chunk) <= self._most:
+        known = self._version == self._router.version  # else what is remembered may not hold any more
+        if chunk[0] != QOS0 or self._budget is not None or not (known and 4 <= len(chunk) <= self._most):
             return False
         length, at = chunk[1], 2
         if length > 127:
