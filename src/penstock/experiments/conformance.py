@@ -35,7 +35,7 @@ GOAL: Final = 0.98
 """Share of the cases that must go as they should."""
 
 WAIT_S: Final = 20.0
-"""For an answer, or for the connection to be closed. Nothing here takes more than a moment on an idle machine."""
+"""For an answer, or for the connection to be closed. On an idle machine nothing takes more than a moment."""
 
 EXTERNAL: Final = "external"
 """Client identifier of the second client."""
