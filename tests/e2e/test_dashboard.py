@@ -223,16 +223,20 @@ def test_every_event_is_accounted_for_while_events_flow(page: Page) -> None:
 
 
 def test_an_account_that_does_not_add_up_is_loud(page: Page) -> None:
-    """The node's accounts always add up, so here the answer is altered on its way."""
+    """The node's accounts always add up and its disk is not full, so the answer is altered on its way."""
 
     def alter(route: Any) -> None:
         answer = json.loads(take_first(page))
         answer["overview"]["account"]["accepted"] += 3
         answer["overview"]["balanced"] = False
+        answer["overview"]["faults"] = ["disk full", "<b>nothing</b> is recorded"]
         route.fulfill(body=f"data: {json.dumps(answer)}\n\n", content_type="text/event-stream")
 
+    expect(page.locator("#live")).to_have_text("live", timeout=120_000)
+    expect(page.locator("#faults")).to_be_hidden()
     page.route("**/api/v1/live", alter)
     page.reload()
+    expect(page.locator("#faults")).to_have_text(re.compile("disk full\\s<b>nothing</b> is recorded"))
     expect(page.locator("#account")).to_have_attribute("data-balanced", "no")
     expect(page.locator("#account-verdict")).to_have_text("✗ 3 events missing")
     expect(page.locator("#account-sign")).to_have_text("≠")

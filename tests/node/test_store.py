@@ -278,13 +278,21 @@ def test_a_full_disk_holds_answers_back_and_nothing_else(
             assert found.payload == b"x"
             while running.broker.journal is not None and not running.broker.journal.fault:
                 await asyncio.sleep(0.01)
+            status = running.broker.status()
+            assert status.store is not None
+            assert (status.store.rows > 0, status.store.answers) == (True, 1)
+            (fault,) = status.faults
+            assert "free some space" in fault
+            assert "1 answers to publishers wait" in fault
             other = await running.connect("o")
             assert (await other.publish1("passing", b"y")).reason == 0
             assert (await passing.message()).payload == b"y"
             assert await sender.silent()
             disk.full = False
             assert (await sender.expect(Puback)).packet_id == 1
+            assert running.broker.status().faults == ()
         assert "disk is full" in caplog.text
+        assert "wait for their acknowledgement" in caplog.text
         assert "can be written again" in caplog.text
 
     run(test())

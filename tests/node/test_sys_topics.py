@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.node.status import Account, NodeStatus
+from penstock.node.status import Account, NodeStatus, StoreStatus
 from penstock.node.sys_topics import ROOT, Load, SysTopics
 
 SECOND = 1_000_000
@@ -77,6 +77,7 @@ def test_every_figure_has_its_topic() -> None:
         "account/abandoned": "1",
         "account/unaccounted": "1",
         "refused/address-limit": "4",
+        "faults": "0",
     }
     assert {name for name in found if name.startswith("load/")} == {
         f"load/{what}/{way}/{span}min"
@@ -84,6 +85,17 @@ def test_every_figure_has_its_topic() -> None:
         for way in ("received", "sent")
         for span in (1, 5, 15)
     }
+
+
+def test_a_store_that_cannot_be_written_is_among_the_figures() -> None:
+    store = StoreStatus(fault="no space left", rows=5, answers=2)
+    found = SysTopics(Broker()).figures(changed(store=store))
+    assert found["faults"] == "1"
+    assert [found[f"store/{name}"] for name in ("stopped", "rows waiting", "answers waiting")] == [
+        "1",
+        "5",
+        "2",
+    ]
 
 
 def test_what_has_not_changed_is_not_published_again() -> None:

@@ -118,8 +118,10 @@ def _snapshot(frame: bytes) -> Snapshot:
 
 def _drawn(snapshot: Snapshot, *, lost: str = "") -> RenderableType:
     node = snapshot.overview
-    rows = max(3, out.size.height - 9) if out.is_terminal else len(snapshot.clients)
-    parts: list[RenderableType] = [_heading(node), _conservation(node), _table(snapshot.clients[:rows], node)]
+    rows = max(3, out.size.height - 9 - len(node.faults)) if out.is_terminal else len(snapshot.clients)
+    faults = [Text(f"! {printable(fault)}", style="bold red") for fault in node.faults]
+    parts: list[RenderableType] = [_heading(node), _conservation(node), *faults]
+    parts.append(_table(snapshot.clients[:rows], node))
     hidden = node.attached + node.detached - min(rows, len(snapshot.clients))
     if hidden > 0:
         parts.append(Text(f"and {hidden:,} more clients, none further behind", style="dim"))

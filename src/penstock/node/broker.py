@@ -399,6 +399,7 @@ class Broker:
             unrouted=self.unrouted,
             departed=self.sessions.departed,
             clients=tuple(each.status(now_us=now_us) for each in self.sessions),
+            store=None if self.journal is None else self.journal.status(),
             recorder=None if self.recorder is None else self.recorder.status(),
             flows=None if self.flows is None else self.flows.status(),
             web=None if self.web is None else self.web.status(),

@@ -19,6 +19,7 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node import store as sql
 from penstock.node.records import State, event_bytes, item_bytes, session_bytes
+from penstock.node.status import StoreStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ class Journal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._writing: asyncio.Future[None] | None = None
+        self._under_way = (0, 0)
+        """Rows in the transaction that is being written, and answers that wait for it."""
         self._scheduled = False
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
@@ -237,6 +240,7 @@ class Journal:
             for safe in waiting:
                 safe()
             return
+        self._under_way = len(rows), len(waiting)
         self._writing = self._loop.run_in_executor(self._thread, self._store.write, rows)
         self._writing.add_done_callback(lambda done: self._written(done, rows, waiting))
 
@@ -244,6 +248,7 @@ class Journal:
         self, done: asyncio.Future[None], rows: list[Row], waiting: list[Callable[[], None]]
     ) -> None:
         self._writing = None
+        self._under_way = 0, 0
         error = done.exception()
         if error is None:
             if self.fault:
@@ -257,12 +262,24 @@ class Journal:
         # Nobody is answered: what was accepted is in memory, and tried again until it is on disk.
         text = str(error) if isinstance(error, StoreError) else repr(error)
         if text != self.fault:
-            log.error("%s; trying again every %g s", text, limits.JOURNAL_RETRY_S)
+            log.error(
+                "%s; trying again every %g s, until then publishers of what must survive a restart wait for "
+                "their acknowledgement",
+                text,
+                limits.JOURNAL_RETRY_S,
+            )
         self.fault = text
         self._fresh = {place: at + len(rows) for place, at in self._fresh.items()}
         self._rows = [*rows, *self._rows]
         self._waiting = [*waiting, *self._waiting]
         self._soon(limits.JOURNAL_RETRY_S)
+
+    def status(self) -> StoreStatus:
+        """The journal at this moment."""
+        rows, answers = self._under_way
+        return StoreStatus(
+            fault=self.fault, rows=len(self._rows) + rows, answers=len(self._waiting) + answers
+        )
 
     async def close(self) -> None:
         """Write the rest and let go of the file; StoreError if it cannot be written."""

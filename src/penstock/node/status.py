@@ -129,6 +129,17 @@ class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
         return self.seen == self.recorded + self.waiting + self.dropped + self.lost
 
 
+class StoreStatus(msgspec.Struct, frozen=True, gc=False):
+    """The journal of sessions and retained messages."""
+
+    fault: str
+    """Why nothing can be written; empty if it can."""
+    rows: int
+    """That wait for the disk."""
+    answers: int
+    """To publishers, that wait for those rows."""
+
+
 class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """The node at one moment."""
 
@@ -151,6 +162,8 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     departed: Account
     """Of sessions and subscriptions that are gone, so that totals never fall."""
     clients: tuple[ClientStatus, ...]
+    store: StoreStatus | None = None
+    """None: nothing survives a restart."""
     recorder: RecorderStatus | None = None
     """None: nothing is recorded."""
     flows: FlowsStatus | None = None
@@ -170,3 +183,20 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
             for subscription in client.subscriptions:
                 total += subscription.account
         return total
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What does not work at the moment, each with what it means."""
+        found = []
+        if self.store is not None and self.store.fault:
+            found.append(
+                f"{self.store.fault}; nothing that must survive a restart is acknowledged, "
+                f"{self.store.answers:,} answers to publishers wait"
+            )
+        if self.recorder is not None and self.recorder.fault:
+            found.append(f"nothing is recorded: {self.recorder.fault}")
+        if self.flows is not None and self.flows.table_fault:
+            found.append(f"a newer table of flows was refused: {self.flows.table_fault}")
+        for part in (self.web, self.streams):
+            found.extend(() if part is None else part.faults)
+        return tuple(found)

@@ -143,6 +143,13 @@ class SysTopics:
             "account/unaccounted": account.accepted
             - (account.delivered + account.digested + account.queued + account.abandoned),
         }
+        counts["faults"] = len(status.faults)
+        if status.store is not None:
+            counts |= {
+                "store/stopped": bool(status.store.fault),
+                "store/rows waiting": status.store.rows,
+                "store/answers waiting": status.store.answers,
+            }
         if status.web is not None:
             counts |= _web(status.web)
         if status.streams is not None:
@@ -152,7 +159,7 @@ class SysTopics:
             "version": f"penstock {status.version}",
             "uptime": f"{(status.now_us - status.started_us) // SECOND_US} seconds",
         }
-        found |= {name: str(count) for name, count in counts.items()}
+        found |= {name: str(int(count)) for name, count in counts.items()}
         for name in ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent"):
             averages = self._loads.setdefault(name, Load()).take(counts[name], now_us=status.now_us)
             load = name.replace("publish/messages", "publish")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import limits
 from penstock.node.http import metrics
+from penstock.node.journal import Journal
+from penstock.node.store import STORE, Store
 from tests.node.http.running import VITALS, running
 from tests.node.http.test_history import client, node, subscription
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -37,6 +43,29 @@ def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:
             assert labels == {"client": "phone", "filter": "ward/#"}
             assert items > 0
             assert found["process_resident_memory_bytes"][0][1] > 0
+            assert found["penstock_faults"] == [({}, 0.0)]
+
+    asyncio.run(story())
+
+
+def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running() as node:
+            assert "penstock_store_stopped" not in samples((await node.ask("GET", "/metrics"))[1])
+            journal = node.broker.journal = Journal(Store(tmp_path / STORE))
+            journal.fault = "database or disk is full"
+            journal.hold(lambda: None, behind=True)
+            node.window._watch.changed()
+            found = samples((await node.ask("GET", "/metrics"))[1])
+            assert found["penstock_faults"] == found["penstock_store_stopped"] == [({}, 1.0)]
+            assert found["penstock_store_answers_waiting"] == [({}, 1.0)]
+            overview = await node.get("/status")
+            (fault,) = overview["faults"]
+            assert "database or disk is full" in fault
+            assert overview["store"] == {"fault": "database or disk is full", "rows": 0, "answers": 1}
+            node.broker.journal = None
+            journal.fault = ""
+            await journal.close()
 
     asyncio.run(story())
 

@@ -9,7 +9,7 @@ import msgspec
 from penstock import limits
 from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
-from penstock.node.status import Account, ClientStatus, FilterStatus, SubscriptionStatus
+from penstock.node.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
 from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]
@@ -70,6 +70,10 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     rates: Rates
     queue_events: int
     """Items one queue may hold."""
+    store: StoreStatus | None = None
+    """None: nothing survives a restart."""
+    faults: tuple[str, ...] = ()
+    """What does not work at the moment: the disk, the recorder, a control table, a stream."""
 
 
 class ClientRow(msgspec.Struct, frozen=True, gc=False):

@@ -32,6 +32,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
     ("clients_behind", "Clients whose transport takes nothing", lambda s: sum(c.behind for c in s.clients)),
     ("events_queued", "Events waiting, as themselves or in digests", lambda s: s.account.queued),
     ("account_balanced", "1 if every event is accounted for", lambda s: s.account.balanced),
+    ("faults", "What does not work: the store, the recorder, a table, a stream", lambda s: len(s.faults)),
 )
 
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
@@ -80,6 +81,7 @@ class _Status(Collector):
         for name, about, value in _COUNTERS:
             yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
         yield from _events(status)
+        yield from _store(status)
         yield from _recorder(status)
         yield from _flows(status)
         yield from _web(status)
@@ -98,6 +100,18 @@ def _events(status: NodeStatus) -> Iterator[Metric]:
     family.add_metric(["digested"], account.digested)
     family.add_metric(["abandoned"], account.abandoned)
     yield family
+
+
+def _store(status: NodeStatus) -> Iterator[Metric]:
+    store = status.store
+    if store is None:
+        return
+    for name, about, value in (
+        ("stopped", "1 if nothing can be written", bool(store.fault)),
+        ("rows_waiting", "Rows that wait for the disk", store.rows),
+        ("answers_waiting", "Answers to publishers that wait for the disk", store.answers),
+    ):
+        yield GaugeMetricFamily(f"penstock_store_{name}", about, value=float(value))
 
 
 def _recorder(status: NodeStatus) -> Iterator[Metric]:

@@ -42,6 +42,8 @@ def overview(status: NodeStatus, *, rates: Rates, queue_events: int) -> Overview
         balanced=account.balanced,
         rates=rates,
         queue_events=queue_events,
+        store=status.store,
+        faults=status.faults,
     )
 
 

@@ -6,6 +6,8 @@ import { $, h, keyed, tone, write } from "./write.js";
 export function showOverview(node) {
   write($("version"), node.version);
   write($("uptime"), `up ${duration(node.now_us - node.started_us)}`);
+  $("faults").hidden = !node.faults.length;
+  write($("faults"), node.faults.join("\n"));
   const account = node.account;
   for (const part of ["accepted", "delivered", "digested", "queued", "abandoned"]) {
     write($(`account-${part}`), whole.format(account[part]));
