@@ -115,15 +115,17 @@ def _more(readers: dict[str, Any]) -> str:
 
 
 def _consumers(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
-    table = _table("consumers", ("stream", "consumer", "state"), ("place", "behind"))
+    owned = any(one["user"] for _, one in found)
+    table = _table("consumers", ("stream", "consumer", *["user"] * owned, "state"), ("place", "behind"))
     for row, one in found:
         behind_s = max(0, row["position"] - one["place"]) / TICKS_PER_S
         table.add_row(
             Text(printable(row["name"])),
             Text(printable(one["name"])),
+            *[Text(printable(one["user"] or "–"))] * owned,
             "connected" if one["connected"] else "away",
             str(one["place"]),
-            f"{behind_s:.1f} s",
+            "everything" if one["place"] <= row["trimmed"] else f"{behind_s:.1f} s",
         )
     return table
 

@@ -152,7 +152,7 @@ class Serving:
                 return Placed(number, self._consumers.place(stream, consumer))
             case Settle(number, until=until):
                 durable = asyncio.get_running_loop().create_future()
-                self._consumers.settle(hosted, consumer, until, lambda: _set(durable))
+                self._consumers.settle(hosted, consumer, until, lambda: _set(durable), user=program.user)
             case Forget(number):
                 durable = asyncio.get_running_loop().create_future()
                 self._consumers.forget(stream, consumer, lambda: _set(durable))
@@ -163,7 +163,9 @@ class Serving:
         hosted = self._writable(program, request.stream)
         key = (request.stream, request.writer)
         durable = asyncio.get_running_loop().create_future()
-        self._writers.begin(key, request.token, resume=request.resume, done=lambda: _set(durable))
+        self._writers.begin(
+            key, request.token, resume=request.resume, done=lambda: _set(durable), user=program.user
+        )
         program.tokens[key] = request.token
         await durable
         line = self._lines.line(hosted, request.writer)
@@ -207,6 +209,8 @@ class Serving:
                 self._check(program, hosted, rows)
                 await self._staging.stage(hosted.name, attempt, part, rows)
             case Commit():
+                key = (request.stream, request.writer)
+                self._writers.commits(key, once=request.once, user=program.user)
                 await self._batches.commit(request)
             case Abort(attempts=attempts):
                 await self._staging.drop(hosted.name, attempts)
@@ -287,6 +291,7 @@ class Serving:
         )
 
     def _speaks_for(self, program: Program, stream: str, consumer: str) -> None:
+        self._consumers.check(stream, consumer, program.user)
         if (stream, consumer) not in program.consumers:
             if len(program.consumers) >= limits.STREAM_CONSUMERS:
                 raise StreamRefused(

@@ -15,6 +15,7 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import StreamRefused, printable
+from penstock.node.streams.serving_owners import check_owner
 from penstock.node.streams.status import ConsumerRow
 
 if TYPE_CHECKING:
@@ -26,16 +27,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TABLE: Final = "consumers"
-"""In the state file: (stream, consumer) → its place, and for how many seconds it was silent."""
+"""In the state file: (stream, consumer) → what is kept of it."""
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    place: int
+    idle_s: float
+    """For how long it was silent."""
+    user: str = ""
+    """Whose it is; empty: anybody's who may read the stream."""
+
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(tuple[int, float]).decode
+_decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
 @dataclass(slots=True)
 class _Consumer:
     place: int
     idle_s: float = 0.0
+    user: str = ""
     spoken: bool = True
     """Since idle time was last counted."""
 
@@ -52,11 +63,17 @@ class Consumers:
     def start(self) -> None:
         """Take up the places that were kept."""
         for (stream, name), value in self._service.state.load(TABLE):
-            place, idle_s = _decode(value)
+            kept = _decode(value)
             if stream in self._service.hosted:
-                self._known[stream, name] = _Consumer(place, idle_s, spoken=False)
+                self._known[stream, name] = _Consumer(kept.place, kept.idle_s, kept.user, spoken=False)
                 self._count[stream] += 1
-                self._hold(stream, name, place)
+                self._hold(stream, name, kept.place)
+
+    def check(self, stream: str, name: str, user: str) -> None:
+        """StreamRefused if it belongs to somebody else."""
+        found = self._known.get((stream, name))
+        if found is not None:
+            check_owner(found.user, user, f"consumer '{name}' of stream '{stream}'")
 
     def place(self, stream: str, name: str) -> int | None:
         """How far it has come; None: it is not known."""
@@ -66,8 +83,13 @@ class Consumers:
         found.spoken = True
         return found.place
 
-    def settle(self, hosted: Hosted, name: str, until: int, done: Callable[[], None]) -> None:
-        """It needs nothing before a tick; `done` follows when that is durable. It never goes back."""
+    def settle(
+        self, hosted: Hosted, name: str, until: int, done: Callable[[], None], *, user: str = ""
+    ) -> None:
+        """It needs nothing before a tick; `done` follows when that is durable. It never goes back.
+
+        One that is new belongs to the user.
+        """
         stream = hosted.name
         found = self._known.get((stream, name))
         if until > hosted.end:
@@ -75,13 +97,13 @@ class Consumers:
                 f"stream '{stream}' ends at tick {hosted.end}; {until} lies behind it", code="refused"
             )
         if found is None:
-            found = self._new(hosted, name, until)
+            found = self._new(hosted, name, until, user)
         elif until < found.place:
             found.spoken = True
             self._service.state.when_durable(done)
             return
         found.place, found.spoken, found.idle_s = until, True, 0.0
-        self._service.state.put(TABLE, (stream, name), _encode((until, 0.0)))
+        self._put(stream, name, found)
         # The log may go on once the place is durable: after a crash the older one counts.
         self._service.state.when_durable(lambda: self._settled(stream, name, until, done))
 
@@ -100,11 +122,11 @@ class Consumers:
                 one.spoken = False
                 if one.idle_s:
                     one.idle_s = 0.0
-                    self._service.state.put(TABLE, (stream, name), _encode((one.place, 0.0)))
+                    self._put(stream, name, one)
                 continue
             one.idle_s += idle_s
             if one.idle_s < limits.STREAM_CONSUMER_S:
-                self._service.state.put(TABLE, (stream, name), _encode((one.place, one.idle_s)))
+                self._put(stream, name, one)
                 continue
             days = limits.STREAM_CONSUMER_S // 86_400
             log.warning(
@@ -129,11 +151,11 @@ class Consumers:
     def rows(self) -> tuple[ConsumerRow, ...]:
         """All of them."""
         return tuple(
-            ConsumerRow(stream, name, one.place, (stream, name) in self._connected)
+            ConsumerRow(stream, name, one.place, (stream, name) in self._connected, one.user)
             for (stream, name), one in self._known.items()
         )
 
-    def _new(self, hosted: Hosted, name: str, until: int) -> _Consumer:
+    def _new(self, hosted: Hosted, name: str, until: int, user: str) -> _Consumer:
         stream = hosted.name
         if until < hosted.begin:
             raise StreamRefused(
@@ -147,9 +169,13 @@ class Consumers:
                 code="full",
             )
         self._count[stream] += 1
-        self._known[stream, name] = found = _Consumer(until)
+        self._known[stream, name] = found = _Consumer(until, user=user)
         self._hold(stream, name, until)
         return found
+
+    def _put(self, stream: str, name: str, one: _Consumer) -> None:
+        kept = _Kept(one.place, one.idle_s, one.user)
+        self._service.state.put(TABLE, (stream, name), _encode(kept))
 
     def _settled(self, stream: str, name: str, until: int, done: Callable[[], None]) -> None:
         if (stream, name) in self._known:

@@ -47,6 +47,8 @@ class ConsumerRow(msgspec.Struct, frozen=True, gc=False):
     place: int
     """Everything before this tick is done."""
     connected: bool
+    user: str = ""
+    """Whose it is; empty: anybody's who may read the stream."""
 
 
 class NeighbourRow(msgspec.Struct, frozen=True, gc=False):

@@ -1,0 +1,19 @@
+"""Whose the names are under which a node keeps something: consumers and writers belong to who made them.
+
+Whoever moves another's consumer lets its messages go, and whoever writes under another's name uses up its
+numbers. What nobody in particular made belongs to all who may read, or write into, the stream.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import StreamRefused
+
+
+def check_owner(owner: str, user: str, what: str) -> None:
+    """StreamRefused if it belongs to another user; an empty owner is nobody in particular."""
+    if owner not in ("", user):
+        as_whom = f"user '{user}'" if user else "somebody without a name"
+        raise StreamRefused(
+            f"{what} belongs to another user than {as_whom}: use another name for it, or come as its user",
+            code="denied",
+        )
