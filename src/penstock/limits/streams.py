@@ -146,5 +146,9 @@ STREAM_PATIENCE_S: Final = 60
 STREAM_WAIT_MS: Final = 30_000
 """An empty answer to a program that waits for messages follows at the latest after so long."""
 
+STREAM_STALLED_S: Final = 10
+"""A program whose request waits for a disk that takes nothing is told so after so long: most that is wrong
+with disks passes sooner, or not by itself."""
+
 STREAM_CONSUMERS_SHOWN: Final = 100
 """Consumers of one stream in an answer of the API, those with the oldest places; the total counts all."""

@@ -34,6 +34,7 @@ from penstock.errors import StoreError, StreamRefused
 from penstock.node.streams.serving_consumers import Consumers
 from penstock.node.streams.serving_program import Program
 from penstock.node.streams.serving_reads import Reads
+from penstock.node.streams.serving_waiting import patiently
 from penstock.node.streams.serving_writers import Writers
 from penstock.node.streams.serving_writes import Batches, Lines, check_rows
 from penstock.node.streams.staging import FILE, Staging
@@ -156,7 +157,7 @@ class Serving:
             case Forget(number):
                 durable = asyncio.get_running_loop().create_future()
                 self._consumers.forget(stream, consumer, lambda: _set(durable))
-        await durable
+        await self._kept(durable)
         return Done(number)
 
     async def _begin(self, program: Program, request: Begin) -> Begun:
@@ -167,7 +168,7 @@ class Serving:
             key, request.token, resume=request.resume, done=lambda: _set(durable), user=program.user
         )
         program.tokens[key] = request.token
-        await durable
+        await self._kept(durable)
         line = self._lines.line(hosted, request.writer)
         async with line.turn:  # what the one before has under way is counted
             program.broken.discard(key)
@@ -181,7 +182,7 @@ class Serving:
         async with self._lines.line(hosted, request.writer).turn:
             key = (request.stream, request.writer)
             self._writers.leave(key, request.token, done=lambda: _set(durable))
-        await durable
+        await self._kept(durable)
         return Done(request.id)
 
     async def _append(self, program: Program, request: Append) -> Done:
@@ -199,7 +200,7 @@ class Serving:
             except BaseException:
                 program.broken.add(key)
                 raise
-        await asyncio.shield(waiting)
+        await patiently(waiting, lambda: hosted.log.fault)
         return Done(request.id)
 
     async def _stage(self, program: Program, request: Stage | Commit | Abort) -> Done:
@@ -215,6 +216,10 @@ class Serving:
             case Abort(attempts=attempts):
                 await self._staging.drop(hosted.name, attempts)
         return Done(request.id)
+
+    async def _kept(self, durable: asyncio.Future[None]) -> None:
+        """Wait until what was put into the file of places is there."""
+        await patiently(durable, lambda: self._service.state.fault)
 
     # -- who may what ----------------------------------------------------------------------------------------
 

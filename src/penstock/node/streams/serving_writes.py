@@ -18,6 +18,7 @@ from penstock.mqtt.kinds import Kind
 from penstock.mqtt.properties import Properties, encode_properties
 from penstock.mqtt.topics import check_topic
 from penstock.node.streams.marks import WRITER
+from penstock.node.streams.serving_waiting import patiently
 from penstock.node.streams.staging import Batch
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Line:
     async def acknowledged(self) -> None:
         """Wait for everything that is on its way."""
         if self._open:
-            await asyncio.shield(self._open[-1][1])
+            await patiently(self._open[-1][1], lambda: self._hosted.log.fault)
 
     async def _room(self, count: int) -> None:
         """Wait while too many messages of the stream are not acknowledged."""
@@ -207,7 +208,7 @@ class Batches:
                     waiting = await line.put(numbers, rows, sender=batch.sender)
                     number += len(rows)
         if waiting is not None:
-            await asyncio.shield(waiting)  # acknowledgements come in order
+            await patiently(waiting, lambda: hosted.log.fault)  # acknowledgements come in order
         await self._staging.finish(batch)
 
 

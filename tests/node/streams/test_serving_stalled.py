@@ -1,0 +1,107 @@
+"""Programs at a node whose disk is full: they are told, and nothing is lost or doubled when it has room."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import limits
+from penstock.client import StreamReader, StreamWriter
+from penstock.client.stream_connection import StreamConnection
+from penstock.core.streams.requests import Begin, Commit, Forget, Row, Settle, Stage, Staged
+from penstock.errors import StreamRefused
+from tests.node.streams.programs import STREAM, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.node.streams.programs import Running
+
+TOLD = r"not durable yet.*disk is full; free some space"
+LARGE = b"x" * 100_000
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(limits, "STREAM_STALLED_S", 0.2)
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.05)
+    with running(tmp_path) as found:
+        yield found
+
+
+def room(file: Any, *, whether: bool) -> None:
+    """A file may grow, or may not: what SQLite says is the same as of a full disk."""
+    pages = 1 << 30 if whether else file._database.execute("PRAGMA page_count").fetchone()[0]
+    file._database.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def places(node: Running, *, full: bool) -> None:
+    assert node.node.broker.streams is not None
+    state: Any = node.node.broker.streams.state
+    node.call(lambda: room(state._database, whether=not full))
+    while not full and state.fault:
+        time.sleep(0.02)
+
+
+def messages(node: Running, *, full: bool) -> None:
+    log: Any = node.hosted.log
+    node.call(lambda: room(log._file, whether=not full))
+    while not full and log.fault:
+        time.sleep(0.02)
+
+
+def read(node: Running) -> list[bytes]:
+    with StreamReader(node.url, STREAM, start="earliest", until="end") as reader:
+        return [message.payload for message in reader]
+
+
+def test_places_that_cannot_be_kept_are_told(node: Running) -> None:
+    with StreamConnection(node.url) as connection:
+        connection.call(Settle(0, STREAM, "there", 0))
+        places(node, full=True)
+        for number in range(200):  # what is there has some room left
+            try:
+                connection.call(Settle(0, STREAM, f"{number}-" + "c" * 900, 0))
+            except StreamRefused:
+                break
+        later = Settle(0, STREAM, "d" * 1_000, 0), Begin(0, STREAM, "w", "t"), Forget(0, STREAM, "there")
+        for request in later:
+            with pytest.raises(StreamRefused, match=TOLD) as caught:
+                connection.call(request)
+            assert caught.value.code == "full"
+        places(node, full=False)
+        connection.call(Begin(0, STREAM, "w", "t"))
+        connection.call(Forget(0, STREAM, "there"))
+
+
+def test_a_writer_is_told_and_goes_on_once_there_is_room(node: Running) -> None:
+    writer = StreamWriter(node.url, STREAM, "w")
+    messages(node, full=True)
+    writer.write("a/b", LARGE)
+    with pytest.raises(StreamRefused, match=TOLD):
+        writer.flush()
+    with pytest.raises(StreamRefused, match="disk is full; free some space"):
+        writer.flush()
+    with pytest.raises(StreamRefused, match=TOLD):  # what is not durable is not told to be there
+        StreamWriter(node.url, STREAM, "w")
+    writer.abandon()
+    writer.close()
+    messages(node, full=False)
+    with StreamWriter(node.url, STREAM, "w") as second:
+        assert second.last == 1
+    assert read(node) == [LARGE]
+
+
+def test_a_batch_that_was_told_is_in_the_stream_once(node: Running) -> None:
+    with StreamConnection(node.url) as connection:
+        connection.call(Stage(0, STREAM, "one", 0, (Row("a/b", LARGE),)))
+        messages(node, full=True)
+        commit = Commit(0, STREAM, "q", 7, (Staged("one", 1),))
+        with pytest.raises(StreamRefused, match=TOLD):
+            connection.call(commit)
+        messages(node, full=False)
+        connection.call(commit)
+    assert read(node) == [LARGE]
