@@ -102,6 +102,16 @@ def test_what_is_being_sent_stays_first_and_is_sent_again_after_a_failure() -> N
     assert box.next("xmpp:ann") is first
 
 
+def test_what_waits_is_known_by_its_content_while_it_is_sent_as_well() -> None:
+    box = outbox()
+    put(box, 1)
+    put(box, 2)
+    assert box.next("xmpp:ann") is not None
+    one, two, three = (made("http://a.example/", version) for version in (1, 2, 3))
+    assert [box.holds("xmpp:ann", each) for each in (one, two, three)] == [True, True, False]
+    assert not box.holds("xmpp:bob", one)
+
+
 def test_what_is_forgotten_while_it_is_sent_is_not_told_twice() -> None:
     box = outbox()
     put(box, 1)

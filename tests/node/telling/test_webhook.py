@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import limits
+from penstock.core.queues import QueueOptions
 from penstock.errors import ChannelError, ChannelRefused
 from penstock.node.telling.door import Parcel
+from penstock.node.telling.lane import delta_of
+from penstock.node.telling.outbox import Outbox
 from penstock.node.telling.webhook import key_of, signature
+from penstock.node.web.desk import Subscribed
+from penstock.policy.fast import Plan
+from penstock.policy.read import parse
 from tests.node.telling.desk import MemoryDesk, made
 from tests.node.telling.receiver import Receiver
 from tests.node.telling.running import counted, telling
@@ -209,3 +215,37 @@ def test_a_parcel_of_another_target_has_another_key_and_id() -> None:
     ]
     assert len({parcel.id for parcel in parcels}) == 4
     assert Parcel("webhook:a", made(PAGE, 1), 0).id == Parcel("webhook:a", made(PAGE, 1), 99).id
+
+
+def test_digests_that_stand_for_other_changes_have_other_ids() -> None:
+    box = Outbox(lambda _: Plan(parse("levels: [{keep: {latest: 1}}]")), QueueOptions(capacity_events=4))
+    ids = []
+    for version in (1, 2):
+        delta = made(PAGE, version)
+        box.put(Subscribed("webhook:a", PAGE, paused=True), delta, now_us=delta.at_us)
+        box.release("webhook:a", PAGE, now_us=delta.at_us)
+        item = box.next("webhook:a")
+        assert item is not None
+        ids += [Parcel("webhook:a", delta_of(item), at_us).id for at_us in (0, 99)]
+        box.settled("webhook:a", item)
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+
+
+def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(tmp_path: Path) -> None:
+    desk = MemoryDesk()
+
+    async def run() -> None:
+        async with Receiver(503) as receiver:
+            async with telling(desk, data=tmp_path) as at:
+                await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+                delta = desk.change(PAGE)
+                await receiver.wait(1)
+                await at.safe()
+            async with telling(desk, data=tmp_path) as at:
+                (subscribed,) = desk.subscriptions()
+                at.tell(subscribed, delta, now_us=delta.at_us, again=True)
+                assert at.statistics().waiting == 1
+                at.tell(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
+                assert at.statistics().waiting == 2
+
+    asyncio.run(run())

@@ -50,6 +50,8 @@ class Told:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Delta]] = []
+        self.again = 0
+        """Those that may have been told before a restart."""
         self.forgotten: list[tuple[str, str]] = []
         self.written = asyncio.Event()
         """Cleared: what was told stays in memory only."""
@@ -62,9 +64,10 @@ class Told:
     def released(self, who: str, url: str) -> None:
         """Nothing was held."""
 
-    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: int) -> None:
+    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: int, again: bool = False) -> None:
         """Note it."""
         assert now_us >= delta.at_us
+        self.again += again
         self.heard.append((subscribed.who, delta))
 
     async def safe(self) -> None:

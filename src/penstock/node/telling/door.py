@@ -47,7 +47,10 @@ class Parcel:
         if isinstance(what, Delta):
             facts = f"delta {self.who} {what.url} {what.version}"
         else:
-            facts = f"digest {self.who} {what.seq_first} {what.seq_last} {what.count}"
+            # Numbers begin anew with an empty queue, and what is held has none: moments tell digests apart.
+            facts = (
+                f"digest {self.who} {what.from_us} {what.to_us} {what.seq_first} {what.seq_last} {what.count}"
+            )
         return sha256(facts.encode()).hexdigest()[:32]
 
 

@@ -264,6 +264,14 @@ class Outbox:
         """Subscribers for whom something waits, but for what is paused."""
         yield from self._lanes
 
+    def holds(self, who: str, delta: Delta) -> bool:
+        """Whether a change waits for a subscriber."""
+        events = (item for lane in self._lanes.get(who, {}).values() for item in lane.items())
+        return any(
+            isinstance(item, Event) and item.sender == delta.url and item.payload == to_json(delta)
+            for item in events
+        )
+
     def waits(self, who: str) -> bool:
         """Whether something waits for a subscriber, but for what is paused."""
         return who in self._lanes

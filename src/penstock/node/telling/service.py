@@ -168,7 +168,7 @@ class Telling:
 
     # -- told by the channels ----------------------------------------------------------------------------
 
-    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
+    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant, again: bool = False) -> None:
         """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
         kind = subscribed.who.partition(":")[0]
         if kind in READ:
@@ -178,7 +178,8 @@ class Telling:
                 self._shut.add(kind)
                 log.warning("subscribers called %s:… are not told: `telling` has no such way any more", kind)
             return
-        self._outbox.put(subscribed, delta, now_us=now_us)
+        if not (again and self._outbox.holds(subscribed.who, delta)):
+            self._outbox.put(subscribed, delta, now_us=now_us)
         self._sending.wake(subscribed.who)
 
     async def safe(self) -> None:

@@ -35,18 +35,23 @@ class Announcing:
         self.handed = 0
         """Changes handed on to single subscribers."""
 
-    def announce(self, channel: Channel, delta: Delta, *, now_us: Instant) -> None:
-        """A change is told; `safe` follows at once."""
+    def announce(self, channel: Channel, delta: Delta, *, now_us: Instant, again: bool = False) -> None:
+        """A change is told; `safe` follows at once. `again`: it may have been, before a restart."""
         if self._broker.journal is not None:
             self._broker.journal.begin()
-        self._broker.publish(
-            topic_of(channel.url), to_json(delta), qos=QOS, retain=self._retain, properties=_JSON
-        )
-        self.published += 1
+        topic, payload = topic_of(channel.url), to_json(delta)
+        if not (again and self._published(topic, payload, now_us)):
+            self._broker.publish(topic, payload, qos=QOS, retain=self._retain, properties=_JSON)
+            self.published += 1
         if self.told is not None:
             for subscribed in list(channel.people.values()):
-                self.told.tell(subscribed, delta, now_us=now_us)
+                self.told.tell(subscribed, delta, now_us=now_us, again=again)
                 self.handed += 1
+
+    def _published(self, topic: str, payload: bytes, now_us: Instant) -> bool:
+        """Whether it is retained: that and what waits for clients that are away came to the disk together."""
+        retained = self._broker.retained.get(topic, now_us=now_us)
+        return retained is not None and retained.payload == payload
 
     async def safe(self, channel: Channel) -> None:
         """Wait until what was told last is on disk, for clients that are away and for other subscribers."""

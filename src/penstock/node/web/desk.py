@@ -70,8 +70,11 @@ class Told(Protocol):
         """A subscriber in its one spelling; ChannelError if nobody of that name can be told."""
         ...
 
-    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant) -> None:
-        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
+    def tell(self, subscribed: Subscribed, delta: Delta, *, now_us: Instant, again: bool = False) -> None:
+        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached.
+
+        `again`: it may have been taken before a restart; what still waits is not taken twice.
+        """
         ...
 
     async def safe(self) -> None:

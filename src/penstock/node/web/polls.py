@@ -239,7 +239,7 @@ class Polls:
 
     async def tell(self, channel: Channel, delta: Delta, *, before: bool = False) -> None:
         """Everybody is told, and it is written down that they were; `before`: found before a restart."""
-        self._announcing.announce(channel, delta, now_us=self._clock())
+        self._announcing.announce(channel, delta, now_us=self._clock(), again=before)
         self.told += not before
         await self._announcing.safe(channel)
         await self._comparing.told(delta)
