@@ -16,6 +16,12 @@ PARTIAL_ITEMS: Final = 500
 CHANNEL_WRITE_S: Final = 2.0
 """Between writes of what is known about channels; changes themselves are written at once."""
 
+RESTART_SOON_US: Final = 600 * 1_000_000
+"""A run that crashed so soon after it began to poll may have done so by what it polls, and do it again."""
+
+RESTART_MOST_US: Final = 3_600 * 1_000_000
+"""Longest pause of a node that crashes again and again."""
+
 CHANNEL_SETTLE_S: Final = 2.0
 """Who subscribes is answered when that is on disk, or after so long."""
 

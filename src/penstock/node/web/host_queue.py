@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.core.channels.polling import HostBudget
-
 if TYPE_CHECKING:
+    from penstock.core.channels.polling import HostBudget
     from penstock.model.instant import Instant
     from penstock.node.web.polled import Polled
 
@@ -15,10 +14,12 @@ if TYPE_CHECKING:
 class HostQueue:
     """One domain. When its budget is used up its channels wait here, and only the domain is woken."""
 
-    __slots__ = ("active", "budget", "channels", "due_us", "queued", "waiting")
+    __slots__ = ("active", "budget", "channels", "due_us", "kept", "queued", "waiting")
 
-    def __init__(self, name: str) -> None:
-        self.budget = HostBudget(name)
+    def __init__(self, budget: HostBudget) -> None:
+        self.budget = budget
+        self.kept: HostBudget | None = None
+        """As it was written down last; None: it is not."""
         self.active = 0
         """Fetches under way."""
         self.queued = 0
@@ -47,4 +48,5 @@ class HostQueue:
 
     def unused(self, now_us: Instant) -> bool:
         """Whether it can be forgotten."""
-        return not self.channels and not self.active and not self.waiting and self.budget.idle(now_us)
+        busy = self.channels or self.active or self.waiting or self.kept is not None
+        return not busy and self.budget.idle(now_us)

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
 class Keeping:
     """Collects, and writes once in a while: a crash costs the last seconds of counts and intervals."""
 
-    def __init__(self, comparing: Comparing, *, channel: Callable[[str], Channel | None]) -> None:
+    def __init__(
+        self,
+        comparing: Comparing,
+        *,
+        channel: Callable[[str], Channel | None],
+        beside: Callable[[], Iterable[Row]],
+    ) -> None:
+        """`beside` gives what else has changed since it was asked last."""
         self._comparing = comparing
         self._channel = channel
+        self._beside = beside
         self._rows: list[Row] = []
         self._changed: dict[str, None] = {}
 
@@ -45,6 +53,7 @@ class Keeping:
 
     async def write(self) -> None:
         """Have on disk what has changed so far."""
+        self._rows += self._beside()
         if not self._rows and not self._changed:
             return
         async with self._comparing.one:

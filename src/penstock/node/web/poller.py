@@ -12,11 +12,12 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
-from penstock.core.channels.polling import Fetch, Outcome, PollState, Wait, learn, plan, take_hints, why
+from penstock.core.channels.polling import Fetch, Outcome, PollState, Wait, learn, plan, take_hints
 from penstock.core.channels.polling.learning import complain
+from penstock.core.channels.polling.restart import begun
 from penstock.core.channels.polling.state import settled
 from penstock.errors import ChannelRefused
-from penstock.model.instant import SECOND_US
+from penstock.model.instant import SECOND_US, to_us
 from penstock.node.web.clock import Clock
 from penstock.node.web.polled import Polled
 from penstock.node.web.poller_statistics import Counts, PollerStatistics
@@ -24,8 +25,9 @@ from penstock.node.web.turns import Turns
 from penstock.node.web.visits import Fetches, Visits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from penstock.core.channels.polling import HostBudget, Life
     from penstock.core.channels.polling.freshness import Hints
     from penstock.node.web.fetched import Fetched
     from penstock.node.web.host_queue import HostQueue
@@ -79,6 +81,28 @@ class Poller:
         )
         self._counts = Counts()
         self._closed = False
+
+    # -- over restarts ---------------------------------------------------------------------------------------
+
+    def take_up(self, life: Life | None, budgets: Iterable[HostBudget]) -> Life:
+        """Go on with what was kept of the last run, before anything is added; None if that was closed.
+
+        What to keep of this run until it is closed.
+        """
+        now_us = self._clock.now_us()
+        self._turns.restore(budgets, now_us)
+        found = self._visits.life = begun(life, manners=self._manners, now_us=now_us)
+        if found.began_us > now_us:
+            log.warning(
+                "this node crashed %d times soon after it began to poll; it begins in %.0f s",
+                found.crashes,
+                (found.began_us - now_us) / SECOND_US,
+            )
+        return found
+
+    def budgets(self) -> tuple[list[HostBudget], list[str]]:
+        """Budgets of domains to be written down now, and names of those that need not be kept any more."""
+        return self._turns.budgets(self._clock.now_us() + to_us(limits.CHANNEL_WRITE_S))
 
     # -- what is polled --------------------------------------------------------------------------------------
 
@@ -137,8 +161,7 @@ class Poller:
         channel = self._known(url)
         if channel.task is not None:
             return "It is being fetched now."
-        host, now_us = channel.host.budget, self._clock.now_us()
-        return why(channel.state, channel.plan, host=host, manners=self._manners, now_us=now_us)
+        return self._visits.why(channel, self._clock.now_us())
 
     def statistics(self) -> PollerStatistics:
         """How it is going."""
@@ -214,7 +237,7 @@ class Poller:
         jump_us = self._clock.follow()
         if jump_us:
             log.warning("the clock was set by %.1f s; polls are planned anew", jump_us / SECOND_US)
-            self._visits.robots.forget()
+            self._visits.shift(jump_us)
             self._turns.shift(self._channels.values(), jump_us, self._clock.now_us())
 
     async def close(self) -> None:

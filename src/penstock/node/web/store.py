@@ -1,4 +1,5 @@
-"""What channels are on disk: their facts, versions, a bounded history of deltas, and subscriptions.
+"""What channels are on disk: their facts, versions, a bounded history of deltas, and subscriptions; and the
+budgets of domains, so that a restart asks nobody for more.
 
 A version and the delta that leads to it are written in one transaction, together with the validators of the
 answer they came from; the delta is marked as told when it has been handed on. So a change that was seen is
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from penstock.core.channels.delta import Delta
+from penstock.core.channels.polling import HostBudget, Life
 from penstock.errors import StoreError
 from penstock.node.database import Database
 from penstock.node.web.channel import Known
 from penstock.node.web.desk import Subscribed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from penstock.core.channels.difference import Rules
@@ -42,6 +44,12 @@ _TABLES: Final = (
     WITHOUT ROWID""",
 )
 
+_LATER: Final = (
+    "CREATE TABLE IF NOT EXISTS host (name TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), facts BLOB NOT NULL)",
+)
+"""Not in the first files of this schema; without them nothing is missed but what they would hold."""
+
 _PUT_CHANNEL: Final = "INSERT OR REPLACE INTO channel VALUES (?, ?)"
 _PUT_VERSION: Final = "INSERT OR REPLACE INTO version VALUES (?, ?, ?)"
 _PUT_DELTA: Final = "INSERT OR REPLACE INTO delta VALUES (?, ?, 0, ?)"
@@ -50,6 +58,10 @@ _TRIM: Final = """DELETE FROM delta WHERE url = ?1 AND told = 1 AND version <=
 _TOLD: Final = "UPDATE delta SET told = 1 WHERE url = ? AND version = ?"
 _PUT_SUBSCRIPTION: Final = "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?)"
 _END_SUBSCRIPTION: Final = "DELETE FROM subscription WHERE who = ? AND url = ?"
+_PUT_HOST: Final = "INSERT OR REPLACE INTO host VALUES (?, ?)"
+_END_HOST: Final = "DELETE FROM host WHERE name = ?"
+_PUT_LIFE: Final = "INSERT OR REPLACE INTO life VALUES (1, ?)"
+_END_LIFE: Final = "DELETE FROM life"
 _END: Final = (
     "DELETE FROM channel WHERE url = ?",
     "DELETE FROM version WHERE url = ?",
@@ -96,6 +108,24 @@ def end_channel(url: str) -> list[Row]:
     return [(statement, (url,)) for statement in _END]
 
 
+def put_hosts(used: Iterable[HostBudget], idle: Iterable[str]) -> list[Row]:
+    """What is left of the budgets of domains; of those that are idle nothing needs to be known."""
+    return [
+        *((_PUT_HOST, (budget.name, _pack(budget))) for budget in used),
+        *((_END_HOST, (name,)) for name in idle),
+    ]
+
+
+def put_life(life: Life) -> Row:
+    """A run that has begun."""
+    return _PUT_LIFE, (_pack(life),)
+
+
+def end_life() -> Row:
+    """It ends as it should."""
+    return _END_LIFE, ()
+
+
 class ChannelStore(Database):
     """The file, or the same in memory; used by one thread at a time, whichever."""
 
@@ -103,6 +133,11 @@ class ChannelStore(Database):
         """Open or make it; StoreError says what is wrong with it and what to do."""
         super().__init__(path, _TABLES, schema=SCHEMA)
         self._one = threading.Lock()
+        try:
+            self.write([(statement, ()) for statement in _LATER])
+        except StoreError:
+            self.close()
+            raise
 
     def write(self, rows: Sequence[Row]) -> None:
         """All rows or none."""
@@ -122,6 +157,15 @@ class ChannelStore(Database):
         """All there are."""
         for (facts,) in self.rows("SELECT facts FROM subscription ORDER BY who, url"):
             yield self._read(facts, Subscribed)
+
+    def hosts(self) -> list[HostBudget]:
+        """Budgets of domains."""
+        return [self._read(facts, HostBudget) for (facts,) in self._rows("SELECT facts FROM host")]
+
+    def life(self) -> Life | None:
+        """The last run, if it was not closed."""
+        found = self._rows("SELECT facts FROM life")
+        return self._read(found[0][0], Life) if found else None
 
     def version(self, url: str, rules: Rules, kind: type[_T]) -> _T | None:
         """A channel's content as it was kept; None if none was, or one that was read by other rules."""

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.channels.polling import Wait
+from penstock.core.channels.polling import HostBudget, Wait
 from penstock.core.channels.polling.domain import registrable
 from penstock.core.channels.polling.state import shifted
 from penstock.model.instant import SECOND_US
@@ -138,8 +138,28 @@ class Turns:
             if len(self._hosts) >= self._prune_at:
                 self._hosts = {key: one for key, one in self._hosts.items() if not one.unused(now_us)}
                 self._prune_at = max(HOSTS_LEAST, 2 * len(self._hosts))
-            host = self._hosts[name] = HostQueue(name)
+            host = self._hosts[name] = HostQueue(HostBudget(name))
         return host
+
+    def restore(self, budgets: Iterable[HostBudget], now_us: Instant) -> None:
+        """Budgets as they were kept."""
+        for budget in budgets:
+            host = self._hosts[budget.name] = HostQueue(budget.settled(now_us))
+            host.kept = budget
+
+    def budgets(self, until_us: Instant) -> tuple[list[HostBudget], list[str]]:
+        """Those that count longer than this and were not handed out yet; names of those that do no more."""
+        used: list[HostBudget] = []
+        idle: list[str] = []
+        for name, host in self._hosts.items():
+            if not host.budget.idle(until_us):
+                if host.budget is not host.kept:
+                    used.append(host.budget)
+                host.kept = host.budget
+            elif host.kept is not None:
+                idle.append(name)
+                host.kept = None
+        return used, idle
 
     @property
     def hosts(self) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from penstock.core.channels.polling import Fetch, Wait, decide, learn
+from penstock.core.channels.polling import Fetch, Life, Wait, decide, learn, restart, why
 from penstock.core.channels.polling.learning import spare
 from penstock.core.channels.polling.outage import Outage
 from penstock.node.web.fetch import user_agent
@@ -56,6 +56,8 @@ class Visits:
         self._domains = domains
         self._barred = barred
         self._outage = Outage()
+        self.life = Life(0)
+        """Until when nothing is fetched, because this node crashes again and again."""
         self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
 
     def decide(self, channel: Polled, now_us: Instant, *, asked: bool = False) -> Intent:
@@ -69,10 +71,31 @@ class Visits:
         return intent
 
     def _decide(self, channel: Polled, now_us: Instant, *, asked: bool) -> Intent:
-        host = channel.host.budget
         return decide(
-            channel.state, channel.plan, host=host, manners=self._manners, now_us=now_us, asked=asked
+            channel.state,
+            channel.plan,
+            host=channel.host.budget,
+            manners=self._manners,
+            now_us=now_us,
+            rest=restart.hold(self.life, now_us=now_us),
+            asked=asked,
         )
+
+    def why(self, channel: Polled, now_us: Instant) -> str:
+        """Why it is polled when it is, in sentences."""
+        return why(
+            channel.state,
+            channel.plan,
+            host=channel.host.budget,
+            manners=self._manners,
+            now_us=now_us,
+            rest=restart.hold(self.life, now_us=now_us),
+        )
+
+    def shift(self, by_us: int) -> None:
+        """The clock was set."""
+        self.robots.forget()
+        self.life = msgspec.structs.replace(self.life, began_us=self.life.began_us + by_us)
 
     def pay(self, host: HostQueue) -> None:
         """Pay for a fetch in the moment it is decided on, so that nobody else is promised the same."""

@@ -75,7 +75,11 @@ class Watching:
         self._registry = Registry(web, hosts)
         self._announcing = Announcing(broker, retain=web.retain)
         self._comparing = Comparing(self._store, history=web.history)
-        self._keeping = Keeping(self._comparing, channel=self._registry.get)
+        self._keeping = Keeping(
+            self._comparing,
+            channel=self._registry.get,
+            beside=lambda: sql.put_hosts(*self._poller.budgets()),
+        )
         self._pushes = Pushes(config, hosts, on_push=self._pushed)
         self._log = PollLog(config) if web.log else None
         self._polls = Polls(
@@ -141,6 +145,8 @@ class Watching:
             self._background.begin(
                 follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more"
             )
+        life = self._poller.take_up(self._store.life(), self._store.hosts())
+        await self._comparing.write(lambda: [sql.put_life(life)])
         for delta in self._store.untold():
             channel = self._registry.get(delta.url)
             if channel is not None:
@@ -165,6 +171,7 @@ class Watching:
             for channel in self._registry:
                 self._polls.refresh(channel)
                 self._keeping.changed(channel.url)
+            self._keeping.put([sql.end_life()])
             await self.settle()
         await self._fetcher.close()
         if self._log is not None:

@@ -94,6 +94,21 @@ def test_an_idle_domain_can_be_forgotten() -> None:
     assert not budget.told(BUSY, manners=manners, now_us=NOW).idle(NOW + HOUR)
 
 
+def test_a_budget_of_a_clock_that_was_wrong_holds_nobody_for_years() -> None:
+    manners = Manners()
+    told = Outcome(status=429, headers={"retry-after": "600"})
+    budget = (
+        HostBudget("example.org").spent(manners=manners, now_us=NOW).told(told, manners=manners, now_us=NOW)
+    )
+    assert budget.settled(NOW + 1) == budget
+    before = budget.settled(NOW - 10_000 * HOUR)
+    hold = before.hold(manners=manners, now_us=NOW - 10_000 * HOUR)
+    assert hold is not None
+    assert hold.until_us == NOW - 10_000 * HOUR + 600 * S
+    damaged = HostBudget("example.org", not_before_us=NOW + 10_000 * HOUR)
+    assert damaged.settled(NOW) == HostBudget("example.org")
+
+
 def test_who_is_one_service() -> None:
     assert registrable("https://a.b.example.co.uk/x") == "example.co.uk"
     assert registrable("https://one.github.io/") == "one.github.io"

@@ -10,6 +10,7 @@ from penstock.core.channels.polling.intents import Fetch, Intent, Wait
 from penstock.core.channels.polling.learning import learn, take_hints
 from penstock.core.channels.polling.manners import Manners
 from penstock.core.channels.polling.outcome import Hop, Outcome
+from penstock.core.channels.polling.restart import Life
 from penstock.core.channels.polling.schedule import Plan, plan
 from penstock.core.channels.polling.state import PollState
 
@@ -18,6 +19,7 @@ __all__ = [
     "Hop",
     "HostBudget",
     "Intent",
+    "Life",
     "Manners",
     "Outcome",
     "Plan",

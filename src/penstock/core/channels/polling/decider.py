@@ -31,13 +31,15 @@ def decide(
     host: HostBudget,
     manners: Manners,
     now_us: Instant,
+    rest: Hold | None = None,
     asked: bool = False,
 ) -> Intent:
     """What to do with a channel now.
 
-    `asked`: a person wants it now, so only what the server or the operator asked for counts.
+    `rest`: the node fetches nothing at all for now. `asked`: a person wants it now, so only what the server
+    or the operator asked for counts.
     """
-    found = holds(state, plan, host=host, manners=manners, now_us=now_us)
+    found = holds(state, plan, host=host, manners=manners, now_us=now_us, rest=rest)
     if asked:
         found = [hold for hold in found if hold.hard]
     # While the channel itself has to wait, it does not stand in the queue of its host.
@@ -52,10 +54,19 @@ def decide(
     return Fetch(target, headers, _reason(state, plan, asked=asked))
 
 
-def holds(state: PollState, plan: Plan, *, host: HostBudget, manners: Manners, now_us: Instant) -> list[Hold]:
+def holds(
+    state: PollState,
+    plan: Plan,
+    *,
+    host: HostBudget,
+    manners: Manners,
+    now_us: Instant,
+    rest: Hold | None = None,
+) -> list[Hold]:
     """Everything that keeps a channel from being fetched now."""
     target = state.moved or plan.url
     found = (
+        rest,
         _pause(state, manners=manners, now_us=now_us),
         schedule.hold(state, plan, now_us=now_us),
         retry_after.hold(state, now_us=now_us),
@@ -70,9 +81,17 @@ def holds(state: PollState, plan: Plan, *, host: HostBudget, manners: Manners, n
     return [hold for hold in found if hold is not None]
 
 
-def why(state: PollState, plan: Plan, *, host: HostBudget, manners: Manners, now_us: Instant) -> str:
+def why(
+    state: PollState,
+    plan: Plan,
+    *,
+    host: HostBudget,
+    manners: Manners,
+    now_us: Instant,
+    rest: Hold | None = None,
+) -> str:
     """All of it in sentences, what decides first."""
-    found = holds(state, plan, host=host, manners=manners, now_us=now_us)
+    found = holds(state, plan, host=host, manners=manners, now_us=now_us, rest=rest)
     found.sort(key=lambda hold: hold.until_us, reverse=True)
     if found:
         left = duration(found[0].until_us - now_us)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock import limits
 from penstock.core.channels.polling import retry_after
 from penstock.core.channels.polling.intents import Hold
 from penstock.core.channels.polling.words import moment
@@ -112,6 +113,13 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         names = ("lowered_us", "polls_us", "bytes_us", "not_before_us", "last_us")
         changes = {name: max(1, at_us + by_us) for name in names if (at_us := getattr(self, name))}
         return msgspec.structs.replace(self, **changes)
+
+    def settled(self, now_us: Instant) -> HostBudget:
+        """A budget that was kept, for use now: one from the future, by a wrong clock, is moved back."""
+        latest_us = max(self.last_us, self.lowered_us)
+        found = self if latest_us <= now_us else self.shifted(now_us - latest_us)
+        ahead_us = max(found.polls_us, found.bytes_us, found.not_before_us) - now_us
+        return found if ahead_us <= limits.POLL_LATEST_US else HostBudget(self.name)
 
     def idle(self, now_us: Instant) -> bool:
         """Whether nothing would be lost by forgetting it."""

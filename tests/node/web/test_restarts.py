@@ -1,0 +1,151 @@
+"""Restarts ask nobody for more: budgets are kept, and a node that crashes in a loop waits."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.core.channels.polling import HostBudget, Life
+from penstock.errors import ChannelRefused
+from penstock.node.web import store as sql
+from penstock.node.web.poller import Poller
+from penstock.node.web.settings import Polling
+from penstock.node.web.store import CHANNELS, ChannelStore
+from tests.node.web.virtual_loop import S, ScriptedWeb, Wall, run
+from tests.node.web.watched import until, watching
+from tests.node.web.web_server import WebServer, busy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+async def live(
+    web: ScriptedWeb,
+    wall: Wall,
+    options: Polling,
+    urls: list[str],
+    *,
+    life: Life | None = None,
+    budgets: Iterable[HostBudget] = (),
+) -> tuple[Poller, Life]:
+    """A poller that is stopped a second and a half after it began, with pages of which nothing is known."""
+    poller = Poller(web, options=options, clock=wall.clock, on_fetched=lambda *_: None)
+    life = poller.take_up(life, budgets)
+    for url in urls:
+        poller.add(url, interval_us=600 * S)
+    running = asyncio.create_task(poller.run())
+    await asyncio.sleep(max(0, life.began_us - wall.clock.now_us()) / S + 1.5)
+    await poller.close()
+    await running
+    return poller, life
+
+
+def test_a_node_that_crashes_in_a_loop_asks_less_and_less() -> None:
+    async def test() -> None:
+        web, wall, life = ScriptedWeb(), Wall(), None
+        options = Polling(robots="off")
+        while asyncio.get_running_loop().time() < 6 * 3_600:
+            _, life = await live(web, wall, options, ["https://example.org/page"], life=life)
+        times = web.asked["https://example.org/page"]
+        assert 10 <= len(times) <= 15  # without pauses there would be 14,000
+        assert times[-1] - times[-2] >= 3_600
+
+    run(test())
+
+
+def test_the_budget_of_a_domain_outlives_the_node() -> None:
+    async def test() -> None:
+        web, wall = ScriptedWeb(), Wall()
+        options = Polling(robots="off", host_polls=20)
+        urls = [f"https://example.org/{number}" for number in range(30)]
+        kept: dict[str, HostBudget] = {}
+        for _ in range(100):
+            poller, _ = await live(web, wall, options, urls, budgets=kept.values())
+            used, idle = poller.budgets()
+            kept |= {budget.name: budget for budget in used}
+            for name in idle:
+                del kept[name]
+        times = sorted(at for asked in web.asked.values() for at in asked)
+        assert max(bisect_left(times, at + 3_600) - place for place, at in enumerate(times)) <= 20
+
+    run(test())
+
+
+def test_a_budget_is_handed_out_once_and_not_for_longer_than_it_counts() -> None:
+    async def test() -> None:
+        poller = Poller(ScriptedWeb(), options=Polling(), clock=Wall().clock, on_fetched=lambda *_: None)
+        now_us = poller._clock.now_us()
+        lowered = HostBudget("slow.example", share=0.5, lowered_us=now_us)
+        poller.take_up(None, [lowered, HostBudget("fast.example", polls_us=now_us + 60 * S)])
+        assert poller.budgets() == ([], [])
+        await asyncio.sleep(120)
+        assert poller.budgets() == ([], ["fast.example"])
+        assert poller.budgets() == ([], [])
+        await asyncio.sleep(11 * 3_600)
+        assert poller.budgets() == ([], ["slow.example"])
+        await poller.close()
+
+    run(test())
+
+
+def test_a_server_that_wants_to_be_left_alone_is_after_a_restart_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with WebServer() as server:
+            server.page("/busy", busy(429, seconds="600"))
+            async with watching(str(tmp_path)) as node:
+                node.channels.add(server.url("/busy"))
+                await until(lambda: node.channels.channel(server.url("/busy")).problem)
+            async with watching(str(tmp_path)) as node:
+                other = server.put("/other", "text")
+                node.channels.add(other)
+                with pytest.raises(ChannelRefused, match="asked to be left alone"):
+                    await node.channels.check_now(other)
+                assert "asked to be left alone" in node.channels.why(other)
+            assert server.counts["/other"] == 0
+
+    asyncio.run(story())
+
+
+def test_a_node_that_was_not_closed_says_what_it_waits_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with WebServer() as server:
+            url = server.put("/news", "text")
+            async with watching(str(tmp_path)) as node:
+                assert node.channels._store.life() is not None
+                began_us = node.channels._clock()
+            store = ChannelStore(tmp_path / CHANNELS)
+            assert store.life() is None
+            store.write([sql.put_life(Life(began_us, crashes=16))])
+            store.close()
+            async with watching(str(tmp_path)) as node:
+                node.channels.add(url)
+                assert "This node crashed 17 times" in node.channels.why(url)
+                with pytest.raises(ChannelRefused, match="crashed 17 times"):
+                    await node.channels.check_now(url)
+            assert "crashed 17 times" in caplog.text
+            async with watching(str(tmp_path)) as node:  # it was closed, so nothing is wrong
+                await until(lambda: node.channels.channel(url).version)
+
+    asyncio.run(story())
+
+
+def test_a_file_from_before_budgets_were_kept_is_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / CHANNELS
+    ChannelStore(path).close()
+    raw = sqlite3.connect(path)
+    for table in ("host", "life"):
+        raw.execute(f"DROP TABLE {table}")
+    raw.commit()
+    raw.close()
+    store = ChannelStore(path)
+    assert (store.hosts(), store.life()) == ([], None)
+    store.write(sql.put_hosts([HostBudget("a.example", share=0.5)], ["b.example"]))
+    assert store.hosts() == [HostBudget("a.example", share=0.5)]
+    store.close()
