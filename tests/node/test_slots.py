@@ -19,6 +19,7 @@ from penstock.node.broker import Broker
 from penstock.node.config import Config, Listener, Queues, Rule
 from penstock.node.gate import Gate
 from penstock.node.read_config import read_config
+from penstock.node.slots import publisher
 from penstock.node.slots.declared import Declared, of_connect, of_publish
 from penstock.node.slots.settings import Slots
 from penstock.node.store import STORE, Store
@@ -142,6 +143,59 @@ def test_a_flow_that_nobody_told_is_found_out() -> None:
             assert (found.state, found.told) == ("served", "detected")
             assert abs(found.period_us - 50_000) < 50
             assert found.on_time >= 10
+
+    run(test())
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_messages_that_come_together_are_counted_by_topic_and_stay_together(
+    qos: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alone(*_: Any, **__: Any) -> None:
+        raise AssertionError("a message was taken out of its run")
+
+    monkeypatch.setattr(publisher, "event_of", alone)
+    monkeypatch.setattr(publisher.FlowPublisher, "frame", alone)
+
+    def bytes_of(*topics: str) -> bytes:
+        return b"".join(
+            encode(Publish(topic, b"", qos=qos, packet_id=qos * number), V5)
+            for number, topic in enumerate(topics, start=1)
+        )
+
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            reader = await running.connect("reader")
+            await reader.subscribe("a", "b", "bulk", qos=qos)
+            sensor = await running.connect("sensor")
+
+            async def together(*topics: str) -> None:
+                steps.now_us += 50_000
+                sensor.raw(bytes_of(*topics))
+                for topic in topics:
+                    packet = await reader.expect(Publish)
+                    assert packet.topic == topic
+                    if qos:
+                        reader.send(Puback(packet.packet_id))
+                for _ in range(len(topics) * qos):
+                    await sensor.expect(Puback)
+                await reader.settled()
+
+            for _ in range(40):
+                await together("a", "b")
+            assert steps.served("a")
+            assert steps.served("b")
+            assert row(running, "a").arrivals == row(running, "b").arrivals == 39, (
+                "the first is only remembered"
+            )
+            for _ in range(4):
+                await together(*["bulk"] * 100)
+            assert row(running, "bulk").arrivals == 300
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.best_effort + status.flows.reserved + status.flows.late == 480
+            assert status.messages_received == 480
 
     run(test())
 

@@ -9,6 +9,10 @@ from typing import Final
 FLOWS_DECLARED: Final = 100
 """Periods told by one CONNECT: a gateway with so many kinds of sensors."""
 
+FLOW_TOPICS: Final = 4_096
+"""Topics remembered of one connection at a listener with slots: a gateway with so many sensors; of one with
+more, they are looked up again now and then, at three microseconds each."""
+
 FLOW_REFUSALS: Final = 20
 """Events about refused flows that are published in a twentieth of a second: a client that asks for the
 impossible a thousand times a second must not have them all told to everybody; all are counted."""

@@ -46,7 +46,10 @@ class Publisher:
         self._gate = broker.gate
         self._own: dict[bytes, Fan] = {}
         """Fans by topic, where an access list makes them this client's own."""
-        self.routes: dict[bytes, Fan] = broker.router.known
+        self._fans: dict[bytes, Fan] = broker.router.known
+        """Fans by topic, as far as they are remembered."""
+        self.routes = self._fans
+        """The same, for who reads runs; a topic that is not there is asked for (`miss`)."""
         self._version = -1
         self._most = broker.terms.maximum_packet_bytes
         self._held = 0
@@ -64,18 +67,18 @@ class Publisher:
             self._version = router.version
             self._gate = gate
             self._own.clear()
-            self.routes = router.known if gate.open else self._own
+            self.routes = self._fans = router.known if gate.open else self._own
 
     def miss(self, topic: bytes) -> Fan | None:
         """The fan of a topic that `routes` does not know; None if it is no topic."""
         denied = None if self._gate.open else self._denied
-        return self._router.look_up_plain(topic, self.routes, denied=denied)
+        return self._router.look_up_plain(topic, self._fans, denied=denied)
 
     def _fan(self, topic: bytes) -> Fan:
-        found = self.routes.get(topic)
+        found = self._fans.get(topic)
         if found is None:
             denied = None if self._gate.open else self._denied
-            found = self._router.look_up(topic, self.routes, denied=denied)
+            found = self._router.look_up(topic, self._fans, denied=denied)
         return found
 
     def _denied(self, topic: str) -> bool:
@@ -96,7 +99,7 @@ class Publisher:
         if at + length != len(chunk) or length < 2 or not 0 < chunk[at - 1] < 128:
             return False
         topic_end = at + 2 + (chunk[at] << 8 | chunk[at + 1])
-        fan = self.routes.get(chunk[at + 2 : topic_end])
+        fan = self._fans.get(chunk[at + 2 : topic_end])
         session = self._session
         if fan is None or topic_end > len(chunk):
             return False

@@ -140,6 +140,23 @@ def split_qos1(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
     return heads, packet_ids, tails
 
 
+def topics_of(data: bytes) -> dict[bytes, int]:
+    """The topics of a run of either QoS, and how many messages each has."""
+    found: dict[bytes, int] = {}
+    at, end = 0, len(data)
+    while at < end:
+        length = data[at + 1]
+        if length < 128:
+            at += 2
+        else:
+            length = length & 127 | data[at + 2] << 7
+            at += 3
+        topic = data[at + 2 : at + 2 + (data[at] << 8 | data[at + 1])]
+        found[topic] = found.get(topic, 0) + 1
+        at += length
+    return found
+
+
 def parts_qos1(data: bytes, version: int) -> list[tuple[bytes, int, bytes]]:
     """Topic, packet identifier and payload of each message of a run with QoS 1."""
     found = []

@@ -189,7 +189,7 @@ class _Node:
             key = key_of(event.sender, event.topic)
             flow = control.flow(key, event.sender, event.topic, now_us=now_us)
             if flow is not None:
-                lane = control.take(flow, now_us=now_us)
+                (lane,) = control.take(flow, 1, now_us=now_us)
                 if self.lanes.put(
                     event,
                     key,

@@ -74,6 +74,8 @@ class FlowControl:
         slot = self._advance(now_us)
         flow = self.table.get(key)
         if flow is None:
+            if self.history.contains(key, slot):  # its next slot decides
+                return None
             self.history.insert(key, slot)
             if self.options.detect and self.history.query(key).bit_count() >= SEEN_SLOTS:
                 flow = self.table.add(key, client, topic, now_us=now_us)
@@ -91,18 +93,24 @@ class FlowControl:
         if flow is None:
             self.packets[Lane.BEST_EFFORT] += 1
             return Lane.BEST_EFFORT
-        return self.take(flow, now_us=now_us)
+        return self.take(flow, 1, now_us=now_us)[0]
 
-    def take(self, flow: Flow, *, now_us: Instant) -> Lane:
-        """A packet of a known flow; its lane. `flow` has been asked for it."""
-        flow.arrivals += 1
-        take = self._take_served if flow.state is State.SERVED else self._take_other
-        lane = take(flow, now_us)
-        flow.last_us = now_us
-        if lane is Lane.BEST_EFFORT:
-            flow.last_other_us = now_us
-        self.packets[lane] += 1
-        return lane
+    def take(self, flow: Flow, count: int, *, now_us: Instant) -> list[Lane]:
+        """Packets of a known flow that came together; their lanes. `flow` has been asked for it."""
+        lanes: list[Lane] = []
+        while len(lanes) < count:
+            if flow.state is State.SERVED:
+                flow.arrivals += 1
+                lane, taken = self._take_served(flow, now_us), 1
+            else:  # all that is left: what one of them says, the others cannot say better
+                lane, taken = Lane.BEST_EFFORT, count - len(lanes)
+                flow.arrivals += taken
+                self._take_other(flow, now_us, taken)
+                flow.last_other_us = now_us
+            flow.last_us = now_us
+            self.packets[lane] += taken
+            lanes += [lane] * taken
+        return lanes
 
     def _take_served(self, flow: Flow, now_us: Instant) -> Lane:
         grid, police, slow = flow.grid, flow.police, flow.slow_police
@@ -139,26 +147,25 @@ class FlowControl:
             self._leave(flow, UNPUNCTUAL, now_us)
         return lane
 
-    def _take_other(self, flow: Flow, now_us: Instant) -> Lane:
+    def _take_other(self, flow: Flow, now_us: Instant, count: int) -> None:
         """Best effort; perhaps it can be served from now on."""
         if flow.state is State.SILENT:
             self.standing.happened(Happening.BACK, flow, now_us)
             self.standing.become(flow, State.LEARNING, "", now_us)
         if flow.told is None:
-            found = flow.learn(now_us)
+            found = flow.learn(now_us, count)
             if found is None:
-                return Lane.BEST_EFFORT
+                return
             flow.told = Told.DETECTED
             flow.grid = Grid.of(found, flow.learnt())
         elif flow.grid is None:
             jitter_us = flow.told_jitter_us
             if now_us < flow.again_us or self.options.problem_with(flow.declared_us, jitter_us):
-                return Lane.BEST_EFFORT
+                return
             flow.grid = Grid(flow.declared_us, now_us, jitter_us=jitter_us or None)
         elif not flow.grid.add(now_us) and now_us - flow.last_us > 2 * flow.grid.period_us:
             flow.grid.restart(now_us)
         self._try(flow, now_us)
-        return Lane.BEST_EFFORT
 
     # -- periods that are told -------------------------------------------------------------------------------
 

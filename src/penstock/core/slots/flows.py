@@ -163,12 +163,12 @@ class Flow:
         self._arrivals: deque[Instant] | None = deque(maxlen=MOST)
         self._look_next = LOOK_AT[0]
 
-    def learn(self, now_us: Instant) -> Period | None:
-        """An arrival of a flow whose period is not known; the period, if it is now."""
+    def learn(self, now_us: Instant, count: int = 1) -> Period | None:
+        """Arrivals at a moment of a flow whose period is not known; the period, if it is now."""
         arrivals = self._arrivals
         if arrivals is None:
             return None
-        arrivals.append(now_us)
+        arrivals.extend([now_us] * min(count, MOST))
         if self.arrivals < self._look_next:
             return None
         later = [count for count in LOOK_AT if count > self._look_next]

@@ -20,7 +20,6 @@ from penstock.core.slots.flows import State, Told, key_of
 from penstock.errors import InputError
 from penstock.model.instant import SECOND_US
 from penstock.node.control_table import Follower
-from penstock.node.slots.lanes import Assigned
 from penstock.node.slots.status import FlowsStatus
 
 if TYPE_CHECKING:
@@ -68,6 +67,13 @@ class Reserved(msgspec.Struct, frozen=True):
     jitter_us: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+class Topic(msgspec.Struct, frozen=True):
+    """What a client publishes on, as flows know it."""
+
+    key: int
+    name: str
+
+
 class Flows:
     """All flows at listeners with slots."""
 
@@ -83,8 +89,6 @@ class Flows:
         self._following: asyncio.Task[None] | None = None
         self._alarms = 0
         self._may_tell = limits.FLOW_REFUSALS
-        self._topics: dict[tuple[str, bytes], tuple[int, str]] = {}
-        """Key and text of a topic as it came."""
         self._follower: Follower | None = None
         if settings.reservations:
             folder = Path(settings.reservations)
@@ -118,21 +122,16 @@ class Flows:
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def assigned(self, client_id: str, topic: bytes, *, now_us: Instant) -> Assigned | None:
-        """A message's flow and lane; None if its flow never was served."""
-        known = self._topics.get((client_id, topic))
-        if known is None:
-            if len(self._topics) >= limits.ROUTES:
-                self._topics.clear()
-            name = topic.decode()
-            known = self._topics[client_id, topic] = (key_of(client_id, name), name)
-        key, name = known
-        flow = self.control.flow(key, client_id, name, now_us=now_us)
+    def take(
+        self, client_id: str, topic: Topic, count: int, *, now_us: Instant
+    ) -> tuple[Flow, list[Lane]] | None:
+        """Messages of a topic that came together; their flow and lanes, None if it never was served."""
+        flow = self.control.flow(topic.key, client_id, topic.name, now_us=now_us)
         if flow is None:
-            self.control.packets[Lane.BEST_EFFORT] += 1
+            self.control.packets[Lane.BEST_EFFORT] += count
             return None
-        lane = self.control.take(flow, now_us=now_us)
-        return Assigned(flow, lane) if flow.laned else None
+        lanes = self.control.take(flow, count, now_us=now_us)
+        return (flow, lanes) if flow.laned else None
 
     def tell(self, client_id: str, topic: str, declared: Declared, *, now_us: Instant) -> str:
         """A client tells a period; why it cannot be served, empty if it can."""

@@ -1,7 +1,8 @@
-"""A publisher whose messages are parts of flows: each is asked about before it goes on.
+"""A publisher whose messages are parts of flows.
 
-Messages of flows that were never served go the way of all others, as runs; of one that was, each message
-carries its flow, by which receivers that are behind know its lane.
+Messages that came together are asked about by topic, not one by one, and go the way of all others, as runs.
+Only where a receiver is behind do messages of a flow that was ever served go alone: each carries its flow and
+lane, by which that receiver knows what goes ahead.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock import limits
+from penstock.core.slots.flows import key_of
 from penstock.errors import SlotError
-from penstock.mqtt.framing import Framer
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.properties import Properties
 from penstock.node.message import Message, event_of
 from penstock.node.publishing import Publisher
-from penstock.node.runs import QOS1, Run
+from penstock.node.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, of_connect, of_publish
+from penstock.node.slots.flows import Topic
+from penstock.node.slots.lanes import Assigned
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.slots.control_treatment import Lane
+    from penstock.core.slots.flows import Flow
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.connect import Connect
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from penstock.node.routes import Fan
     from penstock.node.session import Session
     from penstock.node.slots.flows import Flows
-    from penstock.node.slots.lanes import Assigned
 
 
 class FlowPublisher(Publisher):
@@ -41,8 +47,10 @@ class FlowPublisher(Publisher):
         super().__init__(broker, connection, session)
         self._flows = flows
         self._told, problems = of_connect(connect.properties.user)
-        self._met: set[bytes] = set()
-        """Topics of which it is known on this connection what CONNECT says about them."""
+        self._topics: dict[bytes, Topic] = {}
+        """Those that came on this connection; of each it is known what CONNECT says about it."""
+        self._together: dict[bytes, Fan] = {}
+        """Fans of the topics in what has just come."""
         self._said = ""
         """Why the flow of the message at hand is refused."""
         self._refusals: dict[int, str] = {}
@@ -50,47 +58,77 @@ class FlowPublisher(Publisher):
         for problem in problems:
             flows.unreadable(session.client_id, "", problem)
 
-    def lone(self, chunk: bytes, now_us: Instant) -> bool:  # noqa: ARG002
-        """None is forwarded unseen."""
-        return False
+    # -- messages that came together -------------------------------------------------------------------------
+
+    def begin(self, now_us: Instant) -> None:
+        """Bytes have come; each topic in them is missed once, so that it is known which there are."""
+        super().begin(now_us)
+        self.routes = self._together
+        self.routes.clear()
+
+    def miss(self, topic: bytes) -> Fan | None:
+        """The fan of a topic that comes for the first time in these bytes."""
+        fan = self._fans.get(topic) or super().miss(topic)
+        if fan is not None:
+            self._together[topic] = fan
+        return fan
+
+    def lone(self, chunk: bytes, now_us: Instant) -> bool:
+        """Forward a message whose receivers all keep up; its lane does not matter."""
+        if not super().lone(chunk, now_us):
+            return False
+        at = 2 if chunk[1] < 128 else 3
+        self._now_us = now_us
+        self._take(chunk[at + 2 : at + 2 + (chunk[at] << 8 | chunk[at + 1])], 1)
+        return True
 
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
         """Plain messages for the same receivers; one by one if one of them may be ahead of others."""
-        if fan.denied or fan.into is not None:
+        if first == QOS1 or fan.denied or fan.into is not None:
             super().run(fan, data, count, first)
             return
-        if first == QOS1:
-            for frame in Framer().feed(data):
-                self.frame(frame)
-            return
-        session = self._session
-        run = Run(
-            data,
-            count,
-            version=session.version,
-            sender=session.client_id,
-            seq=session.published + 1,
-            now_us=self._now_us,
-        )
-        assigned = [self._assigned(topic) for topic, _ in run.parts()]
-        if not any(assigned):
+        lanes: dict[bytes, Iterator[Assigned]] = {}
+        for topic, messages in self._counted(data, count).items():
+            taken = self._take(topic, messages)
+            if taken is not None:
+                lanes[topic] = (Assigned(taken[0], lane) for lane in taken[1])
+        if not lanes or _keep_up(fan):
             super().run(fan, data, count, first)
-            return
+        else:
+            self._run_laned(fan, data, count, lanes)
+
+    def _run_laned(self, fan: Fan, data: bytes, count: int, lanes: dict[bytes, Iterator[Assigned]]) -> None:
+        """A receiver is behind, and some of these go ahead of what waits for it."""
+        session, now_us = self._session, self._now_us
+        sender, seq = session.client_id, session.published + 1
+        run = Run(data, count, version=session.version, sender=sender, seq=seq, now_us=now_us)
         session.published += count
         self._broker.messages_received += count
         if self._budget is not None:
             self._budget.spend(count, len(data))
-        for event, one in zip(run.events(), assigned, strict=True):
-            message = Message(event.topic.encode(), flow=one)
-            carrying = event_of(
-                message,
-                event.payload,
-                topic=event.topic,
-                now_us=self._now_us,
-                sender=event.sender,
-                seq=event.seq,
-            )
-            super()._accept(carrying, fan, 0)
+        for number, (topic, payload) in enumerate(run.parts(), start=seq):
+            message = Message(topic, flow=next(lanes[topic]) if topic in lanes else None)
+            event = event_of(message, payload, topic=topic.decode(), now_us=now_us, sender=sender, seq=number)
+            super()._accept(event, fan, 0)
+
+    def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
+        """The same with QoS 1, if all receivers keep up: lanes do not matter then."""
+        topics = self._counted(data, count)
+        if self._told and any(topic not in self._topics for topic in topics):
+            return False  # the answer may say why its flow is refused
+        if not super()._run_qos1(fan, data, count):
+            return False
+        for topic, messages in topics.items():
+            self._take(topic, messages)
+        return True
+
+    def _counted(self, data: bytes, count: int) -> dict[bytes, int]:
+        """The topics of a run, and how many messages each has."""
+        if len(self._together) == 1:
+            return dict.fromkeys(self._together, count)
+        return topics_of(data)
+
+    # -- single messages -------------------------------------------------------------------------------------
 
     def _accept(self, event: Event, fan: Fan, qos: int) -> int:
         """A message with properties or a QoS: it may tell its flow's period."""
@@ -100,23 +138,28 @@ class FlowPublisher(Publisher):
             return super()._accept(event, fan, qos)
         if message.properties.user:
             self._hear(event)
-        assigned = self._assigned(message.topic)
-        if assigned is not None:
+        taken = self._take(message.topic, 1)
+        if taken is not None:
+            assigned = Assigned(taken[0], taken[1][0])
             event = msgspec.structs.replace(event, carried=msgspec.structs.replace(message, flow=assigned))
         return super()._accept(event, fan, qos)
 
-    def _assigned(self, topic: bytes) -> Assigned | None:
-        if self._told and topic not in self._met:
-            self._know(topic)
-            self._tell_declared(topic.decode())
-        return self._flows.assigned(self._session.client_id, topic, now_us=self._now_us)
+    def _take(self, topic: bytes, count: int) -> tuple[Flow, list[Lane]] | None:
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._know(topic)
+            if self._told:
+                self._tell_declared(known.name)
+        return self._flows.take(self._session.client_id, known, count, now_us=self._now_us)
 
     # -- what the client says --------------------------------------------------------------------------------
 
-    def _know(self, topic: bytes) -> None:
-        if len(self._met) >= limits.ROUTES:
-            self._met.clear()
-        self._met.add(topic)
+    def _know(self, topic: bytes) -> Topic:
+        if len(self._topics) >= limits.FLOW_TOPICS:
+            self._topics.clear()
+        name = topic.decode()
+        known = self._topics[topic] = Topic(key_of(self._session.client_id, name), name)
+        return known
 
     def _tell_declared(self, topic: str) -> None:
         """A topic's first message on this connection: CONNECT may have told its period."""
@@ -153,3 +196,8 @@ class FlowPublisher(Publisher):
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
         said = Properties(reason_string=why, user=(("penstock-flow", "refused"),))
         self._connection.send(msgspec.structs.replace(ack, properties=said))
+
+
+def _keep_up(fan: Fan) -> bool:
+    """Whether all receivers take a run at once, so that nothing of it can be ahead of anything."""
+    return not fan.special and all(target.session.keeping_up for target in (*fan.plain4, *fan.plain5))
