@@ -85,7 +85,7 @@ def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None:
         ("/channels/add", {"url": "https://example.org/", "rules": {"css": ["["]}}, 422, "rules"),
         ("/channels/add", {"url": "https://example.org/", "every_s": 0.001}, 403, "url"),
         ("/channels/add", {"url": "https://refused.org/"}, 403, "url"),
-        ("/channels/add", {"url": "https://example.org/", "odd": 1}, 422, ""),
+        ("/channels/add", {"url": "https://example.org/", "odd": 1}, 422, "body"),
         ("/channels/remove", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/pause", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/check", {"url": "https://example.org/"}, 422, "url"),
