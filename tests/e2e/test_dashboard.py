@@ -17,16 +17,18 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import expect
 
 from penstock.cli.top import _first
 from penstock.cli.window import where_of
-from penstock.experiments.picture import browser as chromium
 from penstock.experiments.picture import take_picture
+from tests.e2e.chromium import chromium
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.e2e
 
@@ -128,23 +130,6 @@ def wait(done: Callable[[], bool], meanwhile: Callable[[], object]) -> None:
     while not done():
         assert time.monotonic() < deadline_s, "it did not happen within two minutes"
         meanwhile()
-
-
-@pytest.fixture(scope="module")
-def looking() -> Iterator[Browser]:
-    program = chromium()
-    if program is None:
-        pytest.skip("no Chromium on this machine")
-    with sync_playwright() as playwright:
-        arguments = [
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-dev-shm-usage",
-        ]
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -375,8 +360,7 @@ def test_a_token_is_asked_for_once_and_forgotten_with_the_tab(looking: Browser, 
 
 
 def test_a_picture_of_it_is_saved(node: Node, tmp_path: Path) -> None:
-    if chromium() is None:
-        pytest.skip("no Chromium on this machine")
+    chromium()
     found = take_picture(node.url, tmp_path / "pictures" / "dashboard.png")
     assert found.path is not None, found.reason
     assert found.path.read_bytes().startswith(b"\x89PNG")

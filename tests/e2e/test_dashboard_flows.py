@@ -7,13 +7,14 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from penstock.client import Client
 from penstock.client.local_node import local_node
-from penstock.experiments.picture import browser as chromium
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from penstock.client.local_node import LocalNode
 
 pytestmark = pytest.mark.e2e
@@ -28,31 +29,25 @@ async def beat(node: LocalNode, stop: threading.Event) -> None:
             await asyncio.sleep(0.1)
 
 
-def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table() -> None:
-    program = chromium()
-    if program is None:
-        pytest.skip("there is no Chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for slots in (True, False):
-            with local_node({"listeners": [{"slots": slots}]}) as node:
-                stop = threading.Event()
-                thread = threading.Thread(target=asyncio.run, args=(beat(node, stop),))
-                thread.start()
-                try:
-                    page = browser.new_page()
-                    page.goto(node.http)
-                    expect(page.locator("#live")).to_have_text("live", timeout=120_000)
-                    if slots:
-                        row = page.locator("#flow-rows tr", has_text="beat")
-                        expect(row).to_contain_text("served", timeout=120_000)
-                        expect(row).to_contain_text("sensor")
-                        expect(page.locator("#flows-count")).to_contain_text("1 served")
-                    else:
-                        expect(page.locator("#flows")).to_be_hidden()
-                        expect(page.locator("#flows-link")).to_be_hidden()
-                    page.close()
-                finally:
-                    stop.set()
-                    thread.join()
-        browser.close()
+def test_served_flows_are_shown_and_a_node_without_slots_shows_no_table(looking: Browser) -> None:
+    for slots in (True, False):
+        with local_node({"listeners": [{"slots": slots}]}) as node:
+            stop = threading.Event()
+            thread = threading.Thread(target=asyncio.run, args=(beat(node, stop),))
+            thread.start()
+            try:
+                page = looking.new_page()
+                page.goto(node.http)
+                expect(page.locator("#live")).to_have_text("live", timeout=120_000)
+                if slots:
+                    row = page.locator("#flow-rows tr", has_text="beat")
+                    expect(row).to_contain_text("served", timeout=120_000)
+                    expect(row).to_contain_text("sensor")
+                    expect(page.locator("#flows-count")).to_contain_text("1 served")
+                else:
+                    expect(page.locator("#flows")).to_be_hidden()
+                    expect(page.locator("#flows-link")).to_be_hidden()
+                page.close()
+            finally:
+                stop.set()
+                thread.join()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from penstock.client import Client
 from penstock.client.local_node import local_node
-from penstock.experiments.picture import browser as chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.e2e
 
@@ -30,32 +33,28 @@ async def publish(url: str) -> None:
             await client.publish("orders/<b>new</b>", b"%d" % number, qos=1)
 
 
-def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table() -> None:
-    program = chromium()
-    if program is None:
-        pytest.skip("there is no Chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        with local_node({"streams": STREAMS}) as node:
-            publishing = threading.Thread(target=asyncio.run, args=(publish(node.url),))
-            publishing.start()  # playwright has a loop in this one
-            publishing.join()
-            page = browser.new_page()
-            page.goto(node.http)
-            row = page.locator("#stream-rows tr", has_text="orders")
-            expect(row).to_contain_text("live", timeout=120_000)
-            cells = row.locator("td")
-            expect(cells.nth(1)).to_have_text("here")
-            expect(cells.nth(6)).to_have_text("7")
-            expect(cells.nth(8)).to_have_text("0 / 0 / 1")
-            expect(page.locator("#neighbour-rows tr", has_text="south")).to_contain_text("down")
-            expect(page.locator("#streams-count")).to_contain_text("0 of 1 neighbours up")
-            page.close()
-        with local_node() as node:
-            page = browser.new_page()
-            page.goto(node.http)
-            expect(page.locator("#live")).to_have_text("live", timeout=120_000)
-            expect(page.locator("#streams")).to_be_hidden()
-            expect(page.locator("#streams-link")).to_be_hidden()
-            page.close()
-        browser.close()
+def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table(
+    looking: Browser,
+) -> None:
+    with local_node({"streams": STREAMS}) as node:
+        publishing = threading.Thread(target=asyncio.run, args=(publish(node.url),))
+        publishing.start()  # playwright has a loop in this one
+        publishing.join()
+        page = looking.new_page()
+        page.goto(node.http)
+        row = page.locator("#stream-rows tr", has_text="orders")
+        expect(row).to_contain_text("live", timeout=120_000)
+        cells = row.locator("td")
+        expect(cells.nth(1)).to_have_text("here")
+        expect(cells.nth(6)).to_have_text("7")
+        expect(cells.nth(8)).to_have_text("0 / 0 / 1")
+        expect(page.locator("#neighbour-rows tr", has_text="south")).to_contain_text("down")
+        expect(page.locator("#streams-count")).to_contain_text("0 of 1 neighbours up")
+        page.close()
+    with local_node() as node:
+        page = looking.new_page()
+        page.goto(node.http)
+        expect(page.locator("#live")).to_have_text("live", timeout=120_000)
+        expect(page.locator("#streams")).to_be_hidden()
+        expect(page.locator("#streams-link")).to_be_hidden()
+        page.close()

@@ -15,8 +15,8 @@ from playwright.async_api import async_playwright, expect
 
 from penstock.client import Client
 from penstock.core.channels.address import topic_of
-from penstock.experiments.picture import browser as chromium
 from penstock.model.event import Event
+from tests.e2e.chromium import ARGUMENTS, chromium
 from tests.e2e.test_xmpp import ACCOUNTS, person
 from tests.node.telling.prosody import PROSODY, prosody
 from tests.node.telling.receiver import Receiver
@@ -97,13 +97,9 @@ async def up(folder: Path, more: str = "") -> AsyncIterator[Up]:
 async def dashboard(node: Up) -> AsyncIterator[Page]:
     """The dashboard in a browser, in which nothing may go wrong unseen."""
     program = chromium()
-    if program is None:
-        pytest.skip("no Chromium on this machine")
     wrong: list[str] = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+        browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         page = await browser.new_page(viewport={"width": 1440, "height": 1000})
         page.on("pageerror", lambda error: wrong.append(str(error)))
         await page.goto(node.window)

@@ -1,0 +1,25 @@
+"""What tests with real processes share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.e2e.chromium import ARGUMENTS, chromium
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")  # not longer: its event loop stands in the way of tests with their own
+def looking() -> Iterator[Browser]:
+    """A real browser without a window."""
+    program = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield browser
+        browser.close()
