@@ -353,7 +353,8 @@ class Client:
             reply = session.receive(ack)
             if reply is not None:
                 line.send(reply)
-        if session.streams is not None and session.streams.behind:
+        behind = session.streams is not None and session.streams.behind
+        if session.waiting or not session.keeping_up or behind:  # as a connection does
             session.drain(now_us=self.world.loop.now_us)
 
 

@@ -78,7 +78,7 @@ def changing(seed: int, *, remote: bool, steps: int = 80) -> None:
 
 
 @pytest.mark.parametrize("remote", [False, True])
-@pytest.mark.parametrize("seed", [*range(4), 1_011])
+@pytest.mark.parametrize("seed", [*range(4), 1_011, 2_112])
 def test_each_message_in_order_whatever_changes(seed: int, remote: bool) -> None:
     changing(seed, remote=remote)
 

@@ -102,11 +102,8 @@ class Sender(Place):
             self._second[tick] = Flight(tick, packet_id)
             self._given = max(self._given, tick + 1)
             self._write_when_safe(link, frame)
-        elif self._outboxes:
-            self._outboxes[-1].frames.append(frame)
-            self._outboxes[-1].bytes += len(frame)
         else:
-            link.write(frame)
+            self._write(link, frame)
         return True
 
     def _send_again(self, item: Item, flight: Flight, choice: Choice | None, now_us: Instant) -> bool:
@@ -125,19 +122,18 @@ class Sender(Place):
         session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
         self._flight[item.tick] = flight.packet_id
         session.sent += 1
-        link.write(
-            frame_of(
-                item.event,
-                version=session.version,
-                now_us=now_us,
-                packet_id=flight.packet_id,
-                qos=2,
-                retain=False,
-                dup=True,
-                subscription_ids=ids,
-                aliases=session.aliases,
-            )
+        frame = frame_of(
+            item.event,
+            version=session.version,
+            now_us=now_us,
+            packet_id=flight.packet_id,
+            qos=2,
+            retain=False,
+            dup=True,
+            subscription_ids=ids,
+            aliases=None if self._outboxes else session.aliases,
         )
+        self._write(link, frame)
         return True
 
     def _frame(
@@ -165,6 +161,14 @@ class Sender(Place):
             subscription_ids=ids,
             aliases=aliases,
         )
+
+    def _write(self, link: Link, frame: bytes) -> None:
+        """Send it, behind what waits for the disk."""
+        if self._outboxes:
+            self._outboxes[-1].frames.append(frame)
+            self._outboxes[-1].bytes += len(frame)
+        else:
+            link.write(frame)
 
     def _write_when_safe(self, link: Link, frame: bytes) -> None:
         """Send when the disk knows what is in flight; what comes meanwhile stays behind it."""
