@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
 Row: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -37,6 +37,16 @@ class Reader:
             return self._database.execute(statement, parameters).fetchall()
         except sqlite3.Error as error:
             raise self._wrong(error) from None
+
+    def each(self, statement: str, parameters: Sequence[Any] = ()) -> Generator[Any]:
+        """The same, row by row: what is not asked for is not read. To be closed."""
+        cursor = self._database.cursor()
+        try:
+            yield from cursor.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise self._wrong(error) from None
+        finally:
+            cursor.close()  # an open question would keep the write-ahead log from being emptied
 
     def _wrong(self, error: sqlite3.Error) -> StoreError:
         return StoreError(f"{error}; {_advice(error)}", self.path)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import limits
 from penstock.client.nats_server import nats_server
 from penstock.core.streams import Broker, ClockBehind, StreamOptions
+from penstock.core.streams.log import cut_short
 from penstock.core.streams.tick import TICKS_PER_S, tick_at
 from penstock.model.instant import SECOND_US
 from penstock.node.streams.log import LogFigures
@@ -237,8 +239,37 @@ def test_messages_of_all_sizes_come_back(kind_and_server: Given, tmp_path: Path)
             orders.last = len(sizes) - 1
             await orders.durable()
             found = await orders.read(0, 100, 100)
+            found += await orders.read(found[-1][0] + 1, 100, 100)
             assert [text for _, text in found] == [bytes([tick]) * size for tick, size in enumerate(sizes)]
             assert orders.log.bytes == sum(sizes)
+
+    asyncio.run(go())
+
+
+@ALL
+def test_a_log_that_turns_from_tiny_to_huge_messages_is_read_in_pieces(
+    kind_and_server: Given, tmp_path: Path
+) -> None:
+    async def go() -> None:
+        async with disk_of(kind_and_server, tmp_path) as disk:
+            orders = await disk.open("turns")
+            orders.append(*range(1_000, 1_300), size=20)
+            for tick in range(2_000, 2_030):
+                orders.append(tick, size=300_000)
+                await orders.durable()
+            orders.append(*range(3_000, 3_010), size=20)
+            await orders.durable()
+            if disk.kind != "memory":  # nothing is at hand
+                await disk.close(orders)
+                orders = await disk.open("turns")
+            since, until = 0, 4_000
+            ticks: list[int] = []
+            while since < until:
+                found = await orders.read(since, until, limits.STREAM_READ)
+                assert sum(len(body) for _, body in found[:-1]) < limits.STREAM_FETCH_BYTES
+                ticks += [tick for tick, _ in found]
+                since = found[-1][0] + 1 if cut_short(found, limits.STREAM_READ) else until
+            assert ticks == [*range(1_000, 1_300), *range(2_000, 2_030), *range(3_000, 3_010)]
 
     asyncio.run(go())
 

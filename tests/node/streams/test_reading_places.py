@@ -279,7 +279,7 @@ def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> Non
             return found
 
     async def test() -> None:
-        assert max(await helpings(100_000, 40)) == 10
+        assert max(await helpings(100_000, 40)) == 11
         assert max(await helpings(10, 1_000)) == limits.STREAM_READ
 
     run(test())

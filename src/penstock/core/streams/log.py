@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from penstock import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 class Log(Protocol):
@@ -28,12 +33,32 @@ class Log(Protocol):
         ...
 
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
-        """The first `most` durable messages of a span; None: not at hand, the owner calls `Pubend.resume`."""
+        """The first `most` durable messages of a span, as many as are `bounded`.
+
+        None: not at hand, the owner calls `Pubend.resume`.
+        """
         ...
 
     def trim(self, until: int) -> None:
         """Messages before a tick may go."""
         ...
+
+
+def bounded(messages: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """As many as one reading has: a message may have a few bytes or some megabytes, so bytes count, too."""
+    found = []
+    size = 0
+    for tick, body in messages:
+        found.append((tick, body))
+        size += len(body)
+        if size >= limits.STREAM_FETCH_BYTES:
+            break
+    return found
+
+
+def cut_short(found: Sequence[tuple[int, bytes]], most: int) -> bool:
+    """Whether a reading of `most` messages ended at its bounds, so that more may follow."""
+    return len(found) >= most or sum(len(body) for _, body in found) >= limits.STREAM_FETCH_BYTES
 
 
 class MemoryLog:
@@ -90,7 +115,7 @@ class MemoryLog:
         """See Log."""
         first = bisect_left(self._ticks, since)
         behind = min(bisect_left(self._ticks, until), self._durable, first + most)
-        return list(zip(self._ticks[first:behind], self._bodies[first:behind], strict=True))
+        return bounded(zip(self._ticks[first:behind], self._bodies[first:behind], strict=True))
 
     def trim(self, until: int) -> None:
         """See Log."""

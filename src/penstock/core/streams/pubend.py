@@ -16,10 +16,10 @@ from penstock import limits
 from penstock.core.streams.answers import told
 from penstock.core.streams.control import Unlimited
 from penstock.core.streams.events import Acknowledged, ClockBehind
+from penstock.core.streams.log import cut_short
 from penstock.core.streams.messages import Ack, Alert, Data, Nack, Query, Silence
 from penstock.core.streams.messages import Final as FinalMessage
 from penstock.core.streams.pdcc import Pdcc
-from penstock.core.streams.read_size import ReadSize
 from penstock.core.streams.shaper import AckShaper
 from penstock.core.streams.spans import Spans
 from penstock.core.streams.steady import Steady
@@ -98,7 +98,6 @@ class Pubend:
         self._wanted: dict[str, Spans] = {}
         self._answered = 0
         """Bytes of messages that were read to answer at once."""
-        self._read_size = ReadSize()
         self._published = 0
         self._number = start
         self._silence_us = now_us
@@ -249,17 +248,16 @@ class Pubend:
             wanted.remove(since, trimmed)
             since = trimmed
         while since < until and self._answered < limits.STREAM_ANSWER_BYTES:
-            most = self._read_size.messages
-            found = self._log.read(since, until, most)
+            found = self._log.read(since, until, limits.STREAM_READ)
             if found is None:
                 return False
-            behind = found[-1][0] + 1 if len(found) == most else self._silent_until(until)
+            more = cut_short(found, limits.STREAM_READ)
+            behind = found[-1][0] + 1 if more else self._silent_until(until)
             matches = self._interests.get(interest)
             self._outgoing += told(self.name, (since, behind), found, matches=matches, interest=interest)
             wanted.remove(since, behind)
             since = behind
             self._answered += sum(len(body) for _, body in found)
-            self._read_size.came(found)
         return True
 
     def _silent_until(self, tick: int) -> int:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from penstock import limits
-from penstock.core.streams.read_size import ReadSize
+from penstock.core.streams.log import cut_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,7 @@ class LogFeed:
 
     def __init__(self, hosted: Hosted) -> None:
         self._hosted = hosted
-        self._asked: tuple[int, int, int] | None = None
-        self._size = ReadSize()
+        self._asked: Span | None = None
 
     def take(self, since: int, until: int) -> Helping | None:
         """See Feed."""
@@ -64,14 +63,13 @@ class LogFeed:
             return Helping([], begin, missed=(since, begin))
         # What was not at hand is asked for in the same words, or it would never be.
         if self._asked is None or self._asked[0] != since:
-            self._asked = (since, until, self._size.messages)
-        _, until, most = self._asked
-        found = self._hosted.read(since, until, most)
+            self._asked = (since, until)
+        _, until = self._asked
+        found = self._hosted.read(since, until, limits.STREAM_READ)
         if found is None:
             return None
         self._asked = None
-        self._size.came(found)
-        return Helping(found, found[-1][0] + 1 if len(found) == most else until)
+        return Helping(found, found[-1][0] + 1 if cut_short(found, limits.STREAM_READ) else until)
 
     def close(self) -> None:
         """See Feed."""

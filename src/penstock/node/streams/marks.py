@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.core.streams.read_size import ReadSize
+from penstock import limits
 from penstock.core.streams.record import decode
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import StreamError
@@ -218,9 +218,7 @@ class Marks:
                 log.trimmed,
             )
             since = log.trimmed
-        size = ReadSize()
-        while found := await log.fetch(since, log.end, size.messages):
-            size.came(found)
+        while found := await log.fetch(since, log.end, limits.STREAM_READ):
             for tick, body in found:
                 self._found(tick, body)
             self._last = found[-1][0]

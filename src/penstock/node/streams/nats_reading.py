@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from penstock import limits
+from penstock.core.streams.log import bounded, cut_short
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Span:
         """The first `most` messages of a span, as far as it is here."""
         first = bisect_left(self.ticks, since)
         behind = min(bisect_left(self.ticks, until), first + most)
-        return list(zip(self.ticks[first:behind], self.bodies[first:behind], strict=True))
+        return bounded(zip(self.ticks[first:behind], self.bodies[first:behind], strict=True))
 
     def append(self, batch: Batch) -> None:
         """What was appended to the log; the older half goes when there is too much."""
@@ -124,7 +126,7 @@ class Reading:
             if not span.since <= since < span.until:
                 continue
             found = span.read(since, until, most)
-            if len(found) < most and span.until < until:
+            if not cut_short(found, most) and span.until < until:
                 if span.until < tail.since:
                     continue
                 found += tail.read(span.until, until, most - len(found))
@@ -138,23 +140,25 @@ class Reading:
         edge = since
         ticks: list[int] = []
         bodies: list[bytes] = []
-        while edge < until and len(ticks) < most:
+        size = 0
+        while edge < until and len(ticks) < most and size < limits.STREAM_FETCH_BYTES:
             count = min(max(1, PULL_BYTES // self._batch_bytes), PULL_BATCHES)
             pulled = [one for one in await self._stream.batches(at, count) if one[0] <= self.last]
             if not pulled:
                 self._missing(edge, until)
             for sequence, batch in pulled:
                 if batch.after > edge:
-                    if edge >= until or len(ticks) >= most:
+                    if edge >= until or len(ticks) >= most or size >= limits.STREAM_FETCH_BYTES:
                         break  # what is missing was not asked for
                     self._missing(edge, batch.after)
                 first = bisect_left(batch.ticks, edge)
                 ticks += batch.ticks[first:]
                 bodies += batch.bodies[first:]
                 edge, at = max(edge, batch.until), sequence + 1
+                size += sum(map(len, batch.bodies[first:]))
             self._index.note(*_place(pulled[-1]))
             self._batch_bytes = max(1, sum(batch.size for _, batch in pulled) // len(pulled))
-        span = Span(since, edge, ticks, bodies, sum(map(len, bodies)))
+        span = Span(since, edge, ticks, bodies, size)
         self._keep(span)
         return span.read(since, until, most)
 

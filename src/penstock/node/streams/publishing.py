@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.streams.read_size import ReadSize
+from penstock import limits
 from penstock.core.streams.record import decode
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import MqttError, StreamError
@@ -122,9 +122,7 @@ class Publishing:
     async def _retain_again(self, hosted: Hosted) -> None:
         """What was to be retained when the node ended may be in the log and not in the store."""
         since = max(hosted.begin, hosted.marks.checkpoint_tick - RETAIN_AGAIN_TICKS)
-        size = ReadSize()
-        while found := await hosted.log.fetch(since, hosted.end, size.messages):
-            size.came(found)
+        while found := await hosted.log.fetch(since, hosted.end, limits.STREAM_READ):
             for tick, body in found:
                 event = self._event(tick, body)
                 if event is not None and event.carried.retain:

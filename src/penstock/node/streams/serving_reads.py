@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock import limits
+from penstock.core.streams.log import cut_short
 from penstock.core.streams.requests import Cuts, Fetched
 from penstock.errors import StreamRefused
 
@@ -52,7 +53,7 @@ class Reads:
         most = min(request.most, limits.STREAM_FETCH)
         most_bytes = min(request.most_bytes, limits.STREAM_FETCH_BYTES)
         while at < end:
-            step = min(self._step(), most - len(ticks))
+            step = min(limits.STREAM_READ, most - len(ticks))
             found = await self._read(at, end, step)
             for tick, body in found:
                 if ticks and size + len(body) > most_bytes:
@@ -61,7 +62,7 @@ class Reads:
                 bodies.append(body)
                 size += len(body)
                 at = tick + 1
-            if len(found) < step:
+            if not cut_short(found, step):
                 at = end
             elif len(ticks) == most:
                 break
@@ -75,8 +76,7 @@ class Reads:
         ends: list[int] = []
         counts: list[int] = []
         while at < end:
-            step = self._step()
-            found = await self._read(at, end, step)
+            found = await self._read(at, end, limits.STREAM_READ)
             for tick, body in found:
                 if rows and (rows == request.rows or size + len(body) > request.bytes):
                     ends.append(tick)
@@ -87,15 +87,9 @@ class Reads:
                 rows += 1
                 size += len(body)
                 at = tick + 1
-            if len(found) < step:
+            if not cut_short(found, limits.STREAM_READ):
                 at = end
         return Cuts(request.id, (*ends, end), (*counts, rows))
-
-    def _step(self) -> int:
-        """Messages to read at once, of so many bytes as an answer may have, as they are on average."""
-        figures = self._hosted.log.figures()
-        size = figures.bytes // max(1, figures.messages) + 1
-        return max(1, min(limits.STREAM_READ, limits.STREAM_FETCH_BYTES // size))
 
     async def _read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]]:
         hosted = self._hosted

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from penstock import limits
+from penstock.core.streams.log import bounded
 from penstock.errors import StoreError
 from penstock.node.database import MOVE_AWAY, Database, put_many
 from penstock.node.streams.committing import GroupCommit
@@ -21,7 +23,7 @@ from penstock.node.streams.log import LogFigures
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from penstock.node.streams.log import Found
@@ -211,12 +213,8 @@ class SqliteLog:
         since, until = max(since, self._trimmed), min(until, self._until)
         if since >= until:
             return []
-        found = []
-        for tick, total, body in self._reader.rows(_READ, (since, until, most)):
-            if crc32(body, tick & _32_BITS) != total:
-                raise StoreError(f"the message of tick {tick} is damaged; {MOVE_AWAY}", self._file.path)
-            found.append((tick, body))
-        return found
+        with closing(self._reader.each(_READ, (since, until, most))) as rows:
+            return bounded(_sound(rows, self._file.path))
 
     def _tell(self, damage: str, since: int, until: int) -> None:
         """Whoever asked is not answered, for nothing may pass for silence; look again now and then."""
@@ -276,6 +274,14 @@ class SqliteLog:
         work.bytes += later.bytes
         work.until, work.claim = later.until, later.claim
         self._next = work
+
+
+def _sound(rows: Iterable[tuple[int, int, bytes]], path: Path | None) -> Iterator[tuple[int, bytes]]:
+    """Messages that are as they were written; StoreError at the first that is not."""
+    for tick, total, body in rows:
+        if crc32(body, tick & _32_BITS) != total:
+            raise StoreError(f"the message of tick {tick} is damaged; {MOVE_AWAY}", path)
+        yield tick, body
 
 
 def _write(connection: sqlite3.Connection, work: _Work) -> None:
