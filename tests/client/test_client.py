@@ -497,9 +497,9 @@ def test_a_client_that_breaks_off_leaves_its_will() -> None:
                 pass
             client = Client(url(running), will=Will("gone", b"c"), session_expiry_s=0, reconnect=False)
             await client.connect()
-            assert client._connection is not None
-            assert client._connection._link is not None
-            client._connection._link.abort()
+            assert client._keeper.connection is not None
+            assert client._keeper.connection._link is not None
+            client._keeper.connection._link.abort()
             assert [event.payload for event in await events(subscription, 1)] == [b"c"]
             await client.close()
 

@@ -164,7 +164,7 @@ def test_what_came_before_a_subscription_was_known_is_not_where_it_begins() -> N
             live = await client.subscribe("orders/#", qos=1)
             asked = asyncio.create_task(client.subscribe("orders/a", qos=1, start="earliest"))
             await asyncio.sleep(0)  # it has asked, and the next message comes before the node knows that
-            client.heard(
+            client._keeper.heard(
                 Publish("orders/a", b"x", properties=Properties(user=stamped((), "orders", 1 << 60)))
             )
             early = await asked

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock import Client
-from penstock.client import client
+from penstock.client import keeping
 from penstock.errors import BufferFull, ConnectionLost, PublishRefused
 from penstock.model import Digest, Event
 from penstock.mqtt.connect import Connack
@@ -362,7 +363,7 @@ def test_a_node_that_lets_it_in_but_not_for_long_is_asked_less_and_less(
         begun.append(True)
         return repeat(0.01)
 
-    monkeypatch.setattr(client, "pauses_s", pauses)
+    monkeypatch.setattr(keeping, "pauses_s", pauses)
 
     async def test() -> None:
         async with apart() as (_, found, far, _near):
@@ -370,7 +371,7 @@ def test_a_node_that_lets_it_in_but_not_for_long_is_asked_less_and_less(
                 found.cut()
                 await until(lambda wanted=connections: far.statistics().connections == wanted)  # type: ignore[misc]
             assert len(begun) == 2  # one for each client: it is the same row of pauses that goes on
-            monkeypatch.setattr(far, "_pause_most_s", 0.0)
+            monkeypatch.setattr(far._keeper, "_way", replace(far._keeper._way, pause_most_s=0.0))
             found.cut()
             await until(lambda: far.statistics().connections == 6)
             assert len(begun) == 3
@@ -382,8 +383,8 @@ def test_nobody_waits_for_ever_because_of_a_bug(monkeypatch: pytest.MonkeyPatch)
     async def test() -> None:
         async with apart() as (_, found, far, _near):
             subscription = await far.subscribe("a")
-            monkeypatch.setattr(client, "pauses_s", lambda _, **__: iter(["soon"]))  # no number
-            monkeypatch.setattr(far, "_pause_most_s", -1.0)
+            monkeypatch.setattr(keeping, "pauses_s", lambda _, **__: iter(["soon"]))  # no number
+            monkeypatch.setattr(far._keeper, "_way", replace(far._keeper._way, pause_most_s=-1.0))
             found.cut()
             with pytest.raises(ConnectionLost, match="a bug in Penstock: "):
                 await asyncio.wait_for(subscription.get(), 120)

@@ -1,7 +1,10 @@
 """What a program outside the node uses: an asynchronous MQTT 5 client that knows policies and digests, and
 blocking readers and writers of reliable streams.
 
-client.py        Client: connect, publish, subscribe, connect again, close
+client.py        Client: connect, publish, subscribe, close
+keeping.py       staying connected
+asking.py        SUBSCRIBE and UNSUBSCRIBE, and who waits for their answers
+wanted.py        what a subscription asks for
 subscription.py  Subscription: events and digests in order, with a buffer of its own
 items.py         what a PUBLISH is: an event, or a ReceivedDigest
 message.py       what is published, as a packet

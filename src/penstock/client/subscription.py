@@ -3,71 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from penstock import limits
 from penstock.client.buffer import Buffer
 from penstock.client.items import item_of
 from penstock.client.places import Places
 from penstock.client.statistics import Taken
-from penstock.core.queues import DropOldestQueue, PackingQueue, QueueOptions
-from penstock.errors import InputError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
-from penstock.mqtt.topics import SHARE, matches, shared_of
+from penstock.mqtt.topics import matches, shared_of
 
 if TYPE_CHECKING:
     from penstock.client.receipts import Receipt
-    from penstock.core.queues import BoundedQueue, QueueStatistics
+    from penstock.client.wanted import Wanted
+    from penstock.core.queues import QueueStatistics
     from penstock.model.instant import Instant
     from penstock.mqtt.publish import Publish
-    from penstock.mqtt.subscribe import Subscription as Options
-    from penstock.policy.fast import Plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a subscription asks for."""
-
-    options: Options
-    user: tuple[tuple[str, str], ...] = ()
-    """User properties of the SUBSCRIBE: policy and content filter."""
-    start: int | None = None
-    """Where in reliable streams to begin; None: with what comes from now on."""
-    plan: Plan | None = None
-    """The policy, if it can be read here."""
-    when_slow: Literal["wait", "pack"] = "wait"
-    buffer_events: int = limits.QUEUE_EVENTS
-    acknowledge: Literal["taken", "done"] = "taken"
-
-    def __post_init__(self) -> None:
-        if self.acknowledge not in ("taken", "done"):
-            raise InputError(f"acknowledge is '{self.acknowledge}'; it is 'taken' or 'done'")
-        if self.when_slow not in ("wait", "pack"):
-            raise InputError(f"when_slow is '{self.when_slow}'; it is 'wait' or 'pack'")
-
-    @property
-    def alone(self) -> bool:
-        """Whether a node sends it a copy of its own of what other subscriptions of the client get, too."""
-        return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
-
-    @property
-    def choosy(self) -> bool:
-        """Whether a node does not send it everything that its filter matches."""
-        return self.options.no_local or any(name == "filter" for name, _ in self.user)
-
-    def queue(self) -> BoundedQueue:
-        """A buffer for what the program has not taken."""
-        options = QueueOptions(capacity_events=self.buffer_events)
-        if self.plan is not None:
-            return PackingQueue(self.plan, options)
-        if self.options.qos:
-            # As on a node: QoS 1 and 2 lose nothing by policy, the bound is where the client protects itself.
-            options = QueueOptions(
-                capacity_events=max(self.buffer_events, limits.FIRM_EVENTS), capacity_bytes=limits.FIRM_BYTES
-            )
-        return DropOldestQueue(options)
 
 
 class Client(Protocol):
