@@ -283,6 +283,20 @@ def test_a_clock_that_is_set_back_is_told_and_ticks_go_on() -> None:
     assert [one.behind_us // SECOND_US for one in events if isinstance(one, ClockBehind)] == [30]
 
 
+def test_a_clock_is_not_blamed_for_a_quick_restart() -> None:
+    pubend, log = hosted()
+    for second in range(1, 20):
+        pubend.on_timer(now_us=START_US + second * SECOND_US)
+        commit(pubend, log, now_us=START_US + second * SECOND_US)
+        now_us = START_US + second * SECOND_US
+        log.crash()
+        pubend = Pubend("p", log, StreamOptions(), now_us=now_us)
+        pubend.publish(b"", now_us=now_us)
+        assert not [one for one in pubend.events() if isinstance(one, ClockBehind)]
+        log.crash()
+        pubend = Pubend("p", log, StreamOptions(), now_us=now_us)
+
+
 def test_a_pubend_is_told_nothing_from_above() -> None:
     pubend, _ = hosted()
     with pytest.raises(StreamError, match="Silence"):

@@ -41,7 +41,8 @@ CLAIM_INTERVALS: Final = 4
 """An idle pubend claims silence for so many intervals ahead: one write for every four messages of silence."""
 
 BEHIND_US: Final = SECOND_US
-"""A clock behind the stream by more than this is told: bursts and restarts alone do not get there."""
+"""A clock behind the stream, and what an idle one claims, by more than this is told: bursts alone do not get
+there, nor does a restart that takes no time."""
 
 
 def rate_control(options: StreamOptions) -> RateControl:
@@ -152,9 +153,10 @@ class Pubend:
             )
         clock = tick_at(now_us)
         behind_us = duration_us(self._next - clock)
-        if behind_us > BEHIND_US and not self._behind:
+        behind = behind_us > BEHIND_US + CLAIM_INTERVALS * self._options.silence_us
+        if behind and not self._behind:
             self._events.append(ClockBehind(self.name, behind_us))
-        self._behind = behind_us > BEHIND_US
+        self._behind = behind
         first = max(self._next, clock)
         self._next = first + len(bodies)
         for tick, body in enumerate(bodies, start=first):
