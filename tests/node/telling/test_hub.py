@@ -326,8 +326,13 @@ def test_strangers_at_the_callback() -> None:
                 assert answer.status == 410
             async with session.post(callback, data=BytesIO(b"x" * (limits.WEBSUB_PUSH_BYTES + 1))) as answer:
                 assert answer.status == 413
-            assert there.websub.statistics()["forged"] == 3
             assert there.pushed.empty()
+            standing = there.websub.standing(PAGE)
+            assert standing is not None
+            assert (standing.state, standing.doubt) == (
+                "active", "what was sent in its name is not signed as agreed"
+            )  # fmt: skip
+            assert not there.websub.active(PAGE)
 
     asyncio.run(run())
 

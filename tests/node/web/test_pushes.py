@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -16,6 +17,7 @@ from aiohttp import web
 from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.difference import Content
+from penstock.errors import ChannelRefused
 from penstock.node.config import Config, Http, Listener, Web
 from penstock.node.read_config import Loaded
 from penstock.node.service import Node
@@ -118,10 +120,23 @@ def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.M
             await until(lambda: node.channels.channel(url).interval_us == most_us)
             assert "sends changes, so polls are only a back-up" in node.channels.why(url)
             assert await hub.push(rss(["forged"]), key="wrong") == 202
+            assert "is not relied on: what was sent in its name is not signed" in node.channels.why(url)
+            await until(lambda: node.channels.channel(url).interval_us < most_us)
             assert await hub.push(rss(["second"])) == 200
             await until(lambda: node.told.heard)
+            await until(lambda: node.channels.channel(url).interval_us == most_us)
             (delta,) = (one for _, one in node.told.heard)
             assert [(item.kind, item.title) for item in delta.items] == [("new", "second")]
+            server.put("/feed", rss(["third", "second", "first"], head), content_type="application/rss+xml")
+            while "is not relied on: a poll found a change that it did not send" not in node.channels.why(
+                url
+            ):
+                with suppress(ChannelRefused):  # too soon after the last poll
+                    await node.channels.check_now(url)
+                await asyncio.sleep(0.01)
+            assert await hub.push(rss(["fourth"])) == 200
+            assert "sends changes, so polls are only a back-up" in node.channels.why(url)
+            await until(lambda: len(node.told.heard) == 3)
             assert node.channels.status().balanced
             await node.channels.unsubscribe("feed:ann", url)
             await until(lambda: hub.asked["hub.mode"] == "unsubscribe")
@@ -160,7 +175,7 @@ def test_a_hub_on_a_refused_host_is_not_asked() -> None:
         for hub, asked in (("https://hub.example.org/", True), ("http://intern.example.org./a", False)):
             channel = Channel("https://example.org/feed", Known(since_us=0, kept=True))
             content = msgspec.structs.replace(CONTENT, hub=hub)
-            pushes.saw(channel, content, link="")
+            pushes.saw(channel, content, link="", changed=False)
             assert (bool(channel.known.hub), bool(pushes.why(channel.url))) == (asked, asked)
             channel.known.hub = canonical(hub)  # as kept from before the operator refused it
             pushes.follow(channel)

@@ -206,7 +206,7 @@ class Polls:
             known.print = _print(body.data)
         known.title, known.kind = content.title, content.kind
         if body.link is not None:
-            self._pushes.saw(channel, content, link=body.link)
+            self._pushes.saw(channel, content, link=body.link, changed=looked.delta is not None)
         known.version = looked.version
         fate = "first" if looked.first else "noise" if looked.delta is None else "changes"
         self._count(known.counts, **{fate: 1})

@@ -79,9 +79,11 @@ class Pushes:
         if not self._waiting[url]:
             del self._waiting[url]
 
-    def saw(self, channel: Channel, content: Content, *, link: str) -> None:
+    def saw(self, channel: Channel, content: Content, *, link: str, changed: bool) -> None:
         """A page was fetched, with its Link header: it names a hub, or none."""
         if self._websub is not None:
+            if changed:
+                self._websub.missed(channel.url)
             hub = self._allowed(
                 discovered(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
             )
@@ -120,5 +122,7 @@ class Pushes:
             return ""
         if self.active(url):
             return f"Its hub {standing.hub.url} sends changes, so polls are only a back-up."
+        if standing.doubt:
+            return f"Its hub {standing.hub.url} is not relied on: {standing.doubt}."
         reason = f": {standing.reason}" if standing.reason else ""
         return f"Its hub {standing.hub.url} does not send changes yet ({standing.state}{reason})."

@@ -62,6 +62,8 @@ class Standing:
     reason: str = ""
     """Why it is denied or failed."""
     failures: int = 0
+    doubt: str = ""
+    """Why it is not relied on although it agreed, until it pushes something that is genuine; empty: it is."""
 
 
 class WebSub:
@@ -88,7 +90,6 @@ class WebSub:
         """Topics that were given up, by word, until the hub has asked whether that is meant."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.pushed = self.forged = self.denied = 0
 
     def start(self) -> None:
         """Begin to ask hubs."""
@@ -129,17 +130,22 @@ class WebSub:
     def active(self, url: str) -> bool:
         """Whether the hub would tell us now, so that a slow back-up poll is enough."""
         standing = self._channels.get(url)
-        return standing is not None and standing.until_us > self._now_us()
+        return standing is not None and standing.until_us > self._now_us() and not standing.doubt
+
+    def missed(self, url: str) -> None:
+        """A poll found a change; a hub that is relied on should have told of it."""
+        if self.active(url):
+            self._doubt(url, "a poll found a change that it did not send")
+
+    def _doubt(self, url: str, reason: str) -> None:
+        standing = self._channels[url]
+        if standing.doubt != reason:
+            log.info("%s is polled as without its hub %s: %s", url, standing.hub.url, reason)
+        standing.doubt = reason
 
     def standing(self, url: str) -> Standing | None:
         """How it stands with a channel; None if it names no hub."""
         return self._channels.get(url)
-
-    def statistics(self) -> dict[str, int]:
-        """All channels together."""
-        states = [standing.state for standing in self._channels.values()]
-        counts = {state: states.count(state) for state in ("asking", "active", "denied", "failed")}
-        return {**counts, "pushed": self.pushed, "forged": self.forged}
 
     # -- asking hubs -------------------------------------------------------------------------------------
 
@@ -227,7 +233,6 @@ class WebSub:
         if standing is None or standing.hub.topic != topic:
             raise Refused(HTTPStatus.NOT_FOUND, "nobody here asked for this", where="hub.topic")
         if mode == "denied":
-            self.denied += 1
             standing.until_us = 0
             self._failed(standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
             return web.Response()
@@ -258,7 +263,7 @@ class WebSub:
                 )
         standing = self._channels[url]
         if not signed(bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)):
-            self.forged += 1
+            self._doubt(url, "what was sent in its name is not signed as agreed")
             return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
         if not self._on_push(url, bytes(body), request.headers.get("Content-Type", "")):
             raise Refused(
@@ -266,5 +271,5 @@ class WebSub:
                 "more was pushed than can be taken now; come again",
                 headers={"Retry-After": "60"},
             )
-        self.pushed += 1
+        standing.doubt = ""
         return web.Response()
