@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from penstock.client import Client
 from penstock.core.streams.record import Record, encode
@@ -61,6 +64,40 @@ def test_a_log_that_takes_nothing_is_told_first(tmp_path: Path) -> None:
             status = node.streams.status()
             assert status.streams[0].state == "stopped"
             assert status.faults == ("stream 'orders': no space left on the disk",)
+
+    asyncio.run(story())
+
+
+def test_a_log_that_is_full_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with streams_node(data=tmp_path) as node:
+            assert node.streams.status().faults == ()
+            hosting = node.orders.hosting
+            node.orders.hosting = msgspec.structs.replace(hosting, bytes=1)
+            node.orders.publish_many([b"12"])
+            status = node.streams.status()
+            assert status.streams[0].state == "stopped"
+            assert status.faults == (
+                "stream 'orders': the log is full (1 bytes): let its readers catch up, or give it more "
+                "(streams.host.bytes)",
+            )
+
+    asyncio.run(story())
+
+
+def test_a_clock_that_is_behind_is_told_while_it_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with streams_node(data=tmp_path) as node:
+            node.orders.publish_many([b"1"])
+            await until(lambda: node.orders.pubend.published == 1)
+            clock = node.streams.broker.clock
+            node.streams.broker.clock = lambda: clock() - 7_200_000_000
+            (fault,) = node.streams.status().faults
+            assert re.match(
+                r"stream 'orders': this machine's clock is 7,\d\d\d s behind it; ticks go on", fault
+            )
+            node.streams.broker.clock = clock
+            assert node.streams.status().faults == ()
 
     asyncio.run(story())
 

@@ -90,6 +90,16 @@ class Hosted:
         """Behind the last tick that is durable and told."""
         return self.pubend.position
 
+    @property
+    def full(self) -> str:
+        """Why the log has no room, as `is full (…)`; empty: it has."""
+        if self.log.bytes < self.hosting.bytes:
+            return ""
+        return (
+            f"is full ({self.hosting.bytes:,} bytes): let its readers catch up, or give it more "
+            "(streams.host.bytes)"
+        )
+
     def carries(self, topic: str) -> bool:
         """Whether what is published on a topic goes into this stream."""
         return any(matches(filter_, topic) for filter_ in self.hosting.topics)
@@ -128,11 +138,8 @@ class Hosted:
         return self.log.read(since, min(until, self.end), most)
 
     def _check(self, bodies: Sequence[bytes]) -> None:
-        if self.log.bytes >= self.hosting.bytes:
-            raise StreamError(
-                f"the log of stream {self.name!r} is full ({self.hosting.bytes:,} bytes): "
-                "let its readers catch up, or give it more (streams.host.bytes)"
-            )
+        if self.full:
+            raise StreamError(f"the log of stream {self.name!r} {self.full}")
         if self.log.fault:
             raise StreamError(f"stream {self.name!r} takes nothing at the moment: {self.log.fault}")
         largest = max(map(len, bodies))

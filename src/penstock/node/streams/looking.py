@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import limits
 from penstock.core.streams.tick import duration_us, tick_at
 from penstock.model.instant import SECOND_US
+from penstock.node.streams.logs import AHEAD_US
 from penstock.node.streams.status import ConsumerRow, LogRow, ReaderFigures, StreamRow, StreamsStatus
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Looking:
             if known.name in statistics
         ]
         faults = [f"stream {row.name!r}: {row.log.fault}" for row in rows if row.log and row.log.fault]
+        faults += [f"stream {row.name!r}: {clock}" for row in rows if (clock := _clock(row, now_us=now_us))]
         if service.state.fault:
             faults.append(f"the file of places: {service.state.fault}")
         return StreamsStatus(
@@ -127,7 +129,7 @@ class Looking:
             committed=figures.committed,
             commits_per_s=round(per_s, 3),
             commit_us=figures.commit_us // figures.commits if figures.commits else 0,
-            fault=hosted.log.fault,
+            fault=hosted.log.fault or (hosted.full and f"the log {hosted.full}"),
         )
 
 
@@ -136,6 +138,17 @@ def _delivered(pubend: PubendStatistics | None, main: SubendStatistics | None) -
     if pubend is not None:
         return pubend.published
     return 0 if main is None else main.delivered
+
+
+def _clock(row: StreamRow, *, now_us: int) -> str:
+    """What is wrong with this machine's clock; empty: nothing, or the stream is hosted elsewhere."""
+    behind_us = duration_us(row.position) - now_us if row.hosted else 0
+    if behind_us <= AHEAD_US:
+        return ""
+    return (
+        f"this machine's clock is {behind_us // SECOND_US:,} s behind it; ticks go on without the clock, "
+        "times of messages are of no use: set it right"
+    )
 
 
 def _state(log: LogRow | None, *, position: int, recovering: bool) -> str:

@@ -23,7 +23,7 @@ class LogRow(msgspec.Struct, frozen=True, gc=False):
     commit_us: int
     """What a commit takes on average."""
     fault: str
-    """Why nothing can be made durable at the moment; empty: it can."""
+    """Why nothing is taken at the moment: a disk, a server, or the log is full; empty: it is."""
 
 
 class ReaderFigures(msgspec.Struct, frozen=True, gc=False):
@@ -133,4 +133,4 @@ class StreamsStatus(msgspec.Struct, frozen=True):
     streams: tuple[StreamRow, ...]
     neighbours: tuple[NeighbourRow, ...]
     faults: tuple[str, ...] = ()
-    """What does not work: logs, the file of places."""
+    """What does not work: logs, the file of places, the clock."""
