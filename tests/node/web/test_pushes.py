@@ -128,9 +128,7 @@ def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.M
             (delta,) = (one for _, one in node.told.heard)
             assert [(item.kind, item.title) for item in delta.items] == [("new", "second")]
             server.put("/feed", rss(["third", "second", "first"], head), content_type="application/rss+xml")
-            while "is not relied on: a poll found a change that it did not send" not in node.channels.why(
-                url
-            ):
+            while "is not relied on: a poll found a change that it did not" not in node.channels.why(url):
                 with suppress(ChannelRefused):  # too soon after the last poll
                     await node.channels.check_now(url)
                 await asyncio.sleep(0.01)

@@ -94,6 +94,17 @@ def test_a_page_is_asked_for_as_allocated_unless_somebody_wants_otherwise() -> N
     assert "asked for an interval of 70 s" in made.why(registry.known("https://a.org/"))
 
 
+def test_how_often_a_page_changes_is_said_once_it_did() -> None:
+    web = Web()
+    registry = Registry(web, Hosts(web))
+    known = Known(since_us=1, kept=True, found_us=50 * SECOND_US)  # what the estimator assumes at first
+    registry.restore("https://a.org/", known)
+    made = allocated(web, registry)
+    assert "how often it changes is not known yet" in made.why(registry.known("https://a.org/"))
+    known.counts.changes = 1
+    assert "changes every 50 s or so" in made.why(registry.known("https://a.org/"))
+
+
 def test_a_host_at_its_limit_is_named_as_the_reason() -> None:
     web = Web(interval_s=900, polling=Polling(host_polls=6))
     registry = Registry(web, Hosts(web))
@@ -188,3 +199,27 @@ def test_polls_and_subscriptions_are_tables(tmp_path: Path) -> None:
     rows = pq.read_table(tmp_path / SUBSCRIPTIONS.name).to_pylist()
     told = [(each["who_kind"], each["change"], each["subscribers"]) for each in rows]
     assert told == [("mqtt", 1, 1), ("feed", 1, 2), ("mqtt", -1, 1)]
+
+
+def test_every_poll_that_is_counted_is_a_row_two_fetches_at_once_and_pushes_as_well(tmp_path: Path) -> None:
+    async def story() -> int:
+        async with WebServer() as server, watching(str(tmp_path), log=True, interval_s=3_600.0) as node:
+            desk = node.channels
+            url = server.put("/news", html("one"))
+            desk.add(url)
+            await first_version(node, url)
+            server.put("/news", html("one", "two"))
+            channel = desk._registry.known(url)
+            while not await desk._contrasting.contrast(channel):  # too soon after the last poll
+                await asyncio.sleep(0.01)
+            await until(lambda: desk.channel(url).counts.changes == 1)
+            pushed = desk._pushed(url, html("one", "two", "three").encode(), "text/html")
+            assert pushed is not None
+            await pushed
+            assert desk.channel(url).counts.changes == 2
+            return desk.status().counts.polls
+
+    polls = asyncio.run(story())
+    rows = pq.read_table(tmp_path / POLLS.name).to_pylist()
+    assert [each["status"] for each in rows] == [200] * polls
+    assert [each["changed"] for each in rows] == [False, True, True]

@@ -77,5 +77,11 @@ class Contrasting:
             return False
         self.done += 1
         one, other = (Body(each.body, each.content_type) for each in pair)
-        await self._polls.pair(channel, one, other, wire_bytes=sum(each.bytes_wire for each in pair))
+        await self._polls.pair(
+            channel,
+            one,
+            other,
+            size=sum(each.bytes_wire for each in pair),
+            duration_us=max(each.duration_us for each in pair),
+        )
         return True

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from hashlib import blake2b
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from penstock import limits
@@ -94,7 +95,7 @@ class Polls:
             link = fetched.headers.get("link", "")
             body = Body(fetched.body, fetched.content_type, partial=fetched.partial, link=link)
             await self._whole(channel, body)
-        self._note(channel, fetched)
+        self._note(channel, status=fetched.status, size=fetched.bytes_wire, duration_us=fetched.duration_us)
 
     def barred(self, url: str, reason: str) -> None:
         """What a robots.txt said about a channel; with a reason, it is not fetched."""
@@ -141,30 +142,33 @@ class Polls:
             known.problem = ""
         self._keeping.changed(channel.url)
 
-    def _note(self, channel: Channel, fetched: Fetched) -> None:
+    def _note(self, channel: Channel, *, status: int, size: int, duration_us: int) -> None:
         if self._log is not None:
             known, now_us = channel.known, self._clock()
             self._log.poll(
                 Poll(
                     url=channel.url,
                     ts=now_us,
-                    status=fetched.status,
+                    status=status,
                     changed=known.changed_us == known.checked_us != 0 and not known.problem,
-                    bytes=fetched.bytes_wire,
-                    duration_us=fetched.duration_us,
+                    bytes=size,
+                    duration_us=duration_us,
                     error=known.problem,
                 )
             )
 
     async def pushed(self, channel: Channel, body: Body) -> None:
         """A hub sent what changed: it counts as a poll."""
-        self._count(channel.known.counts, polls=1, bytes=len(body.data))
+        size = len(body.data)
+        self._count(channel.known.counts, polls=1, bytes=size)
         await self._whole(channel, body)
+        self._note(channel, status=HTTPStatus.OK, size=size, duration_us=0)
 
-    async def pair(self, channel: Channel, one: Body, other: Body, *, wire_bytes: int) -> None:
+    async def pair(self, channel: Channel, one: Body, other: Body, *, size: int, duration_us: int) -> None:
         """Two fetches of one moment: the first counts as a poll, the second teaches what is noise."""
-        self._count(channel.known.counts, polls=1, bytes=wire_bytes)
+        self._count(channel.known.counts, polls=1, bytes=size)
         await self._whole(channel, one, beside=other)
+        self._note(channel, status=HTTPStatus.OK, size=size, duration_us=duration_us)
 
     # -- comparing -------------------------------------------------------------------------------------------
 

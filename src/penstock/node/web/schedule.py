@@ -158,12 +158,9 @@ class Schedule:
             number = f", version {version.version}" if version is not None else ""
             return f"The control table gives it {duration(self._table[channel.url])} (allocation{number})."
         count = max(1, channel.subscribers)
-        update_us = channel.update_us
-        changes = (
-            f"changes every {duration(update_us)} or so"
-            if update_us
-            else "how often it changes is not known yet"
-        )
+        changes = "how often it changes is not known yet"
+        if channel.update_us and (known.dated_us or known.counts.changes):
+            changes = f"changes every {duration(channel.update_us)} or so"
         said = (
             f"Allocated by the scheme {self._web.scheme}: {count} subscriber{'s' * (count != 1)}, "
             f"{_cost(channel):,.0f} bytes a poll, {changes}."
