@@ -436,6 +436,48 @@ def test_a_group_shares_what_matches() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("goes", ["the connection", "the subscription"])
+def test_what_a_member_of_a_group_leaves_goes_to_the_others(goes: str) -> None:
+    async def test() -> None:
+        async with node() as running:
+            first = await running.connect("first", receive_maximum=3)
+            await first.subscribe("$share/g/job/#", qos=2)
+            sender = await running.connect("s")
+            sender.send(Publish("job", b"twice", qos=2, packet_id=900))
+            await sender.expect(Pubrec)
+            for number in range(5):  # two in flight behind it, three wait
+                await sender.publish1("job", b"%d" % number)
+            assert [(await first.expect(Publish)).payload for _ in range(3)] == [b"twice", b"0", b"1"]
+            second = await running.connect("second")
+            await second.subscribe("$share/g/job/#", qos=1)
+            if goes == "the connection":
+                first.abort()
+                assert await second.payloads(5) == [b"0", b"1", b"2", b"3", b"4"]
+            else:
+                await first.unsubscribe("$share/g/job/#")
+                assert await second.payloads(3) == [b"2", b"3", b"4"]
+            assert await second.silent()
+            assert running.account_holds()
+            assert running.broker.status().account.queued == 0
+
+    run(test())
+
+
+def test_what_the_last_member_of_a_group_leaves_is_abandoned() -> None:
+    async def test() -> None:
+        async with node() as running:
+            only = await running.connect("only", receive_maximum=1)
+            await only.subscribe("$share/g/job", qos=1)
+            sender = await running.connect("s")
+            for number in range(3):
+                await sender.publish1("job", b"%d" % number)
+            await only.unsubscribe("$share/g/job")
+            assert running.broker.status().account.abandoned == 2
+            assert running.account_holds()
+
+    run(test())
+
+
 def test_packets_larger_than_a_client_takes_are_not_sent() -> None:
     async def test() -> None:
         async with node() as running:

@@ -253,6 +253,30 @@ def test_answers_come_in_the_order_of_their_messages(tmp_path: Path) -> None:
     run(test())
 
 
+def test_what_a_departed_member_of_a_group_leaves_survives_with_another(tmp_path: Path) -> None:
+    async def before() -> None:
+        async with node(store=store(tmp_path)) as running:
+            first = await running.connect("first", session_expiry_s=1, receive_maximum=1)
+            await first.subscribe("$share/g/job", qos=1)
+            sender = await running.connect("s")
+            for number in range(3):  # one in flight, two wait
+                await sender.publish1("job", b"%d" % number)
+            other = await running.connect("other", **KEPT)
+            await other.subscribe("$share/g/job", qos=1)
+            other.abort()
+            first.abort()
+            while any(one.client_id == "first" for one in running.broker.status().clients):
+                await asyncio.sleep(0.01)
+
+    async def after() -> None:
+        async with node(store=store(tmp_path)) as running:
+            other = await running.connect("other", **KEPT)
+            assert await other.payloads(3) == [b"0", b"1", b"2"]
+
+    run(before())
+    run(after())
+
+
 def test_a_full_disk_holds_answers_back_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

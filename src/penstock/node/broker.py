@@ -21,7 +21,7 @@ from penstock.mqtt.fanout import properties_of
 from penstock.mqtt.properties import NONE, Properties
 from penstock.mqtt.reasons import Reason
 from penstock.mqtt.server import Terms
-from penstock.mqtt.topics import check_filter, check_topic
+from penstock.mqtt.topics import SHARE, check_filter, check_topic
 from penstock.node.connection import Connection
 from penstock.node.deadlines import Deadlines
 from penstock.node.flushing import Flusher
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.core.slots.flows import FlowStatistics
-    from penstock.model.event import Event
+    from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.connect import Connect, Will
     from penstock.node.config import Config, Listener
@@ -233,12 +233,18 @@ class Broker:
             self.web.began(session.client_id, subscription.filter)
         return subscription
 
-    def unsubscribe(self, session: Session, filter_: str) -> bool:
-        """A session's subscription ends; whether there was one."""
-        subscription = session.drop(filter_, now_us=self.now_us)
+    def unsubscribe(self, session: Session, filter_: str, *, departed: bool = False) -> bool:
+        """A session's subscription ends, with the session if it departs; whether there was one."""
+        subscription = session.held.get(filter_)
         if subscription is None:
             return False
-        self.router.remove(subscription)
+        left: list[Item] = []
+        if filter_.startswith(SHARE):
+            left = session.left_of(subscription, departed=departed, now_us=self.now_us)
+        session.drop(subscription, now_us=self.now_us)
+        others = self.router.remove(subscription)
+        if others is not None:
+            others.take_over(left, now_us=self.now_us)
         if self.web is not None:
             self.web.ended(session.client_id, filter_)
         if self.streams is not None and self.streams.reading is not None:

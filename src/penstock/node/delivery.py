@@ -179,7 +179,8 @@ class Delivery(rules.Session[Sent]):
             return False
         packet_id = 0
         if qos:
-            packet_id = self.exchange.outgoing.send(Sent(event, retain, ids, place), qos=qos)
+            sent = Sent(event, retain, ids, place, filter=subscription.filter)
+            packet_id = self.exchange.outgoing.send(sent, qos=qos)
             if place and self._journal is not None:
                 self._journal.sent(place, packet_id=packet_id, qos=qos)
         elif place and self._journal is not None:

@@ -73,6 +73,8 @@ class Sent(msgspec.Struct, frozen=True):
     """Whose message of a stream it is; None: it is of none."""
     tick: int = 0
     """Its place in the stream."""
+    filter: str = ""
+    """Of the subscription it was sent for."""
 
 
 PASSING: Final = Sent(Event("", b"", 0))

@@ -96,7 +96,7 @@ def _restore_messages(broker: Broker, journal: Journal, loaded: Loaded, now_us: 
             session.restore_released(packet_id, place)
         elif state in (State.SENT_QOS1, State.SENT_QOS2):
             ids = subscription.ids if subscription is not None else ()
-            sent = Sent(event_from(body), False, ids, place)
+            sent = Sent(event_from(body), False, ids, place, filter=filter_)
             qos = 2 if state == State.SENT_QOS2 else 1
             unanswered.setdefault(client_id, []).append(Unanswered(packet_id, qos, sent))
         else:

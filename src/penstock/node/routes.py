@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock import limits
 from penstock.errors import MqttError
+from penstock.model.digest import Digest
+from penstock.model.event import Event
 from penstock.mqtt.kinds import V4
 from penstock.mqtt.text import decode_text
 from penstock.mqtt.topics import check_topic, shared_of
@@ -19,9 +21,9 @@ from penstock.mqtt.tree import TopicTree
 from penstock.node.subscription import Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
-    from penstock.model.event import Event
+    from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.node.session import Session
     from penstock.node.streams.intake import Intake
@@ -70,6 +72,16 @@ class Group:
         """Give it to the member whose turn it is."""
         member = self._next()
         return Target(member, member.ids).deliver(event, origin=origin, now_us=now_us)
+
+    def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
+        """What a member that has left was not sent, or did not acknowledge."""
+        for item in items:
+            if isinstance(item, Event):
+                self.deliver(item, origin=None, now_us=now_us)
+            elif isinstance(item, Digest):
+                member = self._next()
+                member.session.requeue(member, item, 0, now_us=now_us)
+                member.session.drain(now_us=now_us)
 
     def _next(self) -> Subscription:
         members = self.members
@@ -186,19 +198,22 @@ class Router:
             self._tree.add(filter_, subscription.session, subscription)
         self.forget()
 
-    def remove(self, subscription: Subscription) -> None:
-        """It gets nothing any more."""
+    def remove(self, subscription: Subscription) -> Group | None:
+        """It gets nothing any more; the group that goes on without it."""
         group_name, filter_ = shared_of(subscription.filter)
         if group_name:
             key = (group_name, filter_)
             group = self._groups[key]
             group.members.remove(subscription)
-            if not group.members:
-                del self._groups[key]
-                self._tree.remove(filter_, key)
+            self.forget()
+            if group.members:
+                return group
+            del self._groups[key]
+            self._tree.remove(filter_, key)
         else:
             self._tree.remove(filter_, subscription.session)
         self.forget()
+        return None
 
     def tap(self, filter_: str, seen: Callable[[Event], None]) -> Tap:
         """Show every message that matches, until the tap is closed."""

@@ -14,7 +14,7 @@ from penstock.node.streams.answering import orphan
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest
-    from penstock.model.event import Event
+    from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.acks import Ack
     from penstock.mqtt.connect import Connect
@@ -188,17 +188,33 @@ class Session(Delivery):
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def drop(self, filter_: str, *, now_us: Instant) -> Subscription | None:
+    def left_of(self, subscription: Subscription, *, departed: bool, now_us: Instant) -> list[Item]:
+        """What a subscription that ends leaves to the others of its group: all that was not sent.
+
+        Of a session that departs also what was sent with QoS 1 and not acknowledged; a message of QoS 2 that
+        was sent is nobody else's ([MQTT-4.8.2-5]).
+        """
+        self.flush_lanes(now_us=now_us)
+        left: list[Item] = []
+        if departed:
+            left.extend(
+                each.message.event
+                for each in self.exchange.outgoing.unanswered()
+                if each.qos == 1 and each.message.filter == subscription.filter
+            )
+        if subscription.queue is not None:
+            left.extend(subscription.queue.items())
+        return left
+
+    def drop(self, subscription: Subscription, *, now_us: Instant) -> None:
         """End a subscription; what waited there is abandoned."""
         self.flush_lanes(now_us=now_us)
-        subscription = self.held.pop(filter_, None)
-        if subscription is not None:
-            self.waiting.pop(subscription, None)
-            if self._journal is not None:
-                for place in subscription.places.values():
-                    self._journal.settled(place)
-            subscription.abandon()
-        return subscription
+        del self.held[subscription.filter]
+        self.waiting.pop(subscription, None)
+        if self._journal is not None:
+            for place in subscription.places.values():
+                self._journal.settled(place)
+        subscription.abandon()
 
     # -- what can be known -----------------------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ class Sessions:
         self._by_id.pop(session.client_id, None)
         self.sent_before += session.sent
         for filter_ in list(session.held):
-            self._broker.unsubscribe(session, filter_)
+            self._broker.unsubscribe(session, filter_, departed=True)
         if self._broker.streams is not None:
             self._broker.streams.ended(session)
         if self._broker.journal is not None:

@@ -28,7 +28,7 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     """Waiting, as themselves or counted in waiting digests."""
     abandoned: int = 0
     """Were waiting when their session departed or their subscription ended, expired while they waited, or
-    were larger than the receiver takes."""
+    were larger than the receiver takes. What a member of a shared group leaves is accepted by another."""
 
     def __add__(self, other: Account) -> Account:
         return Account(
