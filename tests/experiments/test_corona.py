@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from penstock.experiments import corona_deployment, corona_figures, corona_table2
+from penstock.experiments.corona_deltas import delta_row
+from penstock.sim.corona import a_ring
+from penstock.sim.corona_workload import a_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +31,15 @@ def test_equal_values_share_a_rank() -> None:
     assert corona_figures.rank_correlation(rising, -rising) == pytest.approx(-1)
     halves = np.array([0.0, 0.0, 1.0, 1.0])
     assert corona_figures.rank_correlation(halves, np.array([1.0, 2.0, 1.0, 2.0])) == pytest.approx(0)
+
+
+def test_a_delta_reaches_all_pollers_once_and_soon() -> None:
+    for seed in (1, 2):
+        workload = a_workload(channels=1_000, subscriptions=50_000, seed=seed)
+        row = delta_row(a_ring(1_024, seed), workload.ids)
+        assert row.ok
+        messages, pollers = map(float, re.findall(r"[\d.]+(?= messages| pollers)", row.ours))
+        assert 60 <= messages == pytest.approx(pollers - 1)
 
 
 @pytest.mark.slow

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.core.channels.allocation import Scheme
+from penstock.experiments.corona_deltas import delta_row
 from penstock.experiments.corona_deployment import deploy
 from penstock.experiments.corona_table2 import CHANNELS, QUICK_CHANNELS, SUBSCRIPTIONS, TARGET_US
 from penstock.experiments.outcome import Outcome, Row
-from penstock.sim.corona import Continuous, Corona, Legacy, Method, Setting, simulate
+from penstock.sim.corona import Continuous, Corona, Legacy, Method, Setting, a_ring, simulate
 from penstock.sim.corona_workload import DAY_US, HOUR_US, a_workload
 
 if TYPE_CHECKING:
@@ -91,7 +92,13 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
         title="Corona, Figures 3 to 10: load and detection time over time and over channels",
         setting=f"{setting.nodes:,} nodes, {channels:,} channels, {SUBSCRIPTIONS * channels:,} "
         f"subscriptions, six simulated hours{shortened}; detection time per subscription",
-        rows=(*_over_time(found), *_over_channels(found), *_fair(found), *_failures(found)),
+        rows=(
+            *_over_time(found),
+            *_over_channels(found),
+            *_fair(found),
+            delta_row(a_ring(setting.nodes, seed), workload.ids),
+            *_failures(found),
+        ),
         tables=(),
         plots=plots,
         seed=seed,
