@@ -14,6 +14,7 @@ from penstock.errors import ConfigError, SlotError
 from penstock.mqtt.acks import Puback
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode
+from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.node.broker import Broker
 from penstock.node.config import Config, Listener, Queues, Rule
@@ -475,6 +476,67 @@ def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
     run(test())
 
 
+def test_a_request_takes_a_place_comes_again_or_is_rejected_at_once() -> None:
+    async def test() -> None:
+        asks = (("penstock-retry", "100ms"),)
+        async with node(config(capacity=10, request_share=0.1, window=8)) as running:
+            steps = Steps(running)
+            reader = await running.connect("reader")
+            await reader.subscribe("ask/#", qos=1)
+            clients = [await running.connect(f"client-{number}") for number in range(5)]
+
+            async def ask(number: int) -> tuple[int, str]:
+                ack = await clients[number].publish1(f"ask/{number}", b"", user=asks)
+                user = dict(ack.properties.user)
+                assert bool(ack.properties.reason_string) == bool(user)
+                return ack.reason, user.get("penstock-retry", "")
+
+            assert await ask(0) == (0, "")
+            kept = [await ask(number) for number in range(1, 5)]
+            assert kept == [(0x97, "100ms"), (0x97, "100ms"), (0x97, "rejected"), (0x97, "rejected")]
+            steps.now_us += 100_000
+            assert await ask(3) == (0x97, "100ms"), "this slot is kept for others"
+            assert [await ask(number) for number in (1, 2)] == [(0, ""), (0, "")], (
+                "those kept are still there"
+            )
+            sent = [await reader.expect(Publish) for _ in range(3)]
+            assert [one.topic for one in sent] == ["ask/0", "ask/1", "ask/2"], "others were not taken"
+            status = running.broker.status()
+            assert status.flows is not None
+            assert status.flows.requests == {"accepted": 3, "again": 3, "rejected": 2}
+            assert status.refused == {"no place in a slot": 5}
+            clients[4].send(Publish("ask/4", b"", properties=Properties(user=asks)))
+            assert (await reader.expect(Publish)).topic == "ask/4", "QoS 0 has no answer, and is as ever"
+            ack = await clients[4].publish1("ask/4", b"", user=(("penstock-retry", "soon"),))
+            assert (ack.reason, ack.properties.user) == (0, (("penstock-flow", "refused"),))
+            assert "'soon' is no duration" in (ack.properties.reason_string or "")
+
+    run(test())
+
+
+def test_requests_displace_no_flow_and_go_ahead_of_what_waits() -> None:
+    async def test() -> None:
+        async with node(config(capacity=10, reserved_share=0.5)) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "40ms beat"),))
+            slow = await behind(running, "beat", "ask")
+            client = await running.connect("client")
+            for number in range(20):
+                await steps.publish(sensor, "beat", 1, every_us=40_000, first=number)
+                for _ in range(30):
+                    await client.publish1("ask", b"%d" % number, user=(("penstock-retry", "20ms"),))
+            assert steps.served("beat")
+            assert row(running, "beat").late == 0
+            assert running.account_holds()
+            found = await received(slow, lambda one: (one.topic, one.payload) == ("beat", b"19"))
+            asked = [int(one.payload) for one in found if one.topic == "ask"]
+            assert asked == list(range(len(asked))), "one in each slot that came"
+            assert len(asked) > 15
+            assert [one.topic for one in found].count("filler") < 400
+
+    run(test())
+
+
 def test_a_period_can_be_taken_back_and_versions_without_properties_are_found_out() -> None:
     async def test() -> None:
         async with node(config(detect=False)) as running:
@@ -596,6 +658,8 @@ def test_what_clients_declare_is_read() -> None:
     ("text", "said"),
     [
         ("slots: {slot_s: 0s}", "slots.slot_s"),
+        ("slots: {slot_s: 0.5ms}", "slots.slot_s"),
+        ("slots: {request_share: 0}", "slots.request_share"),
         ("slots: {window: 65}", "slots.window"),
         ("slots: {capacity: 0}", "slots.capacity"),
         ("slots: {capacity: 1, reserved_share: 0.5}", "is not one packet"),

@@ -283,16 +283,35 @@ def test_reservations_without_slots_or_room_are_refused(changed: dict[str, int])
 
 def test_a_retry_is_told_when_to_come_or_that_it_is_of_no_use() -> None:
     slots = Reservations(slot_us=100, slots=34, capacity=1, positions=512, now_us=0)
-    desk = Retries(slots)
-    first = desk.arrive(1, first_us=0, period_us=200, now_us=0)
-    assert first.answer is Answer.ACCEPTED
-    answers = [desk.arrive(key, first_us=0, period_us=200, now_us=0) for key in range(2, 8)]
-    assert [one.at_us for one in answers] == [200, 400, 800, 1_600, 3_200, 0]
-    assert [one.answer for one in answers] == [Answer.AGAIN] * 5 + [Answer.REJECTED]
+    desk = Retries(slots, most=6)
+    assert desk.arrive(1, period_us=200, now_us=0).answer is Answer.ACCEPTED
+    answers = [desk.arrive(key, period_us=200, now_us=0) for key in range(2, 9)]
+    assert [one.at_us for one in answers] == [200, 200, 400, 400, 800, 800, 0]
+    assert [one.answer for one in answers] == [Answer.AGAIN] * 6 + [Answer.REJECTED]
+    assert answers[0].why == "no place now: one is kept for the retry in 0.2 ms"
     assert "no place now nor at any retry" in answers[-1].why
-    again = desk.arrive(2, first_us=0, period_us=200, now_us=200)
-    assert again.answer is Answer.ACCEPTED
-    assert desk.arrive(9, first_us=200, period_us=200, now_us=250).answer is not Answer.ACCEPTED
+    assert len(desk) == 6
+    assert desk.arrive(2, period_us=200, now_us=200).answer is Answer.ACCEPTED
+    again = desk.arrive(2, period_us=200, now_us=200)
+    assert again.answer is Answer.AGAIN, "a place is for one"
+    assert desk.arrive(3, period_us=200, now_us=310).answer is Answer.ACCEPTED, "a little late"
+    assert desk.answers == {Answer.ACCEPTED: 3, Answer.AGAIN: 7, Answer.REJECTED: 1}
+
+
+def test_who_does_not_come_again_is_forgotten_and_rejection_gives_back_what_was_kept() -> None:
+    slots = Reservations(slot_us=100, slots=6, capacity=1, positions=512, now_us=0)
+    desk = Retries(slots, most=1)
+    assert desk.arrive(1, period_us=100, now_us=0).answer is Answer.ACCEPTED
+    assert desk.arrive(2, period_us=100, now_us=0).at_us == 100
+    assert desk.arrive(3, period_us=100, now_us=0).answer is Answer.REJECTED, "so many are not remembered"
+    assert desk.arrive(2, period_us=1_000, now_us=50).answer is Answer.REJECTED, "beyond the window"
+    assert len(desk) == 0
+    assert all(slots.taken(slot) == 0 for slot in range(1, 5))
+    assert desk.arrive(3, period_us=100, now_us=60).answer is Answer.AGAIN
+    assert desk.arrive(4, period_us=100, now_us=500).answer is Answer.ACCEPTED
+    assert desk.arrive(5, period_us=100, now_us=500).answer is Answer.AGAIN, "the one before did not come"
+    with pytest.raises(SlotError, match="at least 1"):
+        Retries(slots, most=0)
 
 
 # -- lanes ---------------------------------------------------------------------------------------------------

@@ -6,5 +6,6 @@ false positives, `slot_sets` what they all offer, `wire` their bytes, `formulas`
 
 Flows: `period` finds a rhythm in arrivals, `grid` follows it, `police` holds it to its rate, `pattern` has
 that of retries; `reservation` keeps slots ahead, `flows` what is known of each flow, `control` puts it
-together, `control_treatment` says how a packet is treated, `control_lanes` holds what waits.
+together, `control_treatment` says how a packet is treated, `control_lanes` holds what waits, and
+`control_requests` has what comes again if it finds no place.
 """

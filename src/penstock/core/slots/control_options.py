@@ -21,6 +21,8 @@ class ControlOptions:
     """Packets a slot's worth of the link carries."""
     share: float = 0.5
     """Of the capacity: what may be reserved."""
+    request_share: float = 0.1
+    """Of the capacity: what requests may take, one place at least."""
     sigmas: float = 3.0
     """δ, how far from its place a packet is on time, in standard deviations of its jitter."""
     detect: bool = True
@@ -52,6 +54,10 @@ class ControlOptions:
                 raise SlotError(f"{name} is {value}; allowed are {least:,} to {most:,}")
         if not 0 < self.share <= 1:
             raise SlotError(f"share is {self.share}; allowed is what lies above 0 and up to 1")
+        if not 0 < self.request_share <= 1:
+            raise SlotError(
+                f"request_share is {self.request_share}; allowed is what lies above 0 and up to 1"
+            )
         if not 0 < self.sigmas <= 10:
             raise SlotError(f"sigmas is {self.sigmas}; allowed is what lies above 0 and up to 10")
         if self.reserved_capacity < 1:
@@ -61,6 +67,11 @@ class ControlOptions:
     def reserved_capacity(self) -> int:
         """Packets that may be reserved in one slot."""
         return int(self.capacity * self.share)
+
+    @property
+    def request_capacity(self) -> int:
+        """Packets in one slot that are requests."""
+        return max(1, int(self.capacity * self.request_share))
 
     @property
     def reserved_load(self) -> float:

@@ -144,6 +144,12 @@ def _flows(status: NodeStatus) -> Iterator[Metric]:
     for lane in ("reserved", "best_effort", "late"):
         lanes.add_metric([lane], getattr(flows, lane))
     yield lanes
+    requests = CounterMetricFamily(
+        "penstock_flow_requests", "Messages that ask for a place, by the answer", labels=["answer"]
+    )
+    for answer, count in flows.requests.items():
+        requests.add_metric([answer], count)
+    yield requests
     refused = CounterMetricFamily("penstock_flows_refused", "Flows not served, by reason", labels=["reason"])
     for reason, count in sorted(flows.refused.items()):
         refused.add_metric([reason], count)

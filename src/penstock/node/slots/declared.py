@@ -5,6 +5,7 @@ CONNECT   penstock-period: 1s ward/7/#           those that match the filter; ma
 PUBLISH   penstock-period: 100ms                 this message's topic, from now on
 PUBLISH   penstock-period: none                  it has no period any more
 both      penstock-jitter: 5ms                   how far messages are from their times (one σ)
+PUBLISH   penstock-retry: 100ms                  needs a place; else it comes again after 100, 200, 400 … ms
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PERIOD: Final = "penstock-period"
 JITTER: Final = "penstock-jitter"
+RETRY: Final = "penstock-retry"
 NO_PERIOD: Final = "none"
 
 
@@ -53,7 +55,15 @@ def of_publish(user: Iterable[tuple[str, str]]) -> Declared | None:
         return None
     if period == NO_PERIOD:
         return Declared(0)
-    return Declared(_period(period), _amount(JITTER, jitter) if jitter else 0)
+    return Declared(_above_0(PERIOD, period, NO_PERIOD), _amount(JITTER, jitter) if jitter else 0)
+
+
+def retry_of(user: Iterable[tuple[str, str]]) -> int:
+    """After how long the first retry of a PUBLISH would come; 0: it is no request. SlotError, too."""
+    for name, value in user:
+        if name == RETRY:
+            return _above_0(RETRY, value)
+    return 0
 
 
 def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[str]]:
@@ -72,7 +82,7 @@ def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[st
                 period, _, filter_ = value.partition(" ")
                 if filter_:
                     check_filter(filter_, where=PERIOD)
-                found.append(Declared(_period(period), filter=filter_ or "#"))
+                found.append(Declared(_above_0(PERIOD, period, NO_PERIOD), filter=filter_ or "#"))
         except (SlotError, MqttError) as error:
             problems.append(str(error))
     return [Declared(one.period_us, jitter_us, one.filter) for one in found], problems
@@ -85,8 +95,9 @@ def _amount(name: str, text: str) -> int:
     return to_us(seconds)
 
 
-def _period(text: str) -> int:
-    period_us = _amount(PERIOD, text)
-    if not period_us:
-        raise SlotError(f"{PERIOD}: '{text[:40]}' is no period; it must be above 0, or '{NO_PERIOD}'")
-    return period_us
+def _above_0(name: str, text: str, *others: str) -> int:
+    amount_us = _amount(name, text)
+    if not amount_us:
+        allowed = ", or ".join(("above 0", *(f"'{other}'" for other in others)))
+        raise SlotError(f"{name}: '{text[:40]}' is no period; it must be {allowed}")
+    return amount_us

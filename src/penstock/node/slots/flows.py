@@ -15,6 +15,7 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.control import FlowControl
+from penstock.core.slots.control_requests import Requests
 from penstock.core.slots.control_treatment import Happening, Lane
 from penstock.core.slots.flows import State, Told, key_of
 from penstock.errors import InputError
@@ -82,6 +83,7 @@ class Flows:
     ) -> None:
         self.settings = settings
         self.control = FlowControl(settings.options(), now_us=clock())
+        self.requests = Requests(self.control)
         self._clock = clock
         self._publish = publish
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,9 +147,9 @@ class Flows:
             self._say_refused(client_id, topic, why)
         return why
 
-    def unreadable(self, client_id: str, topic: str, why: str) -> None:
+    def unreadable(self, client_id: str, topic: str, why: str, *, what: str = "bad period") -> None:
         """A client says something about a flow that cannot be read."""
-        self.control.standing.count("bad period")
+        self.control.standing.count(what)
         self._say_refused(client_id, topic, why)
 
     def _say_refused(self, client_id: str, topic: str, why: str) -> None:
@@ -215,6 +217,7 @@ class Flows:
             reserved=control.packets[Lane.RESERVED],
             best_effort=control.packets[Lane.BEST_EFFORT],
             late=control.packets[Lane.LATE],
+            requests=self.requests.answers,
             fullest=round(control.reservations.fullest() / control.reservations.capacity, 4),
             forgotten=control.table.forgotten,
             turned_away=control.table.turned_away,

@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock import limits
+from penstock.core.slots.control_treatment import Lane
 from penstock.core.slots.flows import key_of
+from penstock.core.slots.pattern_retries import Answer
 from penstock.errors import SlotError
 from penstock.mqtt.kinds import V5
 from penstock.mqtt.properties import Properties
+from penstock.mqtt.reasons import Reason
 from penstock.node.message import Message, event_of
 from penstock.node.publishing import Publisher
 from penstock.node.runs import QOS1, Run, topics_of
-from penstock.node.slots.declared import PERIOD, of_connect, of_publish
+from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
 from penstock.node.slots.flows import Topic
 from penstock.node.slots.lanes import Assigned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.core.slots.control_treatment import Lane
     from penstock.core.slots.flows import Flow
+    from penstock.core.slots.pattern_retries import Verdict
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.connect import Connect
@@ -51,9 +54,9 @@ class FlowPublisher(Publisher):
         """Those that came on this connection; of each it is known what CONNECT says about it."""
         self._together: dict[bytes, Fan] = {}
         """Fans of the topics in what has just come."""
-        self._said = ""
-        """Why the flow of the message at hand is refused."""
-        self._refusals: dict[int, str] = {}
+        self._said: Properties | None = None
+        """What the answer to the message at hand says beside its reason code."""
+        self._words: dict[int, Properties] = {}
         """The same by packet identifier, for answers that wait."""
         for problem in problems:
             flows.unreadable(session.client_id, "", problem)
@@ -131,14 +134,21 @@ class FlowPublisher(Publisher):
     # -- single messages -------------------------------------------------------------------------------------
 
     def _accept(self, event: Event, fan: Fan, qos: int) -> int:
-        """A message with properties or a QoS: it may tell its flow's period."""
-        self._said = ""
+        """A message with properties or a QoS: it may tell its flow's period, or ask for a place."""
+        self._said = None
         message: Message = event.carried
         if fan.denied:
             return super()._accept(event, fan, qos)
+        asked = None
         if message.properties.user:
             self._hear(event)
-        taken = self._take(message.topic, 1)
+            asked = self._asked(event) if qos else None
+        if asked is None:
+            taken = self._take(message.topic, 1)
+        elif asked[0].answer is Answer.ACCEPTED:
+            taken = asked[1], [Lane.RESERVED]
+        else:
+            return self._turned_away(asked[0])
         if taken is not None:
             assigned = Assigned(taken[0], taken[1][0])
             event = msgspec.structs.replace(event, carried=msgspec.structs.replace(message, flow=assigned))
@@ -165,8 +175,7 @@ class FlowPublisher(Publisher):
         """A topic's first message on this connection: CONNECT may have told its period."""
         declared = next((one for one in self._told if one.covers(topic)), None)
         if declared is not None:
-            why = self._flows.tell(self._session.client_id, topic, declared, now_us=self._now_us)
-            self._said = self._said or why
+            self._say(self._flows.tell(self._session.client_id, topic, declared, now_us=self._now_us))
 
     def _hear(self, event: Event) -> None:
         if not any(name == PERIOD for name, _ in event.properties):
@@ -174,27 +183,54 @@ class FlowPublisher(Publisher):
         try:
             declared = of_publish(event.properties)
         except SlotError as error:
-            self._said = str(error)
-            self._flows.unreadable(self._session.client_id, event.topic, self._said)
+            self._say(str(error))
+            self._flows.unreadable(self._session.client_id, event.topic, str(error))
             return
         if declared is not None:
             if self._told:
                 self._know(event.topic.encode())  # it counts more than what CONNECT said
             client_id = self._session.client_id
-            self._said = self._flows.tell(client_id, event.topic, declared, now_us=self._now_us)
+            self._say(self._flows.tell(client_id, event.topic, declared, now_us=self._now_us))
+
+    def _asked(self, event: Event) -> tuple[Verdict, Flow] | None:
+        """The answer to a message that is of use only with a place; None: it goes the way of its flow."""
+        client_id, now_us = self._session.client_id, self._now_us
+        try:
+            period_us = retry_of(event.properties)
+        except SlotError as error:
+            self._say(str(error))
+            self._flows.unreadable(client_id, event.topic, str(error), what="bad retry")
+            return None
+        requests = self._flows.requests
+        flow = requests.flow(client_id, event.topic, now_us=now_us) if period_us else None
+        return None if flow is None else (requests.arrive(flow, period_us, now_us=now_us), flow)
+
+    def _turned_away(self, verdict: Verdict) -> int:
+        """No place: the answer says when there will be one, or that trying again is of no use."""
+        broker = self._broker
+        if broker.journal is not None:
+            broker.journal.begin()
+        broker.count_refused("no place in a slot")
+        again = f"{(verdict.at_us - self._now_us) / 1_000:g}ms" if verdict.at_us else "rejected"
+        self._said = Properties(reason_string=verdict.why, user=((RETRY, again),))
+        return Reason.QUOTA_EXCEEDED
+
+    def _say(self, why: str) -> None:
+        """Why the flow of the message at hand is refused; empty: it is not."""
+        if why and self._said is None:
+            self._said = Properties(reason_string=why, user=(("penstock-flow", "refused"),))
 
     def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
-        if self._said:
-            self._refusals[packet_id], self._said = self._said, ""
+        if self._said is not None:
+            self._words[packet_id], self._said = self._said, None
         super()._answer_when_safe(packet_id, qos, reason)
 
     def _answer(self, packet_id: int, qos: int, reason: int) -> None:
-        why = self._refusals.pop(packet_id, "")
-        if not why or self._session.version != V5:
+        said = self._words.pop(packet_id, None)
+        if said is None or self._session.version != V5:
             super()._answer(packet_id, qos, reason)
             return
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
-        said = Properties(reason_string=why, user=(("penstock-flow", "refused"),))
         self._connection.send(msgspec.structs.replace(ack, properties=said))
 
 

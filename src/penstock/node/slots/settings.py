@@ -14,14 +14,16 @@ from penstock.model.instant import to_us
 class Slots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reserved slots for flows of constant rate, at listeners with `slots: true`."""
 
-    slot_s: Annotated[float, msgspec.Meta(gt=0, le=3_600, extra={"unit": "s"})] = 0.02
-    """Length of a time slot; the shortest period that can be served."""
+    slot_s: Annotated[float, msgspec.Meta(ge=0.001, le=3_600, extra={"unit": "s"})] = 0.02
+    """Length of a time slot; the shortest period that can be served. To begin a new one takes 0.1 ms."""
     window: Annotated[int, msgspec.Meta(ge=4, le=limits.SLOT_WINDOW)] = 64
     """Slots that are looked ahead; the longest period that can be served is two less."""
     capacity: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100
     """Messages a slot's worth of the receivers' links carries."""
     reserved_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     """Of the capacity: what may be reserved; the rest stays for best effort."""
+    request_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1
+    """Of the capacity: what messages with `penstock-retry` may take, one of them in a slot at least."""
     late_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
     """Late messages that go out for each one of best effort, while both wait."""
     tolerance: Annotated[float, msgspec.Meta(gt=0, le=10)] = 3.0
@@ -44,10 +46,11 @@ class Slots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def options(self) -> ControlOptions:
         """For the core; SlotError if they cannot be together."""
         return ControlOptions(
-            slot_us=max(1, to_us(self.slot_s)),
+            slot_us=to_us(self.slot_s),
             slots=self.window,
             capacity=self.capacity,
             share=self.reserved_share,
+            request_share=self.request_share,
             sigmas=self.tolerance,
             detect=self.detect,
             flows=self.flows,

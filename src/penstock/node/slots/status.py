@@ -19,6 +19,8 @@ class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     """Messages that came in their slots."""
     best_effort: int
     late: int
+    requests: dict[str, int]
+    """Messages that take a place or are refused, by the answer: accepted, again, rejected."""
     fullest: float
     """Share taken of the fullest slot ahead."""
     forgotten: int
