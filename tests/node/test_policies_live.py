@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import PolicyError
-from penstock.model.digest_wire import DIGEST_MARK
+from penstock.model.digest import Cause, Digest
+from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.mqtt.kinds import V4
 from penstock.mqtt.reasons import Reason
 from penstock.node.config import Config, Installed, Queues
+from penstock.node.store import STORE, Store
 from tests.node.peer import node, run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock.mqtt.publish import Publish
     from penstock.node.status import SubscriptionStatus
     from tests.node.peer import Peer, Running
@@ -86,6 +90,41 @@ def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() -> None:
             assert status.digests == len(digests)
             assert [(each.filter, each.dropped) for each in status.filters] == [("within", 8)]
             assert running.account_holds()
+
+    run(test())
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_publishers_digest_is_what_it_stands_for_and_no_event(tmp_path: Path, *, restarted: bool) -> None:
+    """A client that packs before it sends: what it dropped is counted on, whatever the policy here takes."""
+    before = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
+
+    async def test() -> None:
+        async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
+            phone = await running.connect("phone", session_expiry_s=100)
+            await phone.subscribe("ward/pulse", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+            await away(running, phone, "phone")
+            sensor = await running.connect("sensor")
+            await sensor.publish1("ward/pulse", pulse(70))
+            said = json.dumps(to_json(before)).encode()
+            await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
+            await sensor.publish1("ward/pulse", b"no digest", user=(DIGEST_MARK,))
+            if not restarted:
+                await packed(running, sensor)
+        if restarted:
+            async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
+                await packed(running, await running.connect("sensor"))
+
+    async def packed(running: Running, sensor: Peer) -> None:
+        for value in (71, 150, 73, 74, 75, 30, 76, 77, 78, 79):
+            await sensor.publish1("ward/pulse", pulse(value))
+        status = subscription(running, "phone")
+        assert status.packs
+        phone = await running.connect("phone", clean=False, session_expiry_s=100)
+        found = [await phone.message() for _ in range(status.items)]
+        digests = [each for each in found if is_digest(each) and each.payload != b"no digest"]
+        assert len(found) - len(digests) + sum(body(each)["count"] for each in digests) == 12 + 5
+        assert running.account_holds()
 
     run(test())
 

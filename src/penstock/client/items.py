@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from penstock import limits
 from penstock.errors import DigestError
 from penstock.model.digest import Digest
-from penstock.model.digest_wire import DIGEST_MARK, from_json
+from penstock.model.digest_wire import DIGEST_MARK, from_message
 from penstock.model.event import Event
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.publish import Publish
-
-_json = msgspec.json.Decoder()
 
 
 class ReceivedDigest(Digest, frozen=True, array_like=True):
@@ -49,12 +44,9 @@ def item_of(message: Publish, *, now_us: Instant, seq: int) -> Event | ReceivedD
 
 
 def _digest(message: Publish) -> ReceivedDigest | None:
-    if len(message.payload) > limits.DIGEST_BYTES:
-        return None
     try:
-        told = _json.decode(message.payload)
-        read = from_json(told)
-    except (DigestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        read, told = from_message(message.payload)
+    except DigestError:
         return None
     fields = {name: getattr(read, name) for name in Digest.__struct_fields__}
     return ReceivedDigest(**fields, topic=message.topic, told=told)

@@ -26,6 +26,7 @@ VERSION: Final = 0xD1
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Digest)
+_json = msgspec.json.Decoder()
 
 
 def to_bytes(digest: Digest) -> bytes:
@@ -124,6 +125,17 @@ def from_json(found: object) -> Digest:
         raise DigestError(f"a damaged digest: {error}") from None
     _check(digest)
     return digest
+
+
+def from_message(payload: bytes) -> tuple[Digest, dict[str, Any]]:
+    """The digest in a message with DIGEST_MARK, and all that was told of it; DigestError if it is none."""
+    if len(payload) > limits.DIGEST_BYTES:
+        raise DigestError(f"a digest of {len(payload)} bytes; at most {limits.DIGEST_BYTES} are accepted")
+    try:
+        told = _json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DigestError(f"a damaged digest: {error}") from None
+    return from_json(told), told
 
 
 def _summary_of(read: _SummaryJson, whole: _DigestJson) -> AttributeSummary:

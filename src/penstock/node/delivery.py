@@ -24,7 +24,15 @@ from penstock.mqtt.reasons import Reason
 from penstock.mqtt.topics import matches
 from penstock.mqtt.varint import MOST as LONGEST
 from penstock.node.link import PASSING, Sent
-from penstock.node.message import DIGEST_TOPICS, digest_event, expired, frame_of, qos_of, unstamped_event
+from penstock.node.message import (
+    DIGEST_TOPICS,
+    digest_event,
+    digest_in,
+    expired,
+    frame_of,
+    qos_of,
+    unstamped_event,
+)
 from penstock.node.run_queue import RunQueue
 from penstock.node.subscription import head_us
 
@@ -142,6 +150,8 @@ class Delivery(rules.Session[Sent]):
     def _queue(
         self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
     ) -> None:
+        if isinstance(item, Event) and item.properties and subscription.chosen.plan is not None:
+            item = digest_in(item) or item  # to the policy it is what it stands for, not one event more
         journal = self._journal
         if place and journal is not None:
             before = subscription.places.pop(id(item), 0)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from penstock.model.digest_wire import DIGEST_MARK, to_json
+from penstock.errors import DigestError
+from penstock.model.digest_wire import DIGEST_MARK, from_message, to_json
 from penstock.model.event import Event
 from penstock.model.stamp import unstamped
 from penstock.mqtt.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
@@ -141,6 +142,16 @@ def frame_of(  # noqa: PLR0913 (each is a part of the packet)
     if not qos:
         return frame_qos0(topic, tail, retain=retain)
     return assemble(head(topic, len(tail), qos=qos, retain=retain, dup=dup), packet_id, tail)
+
+
+def digest_in(event: Event) -> Digest | None:
+    """The digest that its publisher sent in the place of events; None if it is an event."""
+    if DIGEST_MARK not in event.properties:
+        return None
+    try:
+        return from_message(event.payload)[0]
+    except DigestError:
+        return None
 
 
 def digest_event(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Event:
