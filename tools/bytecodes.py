@@ -2,6 +2,7 @@
 
     python tools/bytecodes.py                                   this tree
     PYTHONPATH=../before/src python tools/bytecodes.py          another one, a worktree of an earlier commit
+    python tools/bytecodes.py --slots                           at a listener with time slots
 
 A broker without sockets gets messages of each kind, few and many; what the many take more is divided by how
 many more they are. Bytecodes are no time, but where two trees take the same number of them on a path, that
@@ -15,6 +16,8 @@ import gc
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from penstock.mqtt.connect import Connect
 from penstock.mqtt.kinds import V4, V5
@@ -36,6 +39,8 @@ PAYLOAD = bytes(100)
 PLAIN = encode(Publish("t", PAYLOAD), V4) * CHUNK
 QOS1 = b"".join(encode(Publish("t", PAYLOAD, qos=1, packet_id=number + 1), V4) for number in range(CHUNK))
 NAMED = encode(Publish("t", PAYLOAD, properties=Properties(user=(("a", "b"),))), V5) * CHUNK
+TOPICS = b"".join(encode(Publish(f"t/{number}", PAYLOAD), V4) for number in range(CHUNK))
+SLOTS = "--slots" in sys.argv[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Kind:
 KINDS = (
     Kind("QoS 0, runs", PLAIN),
     Kind("QoS 0, runs, ten receivers", PLAIN, receivers=10),
+    Kind("QoS 0, runs, each on another topic", TOPICS),
     Kind("QoS 0, one at a time", PLAIN[: len(PLAIN) // CHUNK], count=1, step_us=1_000),
     Kind("QoS 1, runs", QOS1),
     Kind("with properties", NAMED, version=V5),
@@ -109,6 +115,8 @@ async def measure(kind: Kind, messages: int) -> int:
     """Bytecodes of so many messages."""
     now_us = 1_800_000_000_000_000
     config = Config(data="", queues=Queues(events=200), sys_interval_s=0)
+    if SLOTS:
+        config = replace(config, listeners=(replace(config.listeners[0], slots=True),))
     broker = Broker(config, gate=Gate(config), clock=lambda: now_us)
     broker.start()
 
@@ -128,7 +136,7 @@ async def measure(kind: Kind, messages: int) -> int:
     sender = await peer("sender")
     receivers = [await peer(f"receiver-{number}") for number in range(kind.receivers)]
     for receiver in receivers:
-        receiver.data_received(encode(Subscribe(1, (Subscription("t", qos=0),)), kind.version))
+        receiver.data_received(encode(Subscribe(1, (Subscription("t/#", qos=0),)), kind.version))
     await asyncio.sleep(0)
     if kind.stalled:
         await stall(receivers[0], full=True)

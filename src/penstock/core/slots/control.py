@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock import limits
 from penstock.core.slots.control_places import FULL_SLOT, Places
 from penstock.core.slots.control_silence import Silence
 from penstock.core.slots.control_standing import Standing, wait_us
@@ -56,6 +57,9 @@ class FlowControl:
         self.places = Places(options, now_us=now_us)
         self.reservations = self.places.reservations
         self._silence = Silence(options)
+        self._slot_us = options.slot_us
+        self._recorded: set[int] = set()
+        """Flows without a place in the table that have come in the present slot."""
 
     @property
     def refused(self) -> dict[str, int]:
@@ -71,11 +75,15 @@ class FlowControl:
 
     def flow(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | None:
         """A packet's flow, if it has come before; it is recorded that it came."""
-        slot = self._advance(now_us)
+        slot = self.reservations.now
+        if now_us // self._slot_us != slot:
+            slot = self._advance(now_us)
         flow = self.table.get(key)
         if flow is None:
-            if self.history.contains(key, slot):  # its next slot decides
+            if key in self._recorded:  # its next slot decides
                 return None
+            if len(self._recorded) < limits.SLOT_REMEMBERED:
+                self._recorded.add(key)
             self.history.insert(key, slot)
             if self.options.detect and self.history.query(key).bit_count() >= SEEN_SLOTS:
                 flow = self.table.add(key, client, topic, now_us=now_us)
@@ -282,4 +290,5 @@ class FlowControl:
         slot = self.reservations.advance(now_us)
         if slot != before:
             self.history.advance(slot)
+            self._recorded.clear()
         return slot
