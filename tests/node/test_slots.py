@@ -464,7 +464,7 @@ def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
             sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
             await steps.publish(sensor, "beat", 5, every_us=100_000)
             assert steps.served("beat")
-            await steps.publish(sensor, "beat", 30, every_us=30_000)
+            await steps.publish(sensor, "beat", 50, every_us=30_000)
             found = row(running, "beat")
             assert found.state == "refused"
             assert found.told != "client", "what it told is not believed any more"

@@ -138,6 +138,16 @@ def test_a_flow_whose_network_stalled_has_not_lied() -> None:
     assert flow.excess_rate < 0.05
 
 
+def test_who_sends_what_it_kept_until_it_was_connected_has_not_lied() -> None:
+    flows = control()
+    flows.tell("a", "t", 50_000, now_us=NOW)
+    for _ in range(12):
+        flows.arrive("a", "t", now_us=NOW)
+    lanes = [flows.arrive("a", "t", now_us=NOW + 50_000 * number) for number in range(1, 100)]
+    assert lanes.count(Lane.RESERVED) > 95
+    assert not flows.refused
+
+
 def test_where_nothing_is_found_out_what_was_told_is_tried_again() -> None:
     flows = FlowControl(ControlOptions(slot_us=SLOT, positions=1 << 10, detect=False), now_us=NOW)
     flows.tell("a", "t", 50_000, now_us=NOW)

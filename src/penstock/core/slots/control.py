@@ -43,6 +43,9 @@ CHEATING: Final = 0.1
 CREDIT: Final = 32
 """Packets a flow may catch up with after a pause before they count as beyond its rate."""
 
+FIRST_CREDIT: Final = 16
+"""The same of a flow that is new: who connects, sends what it kept until then."""
+
 
 class FlowControl:
     """All flows of a link or a node."""
@@ -245,8 +248,8 @@ class FlowControl:
         period_us, credit_us = flow.declared_us or grid.period_us, CREDIT * grid.period_us
         flow.police = Police(period_us, grid.period_us)
         flow.slow_police = Police(period_us, grid.period_us, credit_us=credit_us)
-        for police in (flow.police, flow.slow_police):
-            police.conforms(now_us)
+        flow.police.conforms(now_us)
+        flow.slow_police.conforms(now_us - (0 if flow.failures else round(FIRST_CREDIT * grid.period_us)))
         flow.laned = True
         flow.on_time_rate, flow.excess_rate = 1.0, 0.0
         self.standing.become(flow, State.SERVED, "", now_us)
