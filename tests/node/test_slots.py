@@ -620,6 +620,16 @@ def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tm
     run(test())
 
 
+def test_a_folder_of_tables_that_is_not_there_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with node(config(reservations=str(tmp_path / "tables"))):
+            assert "tables' is not there yet" in caplog.text
+
+    run(test())
+
+
 def test_what_may_not_be_published_is_no_flow() -> None:
     async def test() -> None:
         closed = msgspec.structs.replace(config(), acl=(Rule(topic="open/#"),))

@@ -203,9 +203,11 @@ def test_what_comes_once_takes_no_place_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"slot_us": 0}, "slot_us is 0; allowed are 1 to"),
+        ({"slot_us": 0}, "slot_us is 0; allowed are whole numbers from 1 to"),
+        ({"slot_us": 1.5}, "slot_us is 1.5"),
+        ({"request_share": 0}, "request_share is 0"),
         ({"slots": 3}, "slots is 3"),
-        ({"slots": 65}, "slots is 65; allowed are 4 to 64"),
+        ({"slots": 65}, "slots is 65; allowed are whole numbers from 4 to 64"),
         ({"capacity": 0}, "capacity is 0"),
         ({"share": 0}, "share is 0"),
         ({"share": 1.5}, "share is 1.5"),

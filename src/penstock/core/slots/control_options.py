@@ -50,8 +50,8 @@ class ControlOptions:
             ("positions", 64, limits.SLOT_POSITIONS),
         ):
             value = getattr(self, name)
-            if not least <= value <= most:
-                raise SlotError(f"{name} is {value}; allowed are {least:,} to {most:,}")
+            if not isinstance(value, int) or not least <= value <= most:
+                raise SlotError(f"{name} is {value}; allowed are whole numbers from {least:,} to {most:,}")
         if not 0 < self.share <= 1:
             raise SlotError(f"share is {self.share}; allowed is what lies above 0 and up to 1")
         if not 0 < self.request_share <= 1:

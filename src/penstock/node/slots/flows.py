@@ -102,6 +102,8 @@ class Flows:
         """Look after flows from now on."""
         self._loop = loop
         if self._follower is not None:
+            if not Path(self.settings.reservations).is_dir():
+                log.warning("slots.reservations: '%s' is not there yet", self.settings.reservations)
             self._following = loop.create_task(self._follower.run(limits.CONTROL_LOOK_S))
         self._look()
 
