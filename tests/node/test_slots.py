@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +22,7 @@ from penstock.node.broker import Broker
 from penstock.node.config import Config, Listener, Queues, Rule
 from penstock.node.gate import Gate
 from penstock.node.read_config import read_config
+from penstock.node.runs import QOS0
 from penstock.node.slots import publisher
 from penstock.node.slots.declared import Declared, of_connect, of_publish
 from penstock.node.slots.settings import Slots
@@ -220,6 +223,61 @@ def test_order_is_kept_when_a_flow_becomes_served_while_its_messages_wait(qos: i
             found = await received(slow, lambda one: one.topic == "beat" and one.payload == b"59")
             assert [int(one.payload) for one in found if one.topic == "beat"] == list(range(60))
             assert [one.topic for one in found].count("filler") < 400, "it went ahead of most others"
+
+    run(test())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_comes_together_every_flow_stays_in_order_and_nothing_is_lost(seed: int) -> None:
+    dice = Random(seed)
+    topics = ["beat", "pulse", "bulk/1", "bulk/2"]
+    sent: dict[str, int] = dict.fromkeys(topics, 0)
+    ids = count(1)
+
+    def message(topic: str) -> bytes:
+        sent[topic] += 1
+        qos = dice.choice([0, 0, 0, 1])
+        payload = b"%d" % sent[topic] + b" " * dice.choice([0, 200])
+        return encode(Publish(topic, payload, qos=qos, packet_id=qos * next(ids)), V5)
+
+    async def test() -> None:
+        settings = msgspec.structs.replace(
+            config(lane_events=dice.choice([5, 500])), queues=Queues(events=50_000)
+        )
+        async with node(settings) as running:
+            steps = Steps(running)
+            reader = await running.connect("reader")
+            await reader.subscribe("filler", *topics[:2], "bulk/#", qos=dice.choice([0, 1]))
+            sensor = await running.connect("sensor")
+            filler = await running.connect("filler")
+            for step in range(120):
+                steps.now_us += 50_000 if dice.random() < 0.95 else 70_000
+                if step % 40 == 20:
+                    reader.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                    await fill(running, "reader", filler)
+                together = [
+                    "beat",
+                    *["pulse"] * (step % 2),
+                    *dice.choices(topics[2:], k=dice.choice([0, 1, 30])),
+                ]
+                together += ["beat"] * (dice.random() < 0.02)
+                dice.shuffle(together)
+                frames = list(map(message, together))
+                sensor.raw(b"".join(frames))
+                for _ in range(sum(frame[0] != QOS0 for frame in frames)):
+                    await sensor.expect(Puback)
+                await sensor.settled()
+                if step % 40 == 39:
+                    reader.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            assert row(running, "beat").on_time > 30
+            assert running.account_holds()
+            found: dict[str, list[int]] = {topic: [] for topic in topics}
+            while any(len(found[topic]) < sent[topic] for topic in topics):
+                packet = await reader.expect(Publish)
+                if packet.topic in found:
+                    found[packet.topic].append(int(packet.payload))
+            assert found == {topic: list(range(1, sent[topic] + 1)) for topic in topics}
+            assert running.account_holds()
 
     run(test())
 
