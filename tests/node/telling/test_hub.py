@@ -17,6 +17,7 @@ from penstock import limits
 from penstock.node.config import Http
 from penstock.node.http.guard import Guard
 from penstock.node.web.clock import wall_us
+from penstock.node.web.hub_standing import Lease
 from penstock.node.web.hubs import Hub, discovered, signed
 from penstock.node.web.post import Posted, Poster
 from penstock.node.web.websub import WebSub
@@ -41,6 +42,10 @@ class Subscriber:
         self.websub = websub
         self.pushed: asyncio.Queue[tuple[str, bytes, str]] = asyncio.Queue()
         self.now_us = 0
+        self.kept: dict[str, Lease] = {}
+
+    def keep(self, url: str, lease: Lease) -> None:
+        self.kept[url] = lease
 
     def take(self, url: str, body: bytes, kind: str) -> bool:
         self.pushed.put_nowait((url, body, kind))
@@ -65,6 +70,7 @@ async def subscriber() -> AsyncIterator[Subscriber]:
         base_url=f"http://127.0.0.1:{port}",
         secret=SECRET,
         on_push=lambda *what: at.take(*what),  # noqa: PLW0108  # it is made below
+        keep=lambda *what: at.keep(*what),  # noqa: PLW0108
         now_us=lambda: wall_us() + at.now_us,
     )
     at = Subscriber(websub)
@@ -152,6 +158,30 @@ def test_a_lease_is_renewed_before_it_ends_and_lapses_when_it_is_not(monkeypatch
                     await asyncio.sleep(0.01)
             there.now_us += 400 * 86_400 * 1_000_000
             assert not there.websub.active(PAGE)  # back to ordinary polls
+
+    asyncio.run(run())
+
+
+def test_what_a_hub_agreed_to_or_refused_holds_over_a_restart() -> None:
+    async def run() -> None:
+        async with subscriber() as there, Receiver() as hub, aiohttp.ClientSession() as session:
+            there.websub.found(PAGE, Hub(hub.url, PAGE))
+            (asked,) = await hub.wait(1)
+            callback = URL(f"http://x/?{asked.body.decode()}").query["hub.callback"]
+            confirm = {"hub.mode": "subscribe", "hub.topic": PAGE, "hub.challenge": "c"}
+            async with session.get(callback, params=confirm) as answer:
+                assert answer.status == 200
+            lease = there.kept[PAGE]
+            assert lease.base == callback.partition("/websub")[0]
+            other = Lease("http://elsewhere.example", lease.until_us, lease.due_us)
+            years = Lease(lease.base, lease.until_us * 2, lease.due_us * 2)
+            refused = Lease(lease.base, 0, lease.due_us, failures=3)
+            found = ((lease, True), (other, False), (years, False), (refused, False))
+            for number, (kept, active) in enumerate(found):
+                there.websub.found(f"{PAGE}{number}", Hub(hub.url, f"{PAGE}{number}"), kept)
+                assert there.websub.active(f"{PAGE}{number}") == active
+            topics = [URL(f"http://x/?{each.body.decode()}").query["hub.topic"] for each in await hub.wait(3)]
+            assert topics == [PAGE, f"{PAGE}1", f"{PAGE}2"]  # the others are not asked before it is time
 
     asyncio.run(run())
 

@@ -30,6 +30,7 @@ from tests.node.web.web_server import WebServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     import pytest
 
@@ -68,6 +69,10 @@ def test_a_feed_sent_in_parts_loses_no_items() -> None:
     asyncio.run(story())
 
 
+def kept(*_: object) -> None:
+    """Nothing is kept."""
+
+
 class Hub:
     """A WebSub hub of one subscriber."""
 
@@ -95,18 +100,46 @@ class Hub:
             return answer.status
 
 
-def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.limits.ALLOCATE_SOON_S", 0.02)
+def reachable(data: str = "") -> Config:
+    """A node that hubs on this machine can reach."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    config = Config(
+    return Config(
         listeners=(Listener(port=0),),
         http=Http(port=port),
-        data="",
+        data=data,
         sys_interval_s=0,
         web=Web(enabled=True, interval_s=0.1, polling=polling(), allocate_s=0.2),
         telling=Telling(base_url=f"http://127.0.0.1:{port}", networks=("127.0.0.0/8",)),
     )
+
+
+def test_a_hub_that_agreed_is_not_asked_again_by_a_node_that_is_started_again(tmp_path: Path) -> None:
+    config = reachable(str(tmp_path))
+
+    async def story() -> None:
+        hub = Hub()
+        async with WebServer() as server:
+            server.page("/hub", hub.take)
+            head = f'<a:link rel="hub" href="{server.url("/hub")}"/>'
+            url = server.put("/feed", rss(["first"], head), content_type="application/rss+xml")
+            async with Node(Loaded(config)) as node:
+                assert node.channels is not None
+                node.channels.add(url)
+                await until(lambda: node.channels and "sends changes" in node.channels.why(url))
+            async with Node(Loaded(config)) as node:
+                assert node.channels is not None
+                assert "sends changes, so polls are only a back-up" in node.channels.why(url)
+                assert await hub.push(rss(["second"])) == 200
+                await until(lambda: node.channels and node.channels.deltas(url))
+            assert server.counts["/hub"] == 1
+
+    asyncio.run(story())
+
+
+def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.limits.ALLOCATE_SOON_S", 0.02)
+    config = reachable()
 
     async def story() -> None:
         hub = Hub()
@@ -151,7 +184,9 @@ def test_a_hub_that_pushes_faster_than_pages_are_compared_has_to_come_again() ->
         async def compare() -> None:
             await compared.wait()
 
-        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: asyncio.create_task(compare()))
+        pushes = Pushes(
+            config, Hosts(config.web), on_push=lambda *_: asyncio.create_task(compare()), keep=kept
+        )
         pages = [f"https://example.org/{number}" for number in range(20)]
         taken = [pushes._take(page, b"", "text/html") for page in pages for _ in range(3)]
         assert taken[:6] == [True, True, False] * 2
@@ -169,7 +204,7 @@ def test_a_hub_on_a_refused_host_is_not_asked() -> None:
     config = Config(data="", web=web_, telling=Telling(base_url="https://node.example.org"))
 
     async def story() -> None:
-        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: None)
+        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: None, keep=kept)
         for hub, asked in (("https://hub.example.org/", True), ("http://intern.example.org./a", False)):
             channel = Channel("https://example.org/feed", Known(since_us=0, kept=True))
             content = msgspec.structs.replace(CONTENT, hub=hub)

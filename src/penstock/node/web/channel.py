@@ -12,6 +12,7 @@ from penstock.core.channels.change_rate import Estimator
 from penstock.core.channels.difference import Rules
 from penstock.core.channels.polling import PollState
 from penstock.core.channels.polling.domain import registrable
+from penstock.node.web.hub_standing import Lease  # noqa: TC001  # msgspec reads annotations at run time
 from penstock.node.web.status import ChannelStatus, Counts
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Known(msgspec.Struct):
     """WebSub hub that the page names."""
     hub_topic: str = ""
     """By which name the hub knows the page."""
+    hub_lease: Lease | None = None
+    """What the hub has agreed to."""
     streak: int = 0
     """Comparisons in a row that found a change: of a page, a sign of noise."""
     contrasted_us: int = 0

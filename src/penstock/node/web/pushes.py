@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Config
     from penstock.node.web.channel import Channel
     from penstock.node.web.hosts import Hosts
+    from penstock.node.web.hub_standing import Lease
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,10 @@ OnPush: TypeAlias = Callable[[str, bytes, str], "Task[None] | None"]
 class Pushes:
     """The subscriber at hubs, if the node can be reached by them."""
 
-    def __init__(self, config: Config, hosts: Hosts, *, on_push: OnPush) -> None:
+    def __init__(
+        self, config: Config, hosts: Hosts, *, on_push: OnPush, keep: Callable[[str, Lease], None]
+    ) -> None:
+        """`keep` takes what is to be known of a channel's hub after a restart."""
         self._hosts = hosts
         self._on_push = on_push
         self._waiting: Counter[str] = Counter()
@@ -46,7 +50,7 @@ class Pushes:
         polling = config.web.polling
         self._poster = Poster(networks=polling.networks, contact=polling.contact)
         secret = own_secret(Path(config.data) if config.data else None)
-        self._websub = WebSub(self._poster, base_url=base_url, secret=secret, on_push=self._take)
+        self._websub = WebSub(self._poster, base_url=base_url, secret=secret, on_push=self._take, keep=keep)
 
     def start(self) -> None:
         """Ask hubs from now on."""
@@ -87,7 +91,11 @@ class Pushes:
             hub = self._allowed(
                 discovered(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
             )
-            channel.known.hub, channel.known.hub_topic = (hub.url, hub.topic) if hub is not None else ("", "")
+            known = channel.known
+            found = (hub.url, hub.topic) if hub is not None else ("", "")
+            if found != (known.hub, known.hub_topic):
+                known.hub, known.hub_topic = found
+                known.hub_lease = None
             self._websub.found(channel.url, hub)
 
     def _allowed(self, hub: Hub | None) -> Hub | None:
@@ -107,8 +115,9 @@ class Pushes:
             return
         hub = self._allowed(Hub(known.hub, known.hub_topic) if known.hub else None)
         if channel.polled and hub is not None:
-            self._websub.found(channel.url, hub)
+            self._websub.found(channel.url, hub, known.hub_lease)
         else:
+            known.hub_lease = None
             self._websub.forget(channel.url)
 
     def active(self, url: str) -> bool:

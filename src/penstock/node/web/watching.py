@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.node.config import Config
     from penstock.node.web.channel import Channel
     from penstock.node.web.desk import Told
+    from penstock.node.web.hub_standing import Lease
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Watching:
             channel=self._registry.get,
             beside=lambda: sql.put_hosts(*self._poller.budgets()),
         )
-        self._pushes = Pushes(config, hosts, on_push=self._pushed)
+        self._pushes = Pushes(config, hosts, on_push=self._pushed, keep=self._agreed)
         self._log = PollLog(config) if web.log else None
         self._polls = Polls(
             self._comparing,
@@ -254,6 +255,13 @@ class Watching:
             return None
         body = Body(data, content_type, partial=True)
         return self._background.begin(self._polls.pushed(channel, body), "what a hub sent is not used")
+
+    def _agreed(self, url: str, lease: Lease) -> None:
+        """How it stands with the hub of a page."""
+        channel = self._registry.get(url)
+        if channel is not None:
+            channel.known.hub_lease = lease
+            self._keeping.changed(url)
 
     def routes(self) -> list[web.RouteDef]:
         """What hubs call, for the node's HTTP port."""

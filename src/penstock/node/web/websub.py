@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -27,10 +26,12 @@ from penstock.model.instant import SECOND_US, to_us
 from penstock.node.http.problems import Refused
 from penstock.node.telling.secret import derived, token
 from penstock.node.web.clock import wall_us
+from penstock.node.web.hub_standing import MOST_S, Standing, taken_up
 from penstock.node.web.hubs import signed
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
+    from penstock.node.web.hub_standing import Lease
     from penstock.node.web.hubs import Hub
     from penstock.node.web.post import Posted, Poster
 
@@ -49,23 +50,6 @@ OnPush: TypeAlias = Callable[[str, bytes, str], bool]
 """Takes a channel's URL, its new content, and the content type; False: not now, the hub may come again."""
 
 
-@dataclass(slots=True)
-class Standing:
-    """How it stands with one channel."""
-
-    hub: Hub
-    state: Literal["asking", "active", "denied", "failed"] = "asking"
-    until_us: Instant = 0
-    """End of the lease."""
-    due_us: Instant = 0
-    """When the hub is asked next."""
-    reason: str = ""
-    """Why it is denied or failed."""
-    failures: int = 0
-    doubt: str = ""
-    """Why it is not relied on although it agreed, until it pushes something that is genuine; empty: it is."""
-
-
 class WebSub:
     """Subscriptions at hubs, for channels."""
 
@@ -76,12 +60,15 @@ class WebSub:
         base_url: str,
         secret: bytes,
         on_push: OnPush,
+        keep: Callable[[str, Lease], None] = lambda *_: None,
         now_us: Callable[[], Instant] = wall_us,
     ) -> None:
+        """`keep` is told of a channel whenever its hub has agreed to something or is to be asked later."""
         self._poster = poster
         self._base = base_url.rstrip("/")
         self._secret = secret
         self._on_push = on_push
+        self._keep = keep
         self._now_us = now_us
         self._channels: dict[str, Standing] = {}
         self._words: dict[str, str] = {}
@@ -104,14 +91,17 @@ class WebSub:
 
     # -- what the channels say and ask -------------------------------------------------------------------
 
-    def found(self, url: str, hub: Hub | None) -> None:
-        """What a page named when it was fetched; the same as before changes nothing."""
+    def found(self, url: str, hub: Hub | None, lease: Lease | None = None) -> None:
+        """What a page named when it was fetched; the same as before changes nothing.
+
+        `lease`: what was agreed with this hub before a restart.
+        """
         known = self._channels.get(url)
         if hub is None:
             if known is not None:
                 self.forget(url)
         elif known is None or known.hub != hub:
-            self._channels[url] = Standing(hub)
+            self._channels[url] = taken_up(hub, lease, base=self._base, now_us=self._now_us())
             self._words[self._word(url)] = url
             self._changed.set()
 
@@ -169,7 +159,7 @@ class WebSub:
                 continue
             who = registrable(standing.hub.url)
             if who in silent:
-                self._failed(standing, "failed", silent[who])
+                self._failed(url, standing, "failed", silent[who])
             elif not await self._ask(url, standing):
                 silent[who] = standing.reason
 
@@ -183,8 +173,9 @@ class WebSub:
             return True  # it was verified or denied meanwhile
         if posted.ok:
             standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
+            self._noted(url, standing)
         else:
-            self._failed(standing, "failed", f"{standing.hub.url}: {posted.sentence()}")
+            self._failed(url, standing, "failed", f"{standing.hub.url}: {posted.sentence()}")
         return posted.status != 0
 
     async def _post(self, mode: str, url: str, hub: Hub) -> Posted:
@@ -199,13 +190,17 @@ class WebSub:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return await self._poster.post(hub.url, body, headers)
 
-    def _failed(self, standing: Standing, state: Literal["denied", "failed"], reason: str) -> None:
+    def _failed(self, url: str, standing: Standing, state: Literal["denied", "failed"], reason: str) -> None:
         standing.state = state
         standing.reason = printable(reason[:300])
         least_s, most_s = FAILED_S
         pause_s = min(least_s * 2 ** min(standing.failures, 16), most_s)
         standing.failures += 1
         standing.due_us = self._now_us() + to_us(pause_s)
+        self._noted(url, standing)
+
+    def _noted(self, url: str, standing: Standing) -> None:
+        self._keep(url, standing.lease(self._base))
 
     def _word(self, url: str) -> str:
         return token(self._secret, "websub", url)
@@ -229,24 +224,26 @@ class WebSub:
         if mode == "unsubscribe" and word in self._leaving and self._leaving[word] == topic:
             del self._leaving[word]
             return web.Response(text=challenge)
-        standing = self._channels.get(self._words.get(word, ""))
+        url = self._words.get(word, "")
+        standing = self._channels.get(url)
         if standing is None or standing.hub.topic != topic:
             raise Refused(HTTPStatus.NOT_FOUND, "nobody here asked for this", where="hub.topic")
         if mode == "denied":
             standing.until_us = 0
-            self._failed(standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
+            self._failed(url, standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
             return web.Response()
         if mode != "subscribe":
             raise Refused(HTTPStatus.NOT_FOUND, f"'{mode[:80]}' is not what was asked for", where="hub.mode")
         lease_s = seconds(query.get("hub.lease_seconds", "")) or LEASE_S
-        self._verified(standing, min(lease_s, 366 * 86_400))
+        self._verified(url, standing, min(lease_s, MOST_S))
         return web.Response(text=challenge)
 
-    def _verified(self, standing: Standing, lease_s: int) -> None:
+    def _verified(self, url: str, standing: Standing, lease_s: int) -> None:
         now_us = self._now_us()
         standing.state, standing.reason, standing.failures = "active", "", 0
         standing.until_us = now_us + lease_s * SECOND_US
         standing.due_us = now_us + to_us(max(0.8 * lease_s, limits.WEBSUB_LEASE_LEAST_S))
+        self._noted(url, standing)
         self._changed.set()
 
     async def push(self, request: web.Request) -> web.Response:
