@@ -6,8 +6,8 @@ import asyncio
 import socket
 import ssl
 import warnings
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Literal, cast
 
 import aiohttp
 import pytest
@@ -385,6 +385,30 @@ def test_tls_carries_bytes_and_refuses_old_versions(made: certificates.Certifica
     run(scenario())
 
 
+@pytest.mark.parametrize("kind", ["tls", "websockets"])
+def test_too_many_tls_handshakes_send_away_the_oldest(
+    made: certificates.Certificates, monkeypatch: pytest.MonkeyPatch, kind: Literal["tls", "websockets"]
+) -> None:
+    monkeypatch.setattr(limits, "TLS_HANDSHAKES", 3)
+    listener = Listener(kind=kind, port=0, certificate=str(made.server), key=str(made.server_key))
+
+    async def scenario() -> None:
+        async with opened(listener) as door:
+            silent = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(3)]
+            for _ in range(2):  # more than there is room for, one after the other: each is let in
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", door.port, ssl=trusting(made.ca), server_hostname="localhost"
+                )
+                writer.close()
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(silent[0][0].read(), 120) == b""
+            assert not silent[1][0].at_eof()
+            for _, writer in silent:
+                writer.close()
+
+    run(scenario())
+
+
 def test_websocket_over_tls_carries_bytes(made: certificates.Certificates) -> None:
     listener = Listener(kind="websockets", port=0, certificate=str(made.server), key=str(made.server_key))
 
@@ -419,7 +443,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_wanted(
 
             with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
                 await first_byte(trusting(made.ca))
-            assert not hasattr(door.made[0], "transport")
+            assert not any(hasattr(each, "transport") for each in door.made)
             context = trusting(made.ca)
             context.load_cert_chain(made.client, made.client_key)
             reader, writer = await asyncio.open_connection(
@@ -427,7 +451,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_wanted(
             )
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
-            shown = door.made[1].transport.get_extra_info("peercert")
+            shown = door.made[-1].transport.get_extra_info("peercert")
             assert shown["subject"] == ((("commonName", "ann"),),)
             writer.close()
 

@@ -17,6 +17,10 @@ CONFIG_PROBLEMS: Final = 20
 LISTEN_BACKLOG: Final = 4_096
 """Connections the kernel holds until we take them: clients that all come back at once. Linux's own bound."""
 
+TLS_HANDSHAKES: Final = 1_000
+"""At one listener at a time, of some 100 KB each; one more sends away the oldest. A thousand clients that
+come back at once take two seconds of processor time for theirs."""
+
 TLS_SHUTDOWN_S: Final = 2
 """How long a TLS peer may take to say goodbye; a silent one would keep its socket for 30 s."""
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,10 +14,10 @@ import msgspec
 from penstock import limits
 from penstock.errors import NodeError
 from penstock.node import tls
+from penstock.node.tls_door import TlsDoor
 from penstock.node.websocket import WebSocketDoor
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterable
 
     from penstock.node.config import Bounds, Listener
@@ -42,7 +43,7 @@ class Door:
     listener: Listener
     """With the port it has."""
     server: asyncio.Server
-    context: ssl.SSLContext | None
+    secure: TlsDoor | None
     web: WebSocketDoor | None
 
 
@@ -64,30 +65,28 @@ class Doors:
             self._doors.append(await self._open(listener, bounds))
 
     async def _open(self, listener: Listener, bounds: Bounds) -> Door:
-        context = tls.context(listener) if listener.encrypted else None
-        web = None
+        made: Callable[[], asyncio.Protocol] = partial(self._connection, listener)
+        web = secure = None
         if listener.web:
-            web = WebSocketDoor(listener, bounds, connection=lambda: self._connection(listener))
+            web = WebSocketDoor(listener, bounds, connection=made)
+            made = web.protocol
+        if listener.encrypted:
+            secure = TlsDoor(tls.context(listener), handshake_s=bounds.connect_s, connection=made)
+            made = secure.protocol
         try:
             server = await asyncio.get_running_loop().create_server(
-                web.protocol if web else lambda: self._connection(listener),
-                listener.host,
-                listener.port,
-                ssl=context,
-                ssl_handshake_timeout=bounds.connect_s if context else None,
-                ssl_shutdown_timeout=limits.TLS_SHUTDOWN_S if context else None,
-                backlog=limits.LISTEN_BACKLOG,
+                made, listener.host, listener.port, backlog=limits.LISTEN_BACKLOG
             )
         except OSError as error:
             raise cannot_listen(listener.host, listener.port, error) from None
         port = server.sockets[0].getsockname()[1]
-        return Door(msgspec.structs.replace(listener, port=port), server, context, web)
+        return Door(msgspec.structs.replace(listener, port=port), server, secure, web)
 
     def reload_certificates(self, listeners: Iterable[Listener]) -> None:
         """Read the files of TLS again, for connections made from now on."""
         for door, listener in zip(self._doors, listeners, strict=True):
-            if door.context is not None:
-                tls.load(door.context, listener)
+            if door.secure is not None:
+                tls.load(door.secure.context, listener)
 
     def stop(self) -> None:
         """Listen no more; open connections go on."""
@@ -98,6 +97,8 @@ class Doors:
         """Stop, and end what is left of the handshakes."""
         self.stop()
         for door in self._doors:
+            if door.secure is not None:
+                await door.secure.close()
             if door.web is not None:
                 await door.web.close()
         self._doors.clear()
