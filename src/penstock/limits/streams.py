@@ -92,6 +92,19 @@ STREAM_REQUESTS: Final = 16
 STREAM_REQUEST_BYTES: Final = 4 << 20
 """And so many bytes of them, if it is more than one."""
 
+STREAM_REQUESTS_BYTES: Final = 256 << 20
+"""Bytes of requests that all programs together have under way: sixty that fill their own bound."""
+
+STREAM_REQUEST_S: Final = 120
+"""A request that has begun to come is whole after so long, or its program is disconnected: it takes room from
+others. Time for a megabyte over the slowest lines."""
+
+STREAM_ANSWERS_BYTES: Final = 128 << 20
+"""Bytes of answers to programs that wait to be sent; the nearer it comes, the smaller answers are made."""
+
+STREAM_FETCH_LEAST_BYTES: Final = 1 << 15
+"""But not smaller than this: a thousand programs that do not read have 32 MB."""
+
 STREAM_UNACKED: Final = 50_000
 """Messages of a stream that are not acknowledged, half of what a pubend holds: programs wait beyond this."""
 

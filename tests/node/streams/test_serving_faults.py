@@ -181,7 +181,7 @@ def test_a_reader_that_was_refused_asks_again(node: Running, monkeypatch: pytest
         assert found.payload == b"1"
 
 
-async def _refuse(_: object) -> None:
+async def _refuse(*_: object) -> None:
     raise StreamRefused("not at the moment", code="full")
 
 

@@ -32,6 +32,7 @@ from penstock.core.streams.requests import (
 )
 from penstock.errors import StoreError, StreamRefused
 from penstock.node.streams.serving_consumers import Consumers
+from penstock.node.streams.serving_memory import Answers, Requests
 from penstock.node.streams.serving_program import Program
 from penstock.node.streams.serving_reads import Reads
 from penstock.node.streams.serving_waiting import patiently
@@ -67,6 +68,7 @@ class Serving:
         self._batches = Batches(service, self._lines, self._staging)
         self._writers = Writers(service)
         self._programs: set[Program] = set()
+        self._requests, self._answers = Requests(), Answers()
         self._clock_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -94,7 +96,9 @@ class Serving:
         if connected is not None:
             keep_alive(connected)
         frame_bytes = min(limits.STREAM_FRAME_BYTES, limits.STREAM_REQUEST_BYTES + self._most_bytes)
-        program = Program(writer, name=hello.name, user=user, frame_bytes=frame_bytes)
+        program = Program(
+            writer, name=hello.name, user=user, frame_bytes=frame_bytes, requests=self._requests
+        )
         self._programs.add(program)
         try:
             await program.run(reader, self._deal)
@@ -145,7 +149,8 @@ class Serving:
                 if request.wait_ms:
                     await self._reads[stream].wait(request)
                 async with program.answering:
-                    await program.say(await self._reads[stream].fetch(request))
+                    with self._answers.helping(request.most_bytes) as most_bytes:
+                        await program.say(await self._reads[stream].fetch(request, most_bytes))
                 return None
             case Split():
                 return await self._reads[stream].split(request)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from penstock.core.streams.requests import Answer, Request
+    from penstock.node.streams.serving_memory import Requests
 
     Deal: TypeAlias = Callable[["Program", Request], Awaitable[Answer | None]]
     """Makes the answer; None: it has been said."""
@@ -27,9 +28,12 @@ log = logging.getLogger(__name__)
 class Program:
     """Whoever connected, and what it has under way."""
 
-    def __init__(self, writer: asyncio.StreamWriter, *, name: str, user: str, frame_bytes: int) -> None:
+    def __init__(
+        self, writer: asyncio.StreamWriter, *, name: str, user: str, frame_bytes: int, requests: Requests
+    ) -> None:
         """`frame_bytes`: of a request; whoever sends a larger one is disconnected."""
         self._frame_bytes = frame_bytes
+        self._requests = requests
         self.name = name
         self.user = user
         self.answering = asyncio.Lock()
@@ -50,7 +54,7 @@ class Program:
             while True:
                 size = frame_size(await reader.readexactly(HEAD_BYTES), most=self._frame_bytes)
                 await self._room(size)
-                request = decode_request(await reader.readexactly(size))
+                request = await self._request(reader, size)
                 task = asyncio.get_running_loop().create_task(self._answer(request, deal))
                 self._tasks[task] = size
                 task.add_done_callback(self._ended)
@@ -65,6 +69,20 @@ class Program:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _request(self, reader: asyncio.StreamReader, size: int) -> Request:
+        """The next one; its room is given back when it is answered."""
+        await self._requests.take(size)
+        try:
+            async with asyncio.timeout(limits.STREAM_REQUEST_S):
+                return decode_request(await reader.readexactly(size))
+        except BaseException as error:
+            self._requests.give(size)
+            if isinstance(error, TimeoutError):
+                raise StreamError(
+                    f"a request of {size:,} bytes did not come within {limits.STREAM_REQUEST_S} s"
+                ) from None
+            raise
+
     async def _room(self, size: int) -> None:
         """Read no more while too much is under way."""
         while self._tasks and (
@@ -75,7 +93,7 @@ class Program:
             await self._freed.wait()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
+        self._requests.give(self._tasks.pop(task))
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a request of program %r of streams failed", self.name, exc_info=error)

@@ -43,15 +43,14 @@ class Reads:
             if hosted.end == end:
                 await _woken(self._told, left_s)
 
-    async def fetch(self, request: Fetch) -> Fetched:
-        """The messages of a span as far as an answer may hold; StreamRefused if some are gone."""
+    async def fetch(self, request: Fetch, most_bytes: int) -> Fetched:
+        """The messages of a span, of so many bytes unless it is one; StreamRefused if some are gone."""
         hosted = self._hosted
         end = max(request.since, min(request.until, hosted.end))
         at, size = request.since, 0
         ticks: list[int] = []
         bodies: list[bytes] = []
         most = min(request.most, limits.STREAM_FETCH)
-        most_bytes = min(request.most_bytes, limits.STREAM_FETCH_BYTES)
         while at < end:
             step = min(limits.STREAM_READ, most - len(ticks))
             found = await self._read(at, end, step)

@@ -1,0 +1,158 @@
+"""All programs together have so many bytes in memory, and each gets on all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock import limits
+from penstock.client import StreamReader, StreamWriter
+from penstock.client.stream_connection import StreamConnection
+from penstock.core.streams import meeting
+from penstock.core.streams.requests import Append, Begin, Fetch, Fetched, Row, encode
+from penstock.node.streams.serving_memory import Answers, Requests
+from tests.node.streams.programs import STREAM, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.node.streams.programs import Running
+
+
+@pytest.fixture
+def node() -> Iterator[Running]:
+    with running() as found:
+        yield found
+
+
+def test_requests_wait_in_turn_and_one_always_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
+
+    async def go() -> None:
+        requests = Requests()
+        await requests.take(500)  # alone, however large
+        order: list[int] = []
+
+        async def take(size: int) -> None:
+            await requests.take(size)
+            order.append(size)
+
+        waiting = [asyncio.create_task(take(size)) for size in (60, 70, 30, 1)]
+        await asyncio.sleep(0)
+        assert order == []
+        requests.give(500)
+        await asyncio.sleep(0)
+        assert order == [60]
+        waiting[1].cancel()
+        await asyncio.gather(waiting[1], return_exceptions=True)
+        await asyncio.gather(*waiting[2:])
+        assert (order, requests.taken) == ([60, 30, 1], 91)
+        for size in order:
+            requests.give(size)
+        assert requests.taken == 0
+
+    asyncio.run(go())
+
+
+def test_a_turn_that_comes_while_it_is_given_up_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
+
+    async def go() -> None:
+        requests = Requests()
+        await requests.take(100)
+        first, second = (asyncio.create_task(requests.take(80)) for _ in range(2))
+        await asyncio.sleep(0)
+        requests.give(100)  # the first one's turn
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await asyncio.wait_for(second, 60)
+        assert requests.taken == 80
+
+    asyncio.run(go())
+
+
+def test_answers_become_smaller_the_more_wait() -> None:
+    answers = Answers()
+    sizes = []
+    held = []
+    for _ in range(2_000):
+        one = answers.helping(1 << 30)
+        held.append(one)
+        sizes.append(one.__enter__())
+    assert sizes[0] == limits.STREAM_FETCH_BYTES
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == limits.STREAM_FETCH_LEAST_BYTES
+    assert answers.taken < limits.STREAM_ANSWERS_BYTES + 2_000 * limits.STREAM_FETCH_LEAST_BYTES
+    for one in held:
+        one.__exit__(None, None, None)
+    assert answers.taken == 0
+
+
+def test_programs_that_do_not_read_leave_others_small_answers(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        for _ in range(40):
+            writer.write("a/b", bytes(100_000))
+    monkeypatch.setattr(limits, "STREAM_ANSWERS_BYTES", 1 << 20)
+    idle = []
+    for _ in range(3):
+        one = socket.create_connection(("127.0.0.1", int(node.url.rpartition(":")[2])))
+        one.sendall(meeting.encode(meeting.Hello(meeting.VERSION, "program", "idle")))
+        for number in range(1, 16):
+            one.sendall(encode(Fetch(number, STREAM, 0)))
+        idle.append(one)
+    answers = node.serving._answers
+    while answers.taken < 3 * limits.STREAM_FETCH_LEAST_BYTES:
+        time.sleep(0.01)
+    with StreamConnection(node.url) as connection:
+        found = connection.call(Fetch(0, STREAM, 0))
+        assert isinstance(found, Fetched)
+        assert 1 <= len(found.ticks) <= 2  # and not the ten that a whole answer has
+    with StreamReader(node.url, STREAM, start="earliest", until="end") as reader:
+        assert len(list(reader)) == 40
+    for one in idle:
+        one.close()
+    while answers.taken:
+        time.sleep(0.01)
+
+
+def test_programs_beyond_the_room_wait_for_it_and_lose_nothing(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 1_000)
+    connections = [StreamConnection(node.url) for _ in range(4)]
+    numbers = []
+    for at, connection in enumerate(connections):
+        connection.call(Begin(0, STREAM, f"w{at}", "t"))
+        for number in range(1, 6):
+            append = Append(0, STREAM, f"w{at}", (number,), (Row("a/b", bytes(900)),))
+            numbers.append((connection, connection.ask(append)))
+    for connection, number in numbers:
+        connection.answer(number, timeout_s=300)
+    for connection in connections:
+        connection.close()
+    assert node.hosted.log.figures().messages == 20
+    while node.serving._requests.taken:
+        time.sleep(0.01)
+
+
+def test_a_request_that_does_not_come_gives_its_room_back(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STREAM_REQUEST_S", 0.1)
+    with socket.create_connection(("127.0.0.1", int(node.url.rpartition(":")[2]))) as slow:
+        slow.settimeout(300)
+        slow.sendall(meeting.encode(meeting.Hello(meeting.VERSION, "program", "slow")))
+        slow.sendall((1_000_000).to_bytes(4, "big") + b"x")
+        said = b""
+        while more := slow.recv(4_096):
+            said += more
+        assert b"did not come within" in said
+    while node.serving._requests.taken:
+        time.sleep(0.01)
