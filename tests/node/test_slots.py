@@ -227,6 +227,26 @@ def test_order_is_kept_when_a_flow_becomes_served_while_its_messages_wait(qos: i
     run(test())
 
 
+def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await behind(running, "x/#")
+            for _ in range(5):
+                steps.now_us += 100_000
+                sensor.raw(encode(Publish("x/a", b""), V5) + encode(Publish("x/b", b""), V5))
+                await sensor.settled()
+            session = running.broker.sessions.get("slow")
+            assert session is not None
+            assert session.lanes is not None
+            events = [entry.event for entry in session.lanes.flush()]
+            assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
+            assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
+
+    run(test())
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_comes_together_every_flow_stays_in_order_and_nothing_is_lost(seed: int) -> None:
     dice = Random(seed)

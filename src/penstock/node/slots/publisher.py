@@ -7,6 +7,7 @@ lane, by which that receiver knows what goes ahead.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -94,7 +95,8 @@ class FlowPublisher(Publisher):
         for topic, messages in self._counted(data, count).items():
             taken = self._take(topic, messages)
             if taken is not None:
-                lanes[topic] = (Assigned(taken[0], lane) for lane in taken[1])
+                flow, each = taken
+                lanes[topic] = map(partial(Assigned, flow), each)
         if not lanes or _keep_up(fan):
             super().run(fan, data, count, first)
         else:
