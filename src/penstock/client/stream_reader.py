@@ -192,7 +192,7 @@ def described(connection: StreamConnection, stream: str) -> Figures:
         )
     if not figures.here:
         raise StreamRefused(
-            f"{connection.address}: stream '{stream}' is hosted by node '{figures.host}'; connect there",
+            f"{connection.address}: stream '{stream}' is hosted by {figures.whereabouts}; connect there",
             code="elsewhere",
         )
     return figures

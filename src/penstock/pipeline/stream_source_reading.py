@@ -110,7 +110,7 @@ class _Source:
                 known = ", ".join(sorted(there)) or "none"
                 raise InputError(f"node '{found.node}' has no stream '{name}'; there are: {known}")
             if not there[name].here:
-                raise InputError(f"stream '{name}' is hosted by node '{there[name].host}': give its url")
+                raise InputError(f"stream '{name}' is hosted by {there[name].whereabouts}: give its url")
         if not wanted:
             raise InputError(f"node '{found.node}' hosts no stream")
         return {name: there[name] for name in wanted}

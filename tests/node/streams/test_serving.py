@@ -409,6 +409,20 @@ def test_a_stream_hosted_elsewhere_is_named_with_its_node(node: Running) -> None
         StreamWriter(node.url, "far", "w")
 
 
+def test_a_stream_of_a_neighbour_is_named_with_its_address() -> None:
+    more = "  neighbours: [{name: attic, host: '::1', port: 1}]\n"
+    with running("", more) as node:
+        streams = node.node.broker.streams
+        assert streams is not None
+        node.call(lambda: streams.hub.core.follow("far", "attic"))
+        node.call(lambda: streams.learnt([meeting.Offered("far", ("f/#",), "attic")], "attic"))
+        told = r"is hosted by node 'attic' \(stream://\[::1\]:1\)"
+        with pytest.raises(StreamRefused, match=told):
+            StreamReader(node.url, "far")
+        with pytest.raises(StreamRefused, match=told):
+            StreamWriter(node.url, "far", "w")
+
+
 def test_users_and_tls(tmp_path: Path) -> None:
     more = f"""
 anonymous: never

@@ -57,6 +57,13 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
     acked: int = 0
     messages: int = 0
     bytes: int = 0
+    door: str = ""
+    """Where programs reach the node that hosts it, if the node asked knows that."""
+
+    @property
+    def whereabouts(self) -> str:
+        """The node that hosts it, as it is told to whoever came to another."""
+        return f"node '{self.host}'" + (f" ({self.door})" if self.door else "")
 
 
 # -- requests ------------------------------------------------------------------------------------------------

@@ -235,9 +235,9 @@ class Serving:
         names = {one.name: one for one in self._service.known.values() if self._may_know(program, one.topics)}
         known = names.get(stream)
         if known is not None:
+            where = self._figures_of(stream, known.topics, known.host).whereabouts
             raise StreamRefused(
-                f"stream '{stream}' is hosted by node '{known.host}', not here: connect there",
-                code="elsewhere",
+                f"stream '{stream}' is hosted by {where}, not here: connect there", code="elsewhere"
             )
         there = ", ".join(sorted(names)) or "none"
         raise StreamRefused(f"there is no stream '{stream}' here; there are: {there}", code="unknown")
@@ -286,7 +286,8 @@ class Serving:
     def _figures_of(self, name: str, topics: tuple[str, ...], host: str) -> Figures:
         hosted = self._service.hosted.get(name)
         if hosted is None:
-            return Figures(name, topics, host, here=False)
+            doors = (one.door for one in self._service.settings.neighbours if one.name == host)
+            return Figures(name, topics, host, here=False, door=next(doors, ""))
         figures = hosted.log.figures()
         return Figures(
             name,

@@ -56,6 +56,12 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_bytes: Bytes = 8 << 20
     """What may wait before the link, or one larger message; data beyond it is dropped and asked for again."""
 
+    @property
+    def door(self) -> str:
+        """Where programs reach it; empty: it calls, and from where is not known."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'streams' if self.ca else 'stream'}://{host}:{self.port}" if host else ""
+
 
 class StreamDoor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where other nodes, and programs that read or write streams, connect."""
