@@ -162,6 +162,17 @@ def test_a_lease_is_renewed_before_it_ends_and_lapses_when_it_is_not(monkeypatch
     asyncio.run(run())
 
 
+def test_it_ends_when_it_is_told_to_in_the_moment_something_changes() -> None:
+    async def run() -> None:
+        async with subscriber() as there:
+            await asyncio.sleep(0.01)
+            there.websub._changed.set()
+            async with asyncio.timeout(120):
+                await there.websub.close()
+
+    asyncio.run(run())
+
+
 def test_what_a_hub_agreed_to_or_refused_holds_over_a_restart() -> None:
     async def run() -> None:
         async with subscriber() as there, Receiver() as hub, aiohttp.ClientSession() as session:

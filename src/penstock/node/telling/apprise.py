@@ -78,7 +78,8 @@ class AppriseDoor:
             self._threads, lambda: bool(target.notify(title=title, body=body))
         )
         try:
-            done = await asyncio.wait_for(asyncio.shield(work), self._send_s)
+            async with asyncio.timeout(self._send_s):
+                done = await asyncio.shield(work)
         except TimeoutError:
             self._stuck[name] = work
             work.add_done_callback(lambda late: late.cancelled() or late.exception())

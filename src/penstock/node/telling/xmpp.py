@@ -149,7 +149,8 @@ class XmppDoor:
                 ack.cancel()
             bot.cancel_connection_attempt()
             with suppress(Exception):  # it is over, however that ends
-                await asyncio.wait_for(bot.disconnect(wait=1.0), 3.0)
+                async with asyncio.timeout(3.0):
+                    await bot.disconnect(wait=1.0)
             quiet(bot)
 
     def _made(self) -> Any:
@@ -258,7 +259,8 @@ class XmppDoor:
             if not acks.enabled_out:
                 return ""
             acks.stanza.RequestAck(bot).send()  # in the queue behind it; request_ack() would overtake it
-            return await asyncio.wait_for(ack, ACK_S)
+            async with asyncio.timeout(ACK_S):
+                return await ack
         except TimeoutError:
             return f"the chat server did not acknowledge it within {ACK_S:g} s"
         except asyncio.CancelledError:

@@ -148,7 +148,8 @@ class WebSub:
             next_us = min((one.due_us for one in self._channels.values()), default=now_us + 3_600 * SECOND_US)
             wait_s = min(max(next_us - self._now_us(), 0) / SECOND_US, 3_600.0)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
 
     async def _ask_all(self, urls: list[str]) -> None:
         """One after the other; who does not answer is not waited for again, whatever its pages are called."""
