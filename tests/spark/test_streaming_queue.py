@@ -14,8 +14,9 @@ from penstock.core.queues import LadderState, PackingQueue, QueueOptions
 from penstock.errors import InputError
 from penstock.model import Control, Digest, Event
 from penstock.model.digest import Cause
+from penstock.pipeline import streaming_bundles
 from penstock.pipeline.schemas import DIGEST
-from penstock.pipeline.streaming_bundles import BUNDLE, NOW, bundled, read, unbundled, write
+from penstock.pipeline.streaming_bundles import BUNDLE, NOW, TIE, bundled, in_order, read, unbundled, write
 from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules, Turn
 from penstock.pipeline.unpacking import digest_of_row, row_of_digest
 from penstock.policy.read import parse
@@ -87,7 +88,9 @@ class Key:
 
     def turn(self, items: list[Event | Digest], now_us: int) -> list[Any]:
         """What goes out: values of events, counts of digests in brackets."""
-        turn = self.queue.turn(rows_of(items), now_us=now_us, held=self.held, ladder=lambda: self.ladder)
+        turn = self.queue.turn(
+            in_order(rows_of(items), ("ts",)), now_us=now_us, held=self.held, ladder=lambda: self.ladder
+        )
         self.keep(turn)
         self.given += sum(item.count if isinstance(item, Digest) else 1 for item in items)
         rows = [] if turn.out is None else turn.out.to_pylist()
@@ -203,16 +206,10 @@ def test_a_clock_set_back_is_a_clock_that_stands_still() -> None:
 
 
 def test_null_and_nan_in_the_order_stand_where_spark_puts_them() -> None:
-    queue = KeyQueue(Rules(**{**_fields(rules()), "order": ("v",)}))
-    rows = rows_of([event(n, value) for n, value in enumerate([2.0, float("nan"), float("-inf"), 1.0])])
-    rows = rows.set_column(2, "v", pa.array([2.0, float("nan"), None, 1.0]))
-    turn = queue.turn(rows, now_us=0, held=None, ladder=lambda: None)
-    assert turn.out is not None
-    assert str(turn.out["v"].to_pylist()) == "[None, 1.0, 2.0, nan]"
-
-
-def _fields(found: Rules) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in Rules.__slots__}
+    columns = {"v": pa.array([2.0, float("nan"), None, 1.0, 1.0]), TIE: pa.array([5, 4, 3, 2, 1])}
+    found = in_order(pa.table(columns), ("v",))
+    assert str(found["v"].to_pylist()) == "[None, 1.0, 1.0, 2.0, nan]"
+    assert found[TIE].to_pylist() == [3, 1, 2, 5, 4]
 
 
 def test_a_damaged_digest_is_named_by_its_key() -> None:
@@ -231,24 +228,37 @@ def test_other_columns_than_those_held_are_refused() -> None:
         key.queue.turn(other, now_us=1, held=key.held, ladder=lambda: None)
 
 
-def test_bundles_hold_the_rows_of_one_key_each() -> None:
+def test_bundles_hold_the_rows_of_one_key_each_in_order() -> None:
     dice = Random(3)
-    rows = [(dice.choice(["a", "b", None]), dice.choice([1.5, None]), place, 7) for place in range(50)]
-    names = ["room", "bed", "place", NOW]
+    rows = [
+        (dice.choice(["a", "b", None]), dice.choice([1.5, None]), place, dice.randint(0, 9), 7)
+        for place in range(50)
+    ]
+    dice.shuffle(rows)
+    names = ["room", "bed", "place", TIE, NOW]
     batch = pa.record_batch([pa.array(column) for column in zip(*rows, strict=True)], names=names)
-    found = list(bundled([batch, batch.slice(0, 0)], key=("room", "bed")))
-    assert [made.num_rows for made in found] == [len({row[:2] for row in rows})]
-    for made in found[0].to_pylist():
-        inside = read(made[BUNDLE]).to_pylist()
-        assert {(row["room"], row["bed"]) for row in inside} == {(made["room"], made["bed"])}
+    parts = [batch.slice(0, 20), batch.slice(0, 0), batch.slice(20)]
+    (made,) = bundled(parts, key=("room", "bed"), order=("place",))  # as many as keys, not as batches
+    assert made.num_rows == len({row[:2] for row in rows})
+    for one in made.to_pylist():
+        inside = read(one[BUNDLE]).to_pylist()
+        assert {(row["room"], row["bed"]) for row in inside} == {(one["room"], one["bed"])}
         assert [row["place"] for row in inside] == sorted(row["place"] for row in inside)
-        assert made[NOW] == 7
+        assert one[NOW] == 7
     back = [
         row
-        for made in unbundled([found[0].select([BUNDLE])], digests=to_arrow_type(DIGEST))
-        for row in made.to_pylist()
+        for found in unbundled([made.select([BUNDLE])], digests=to_arrow_type(DIGEST))
+        for row in found.to_pylist()
     ]
     assert sorted(row["place"] for row in back) == list(range(50))
+
+
+def test_bundling_holds_no_more_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming_bundles, "_BUNDLED_BYTES", 100)
+    batch = pa.record_batch([pa.array([1, 2]), pa.array([3, 4]), pa.array([5, 5])], names=["room", TIE, NOW])
+    found = list(bundled([batch] * 7, key=("room",), order=("room",)))
+    assert [made.num_rows for made in found] == [2, 2, 2]
+    assert [read(data).num_rows for made in found for data in made[BUNDLE].to_pylist()] == [3, 3, 3, 3, 1, 1]
 
 
 def test_a_digest_row_reads_back_as_the_digest_it_was() -> None:

@@ -30,8 +30,8 @@ from penstock.pipeline.events import EVENT, as_events
 from penstock.pipeline.fates import read_by
 from penstock.pipeline.schemas import DIGEST
 from penstock.pipeline.sources import Sources, sortable
-from penstock.pipeline.streaming_bundles import BUNDLE, NOW, bundled, read, unbundled, write
-from penstock.pipeline.streaming_queue import TIE, Held, KeyQueue, Rules
+from penstock.pipeline.streaming_bundles import BUNDLE, NOW, TIE, bundled, in_order, read, unbundled, write
+from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules
 from penstock.pipeline.verdicts import column
 from penstock.policy import paths
 from penstock.policy.filters import Random
@@ -125,7 +125,7 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     kinds = projected.schema
     bundle = st.StructField(BUNDLE, st.BinaryType())
     bundles = projected.mapInArrow(
-        partial(bundled, key=rules.key),
+        partial(bundled, key=rules.key, order=rules.order),
         st.StructType([*_fields(kinds, rules.key), st.StructField(NOW, st.LongType()), bundle]),
     )
     packed = bundles.groupBy(*map(column, rules.key)).transformWithState(
@@ -272,7 +272,7 @@ class _Packer(StatefulProcessor):
         found = list(rows)
         held = self._read_held() if self._rules.hold_us else None
         turn = self._queue.turn(
-            pa.concat_tables([read(row[-1]) for row in found]),
+            self._whole([read(row[-1]) for row in found]),
             now_us=found[0][-2],
             held=held,
             ladder=self._read_ladder,
@@ -297,6 +297,12 @@ class _Packer(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+    def _whole(self, bundles: list[pa.Table]) -> pa.Table:
+        """The rows of a key, in order: those of one bundle are."""
+        if len(bundles) == 1:
+            return bundles[0]
+        return in_order(pa.concat_tables(bundles), self._rules.order)
 
     def _read_held(self) -> Held | None:
         found = self._held.get()

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.policy.nodes import Policy
 
-TIE: Final = "__tie"
-"""A hash of the row: decides where `order` does not."""
 _DIGESTS: Final = to_arrow_type(DIGEST_KIND)
 _ABSENT: Final = {
     "ts_us": pa.scalar(None, pa.int64()),
@@ -103,8 +101,7 @@ class KeyQueue:
         held: Held | None,
         ladder: Callable[[], LadderState | None],
     ) -> Turn:
-        """Take a trigger's rows; `ladder` is asked only if a level must be chosen."""
-        rows = self._sorted(rows)
+        """Take a trigger's rows, in order; `ladder` is asked only if a level must be chosen."""
         behind = self._behind(rows, now_us)
         fits = rows.num_rows <= self._rules.capacity
         if fits and held is None and not behind and not _digests_in(rows):
@@ -135,20 +132,6 @@ class KeyQueue:
             return None
         count = sum(item.count if isinstance(item, Digest) else 1 for item in items)
         return Held(until_us, assembled.rows(items), count)
-
-    def _sorted(self, rows: pa.Table) -> pa.Table:
-        """In the order of the columns `order`, as Spark compares: null, numbers, NaN."""
-        columns: list[Any] = []
-        for name in (*self._rules.order, TIE):
-            column = rows[name]
-            if column.null_count:
-                columns.append(column.is_valid())
-            if pa.types.is_floating(column.type):
-                columns.append(pc.fill_null(pc.is_nan(column), False))
-            columns.append(column)
-        names = [f"by{place}" for place in range(len(columns))]
-        by = pa.table(columns, names=names)
-        return rows.take(pc.sort_indices(by, sort_keys=[(name, "ascending") for name in names]))
 
     def _behind(self, rows: pa.Table, now_us: Instant) -> bool:
         """Whether all events are old: the key has yet to catch up."""
@@ -217,16 +200,14 @@ class _Assembly:
     key: tuple[str, ...]
 
     def rows(self, items: Sequence[Any]) -> pa.Table:
-        made = [item for item in items if id(item) not in self.found]
-        places = {id(item): self.whole.num_rows + place for place, item in enumerate(made)}
-        indices = [self.found.get(id(item), places.get(id(item))) for item in items]
-        table = self._with(made) if made else self.whole
-        return table.take(pa.array(indices, pa.int64()))
-
-    def _with(self, made: Sequence[Digest]) -> pa.Table:
-        """All rows, and behind them one for each digest made."""
-        first = pa.array([0] * len(made), pa.int64())
-        columns = {name: self.whole[name].take(first) for name in self.key}
-        columns[DIGEST] = pa.array(map(row_of_digest, made), _DIGESTS)
-        digests = pa.table(columns)
-        return pa.concat_tables([self.whole, digests], promote_options="default")
+        indices = [self.found.get(id(item)) for item in items]
+        bare = self.whole.drop_columns([DIGEST]) if DIGEST in self.whole.column_names else self.whole
+        taken = bare.take(pa.array(indices, pa.int64()))
+        if not any(isinstance(item, Digest) for item in items):
+            return taken
+        first = pa.array([0] * len(items), pa.int64())
+        for name in self.key:  # the same in all rows, those of new digests too
+            place = taken.schema.get_field_index(name)
+            taken = taken.set_column(place, taken.schema.field(place), self.whole[name].take(first))
+        made = (row_of_digest(item) if isinstance(item, Digest) else None for item in items)
+        return taken.append_column(DIGEST, pa.array(made, _DIGESTS))
