@@ -13,6 +13,7 @@ from penstock.mqtt.incoming import Arrival
 from penstock.mqtt.kinds import V5, Kind
 from penstock.mqtt.properties import NONE
 from penstock.mqtt.reasons import Reason
+from penstock.node.budget import Budget
 from penstock.node.message import Message, event_of, expiry_of
 from penstock.node.runs import QOS0, QOS1, Run, split_qos1
 from penstock.node.streams.answering import adopt, in_turn
@@ -314,34 +315,3 @@ class Publisher:
     def pause_s(self) -> float:
         """How long to read nothing, so that the client stays within its rates."""
         return 0.0 if self._budget is None else self._budget.owed_s(self._now_us)
-
-
-class Budget:
-    """A client's rates: what it sends beyond them is read later."""
-
-    __slots__ = ("_bytes", "_bytes_per_s", "_last_us", "_messages", "_messages_per_s")
-
-    def __init__(self, messages_per_s: float, bytes_per_s: float, *, now_us: Instant) -> None:
-        self._messages_per_s = messages_per_s
-        self._bytes_per_s = bytes_per_s
-        self._messages = 0.0
-        self._bytes = 0.0
-        self._last_us = now_us
-
-    def spend(self, messages: int, size: int) -> None:
-        """So much was sent."""
-        self._messages += messages
-        self._bytes += size
-
-    def owed_s(self, now_us: Instant) -> float:
-        """Seconds until the rates are met again, a second's worth being free."""
-        passed_s = (now_us - self._last_us) / 1_000_000
-        self._last_us = now_us
-        owed_s = 0.0
-        if self._messages_per_s:
-            self._messages = max(0.0, self._messages - passed_s * self._messages_per_s)
-            owed_s = self._messages / self._messages_per_s - 1
-        if self._bytes_per_s:
-            self._bytes = max(0.0, self._bytes - passed_s * self._bytes_per_s)
-            owed_s = max(owed_s, self._bytes / self._bytes_per_s - 1)
-        return max(0.0, owed_s)

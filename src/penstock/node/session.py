@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.session import NEVER_S
 from penstock.mqtt.varint import MOST as LONGEST
-from penstock.node.delivery import Delivery
+from penstock.node.draining import Draining
 from penstock.node.status import ClientStatus
 from penstock.node.streams.answering import orphan
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.node.subscription import Subscription
 
 
-class Session(Delivery):
+class Session(Draining):
     """One client identifier's state."""
 
     def __init__(
