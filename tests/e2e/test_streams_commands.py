@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client.local_node import local_node
+from tests.node.test_gate import cheap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,3 +94,22 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
         said = penstock("streams", "read", "mqtt://127.0.0.1", "orders", code=3)
         assert "should be like stream://127.0.0.1:1884" in said
     assert "nobody listens there" in penstock("streams", "read", door(node), "orders", code=3)
+
+
+def test_a_password_need_not_stand_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [{"name": "a@b", "password": cheap("p/w:1")}]
+    monkeypatch.setenv("SECRET", "p/w:1")
+    with local_node({**config(tmp_path), "users": users, "anonymous": "never"}) as node:
+        who = ("--user", "a@b", "--password-env", "SECRET")
+        write = ("streams", "write", door(node), "orders", "orders/a")
+        assert penstock(*write, *who, given="1\n") == "1 written\n"
+        read = ("streams", "read", door(node), "orders", "--from", "earliest", "--count", "1")
+        assert penstock(*read, *who, "--consumer", "c").endswith("orders/a 1\n")
+        assert penstock("streams", "forget", door(node), "orders", "c", *who) == "forgotten: c\n"
+        assert "a user name and a password are required" in penstock(*read, code=3)
+        assert "a password needs a user name" in penstock(*read, *who[2:], code=3)
+        assert "no environment variable 'NONE'" in penstock(*read, *who[:3], "NONE", code=3)
+        there = door(node).replace("//", "//x:y@")
+        assert "not both" in penstock("streams", "read", there, "orders", *who, code=3)

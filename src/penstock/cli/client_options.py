@@ -83,9 +83,7 @@ def way(
         raise typer.BadParameter("--password-env and --password-stdin: give one of them")
     password = None
     if password_env is not None:
-        password = os.environ.get(password_env)
-        if password is None:
-            raise InputError(f"there is no environment variable '{password_env}'", path="--password-env")
+        password = password_of(password_env)
     elif password_stdin:
         if sys.stdin is None:
             raise InputError("standard input is closed", path="--password-stdin")
@@ -93,6 +91,14 @@ def way(
     if password is not None and user is None:
         raise typer.BadParameter("a password without --user")
     return Way(url, user, password, ca, client_id)
+
+
+def password_of(variable: str) -> str:
+    """The password in an environment variable; InputError if there is none of that name."""
+    found = os.environ.get(variable)
+    if found is None:
+        raise InputError(f"there is no environment variable '{variable}'", path="--password-env")
+    return found
 
 
 def trusting(ca: Path) -> ssl.SSLContext:

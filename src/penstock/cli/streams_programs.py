@@ -7,11 +7,12 @@ import ssl
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 import typer
 
 from penstock import limits
-from penstock.cli.client_options import CaOption, trusting
+from penstock.cli.client_options import CaOption, PasswordEnvOption, UserOption, password_of, trusting
 from penstock.cli.output import JsonFlag, print_json, print_text
 from penstock.cli.sub import payload_json, payload_text, time_of_day
 from penstock.errors import InputError, printable
@@ -26,7 +27,7 @@ UrlArgument = Annotated[
     str,
     typer.Argument(
         metavar="URL",
-        help="The node that hosts the stream, its `streams.listen`: stream://[user:password@]host:1884.",
+        help="The node that hosts the stream, its `streams.listen`: stream://host:1884, streams:// for TLS.",
     ),
 ]
 IDLE_S: Final = 0.05
@@ -53,6 +54,8 @@ def read(
         str | None,
         typer.Option("--consumer", metavar="NAME", help="Keep the place under a name, and go on from there."),
     ] = None,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
     ca: CaOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -63,7 +66,7 @@ def read(
     from penstock.client import StreamReader  # noqa: PLC0415  # other commands need no client
 
     reader = StreamReader(
-        url,
+        _url(url, user, password_env),
         stream,
         consumer=consumer,
         start=_start(start),
@@ -112,6 +115,8 @@ def write(
             help="Exactly once: given the same lines again under this name, only those missing are added.",
         ),
     ] = None,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
     ca: CaOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -119,7 +124,7 @@ def write(
     from penstock.client import StreamWriter  # noqa: PLC0415
 
     lines = 0
-    with StreamWriter(url, stream, writer, tls=_tls(ca)) as out:
+    with StreamWriter(_url(url, user, password_env), stream, writer, tls=_tls(ca)) as out:
         known = out.last
         for lines, line in enumerate(_lines(), start=1):  # the last one is their number
             out.write(topic, line, number=lines)
@@ -138,12 +143,14 @@ def forget(
         str, typer.Argument(metavar="CONSUMER", help="Its name, as `penstock streams` lists.")
     ],
     *,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
     ca: CaOption = None,
 ) -> None:
     """Keep nothing more for a consumer that will not come back."""
     from penstock.client.stream_reader import forget_consumer  # noqa: PLC0415
 
-    if not forget_consumer(url, stream, consumer, tls=_tls(ca)):
+    if not forget_consumer(_url(url, user, password_env), stream, consumer, tls=_tls(ca)):
         raise InputError(f"stream '{stream}' has no consumer '{consumer}'; `penstock streams` lists them")
     print_text(f"forgotten: {consumer}")
 
@@ -155,6 +162,19 @@ def _start(text: str) -> Literal["earliest", "new"] | int:
     if not (text.isascii() and text.isdigit()):
         raise typer.BadParameter(f"--from is '{text}': earliest, new or a tick")
     return int(text)
+
+
+def _url(url: str, user: str | None, password_env: str | None) -> str:
+    """The address with a name and a password, which others on the machine would read on the command line."""
+    if user is None:
+        if password_env is not None:
+            raise InputError("a password needs a user name: --user", path="--password-env")
+        return url
+    password = password_of(password_env) if password_env is not None else ""
+    scheme, found, place = url.partition("://")
+    if not found or "@" in place:
+        raise InputError("give the user in the address, or with --user, not both", path="--user")
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
 
 
 def _tls(ca: Path | None) -> ssl.SSLContext | None:
