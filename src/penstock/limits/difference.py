@@ -23,6 +23,9 @@ PLACE_CHARS: Final = 200
 FEED_ITEMS: Final = 2_000
 """Items of a feed, the first in its order: feeds have 10 to 100, archives of podcasts 1,500."""
 
+FEED_ITEMS_READ: Final = 10_000
+"""A feed with more is refused unread: 100,000 items in 8 MB would keep the reader busy for 10 s."""
+
 ITEM_CHARS: Final = 20_000
 """Text of one item that is compared: a long article."""
 

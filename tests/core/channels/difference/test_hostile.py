@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock import limits
 from penstock.core.channels.difference import NOISE, Rules, Versions, html_of, read, text_of, to_json
 from penstock.core.channels.difference.libraries import library
 from penstock.errors import ChannelError, MissingTool
@@ -32,6 +33,17 @@ def looked_at(body: bytes, content_type: str, rules: Rules = RULES) -> str:
     versions.contrast(content, content)
     assert versions.receive(content, now_us=1_778_580_000_000_001) is None
     return ""
+
+
+@pytest.mark.parametrize("tag", ["item", "entry", "a:Item"])
+def test_a_feed_of_more_items_than_anybody_reads_is_refused_unread(tag: str) -> None:
+    def said(count: int) -> str:
+        items = "".join(f"<{tag}><guid>{number}</guid></{tag}>" for number in range(count))
+        feed = f'<rss version="2.0" xmlns:a="x"><channel><title>x</title>{items}</channel></rss>'
+        return looked_at(feed.encode(), "application/rss+xml")
+
+    assert said(10) == ""
+    assert said(limits.FEED_ITEMS_READ + 1) == "https://x.example/: the feed has over 10000 items"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,500}\?>")
 _SUBSET_END: Final = re.compile(r"\]\s{0,64}>")
 _MARKUP: Final = re.compile(r"<[A-Za-z!/]|&[#\w]")
+_ITEM: Final = re.compile(rb"<(?:[\w.-]{1,64}:)?(?:item|entry)[\s/>]", re.IGNORECASE)
 _FRAGMENT: Final = Rules(whole_page=True)
 _FALLBACK_BYTES: Final = 1 << 18
 """feedparser takes 0.25 ms for an item, and up to 15 s for a megabyte of broken tags: larger feeds must be
@@ -39,6 +41,8 @@ def read_feed(text: str) -> Content:
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return _json_feed(document(text))
     body = _without_doctype(_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n"))).encode()
+    if sum(1 for _ in islice(_ITEM.finditer(body), limits.FEED_ITEMS_READ + 1)) > limits.FEED_ITEMS_READ:
+        raise ChannelError(f"the feed has over {limits.FEED_ITEMS_READ} items")
     found = _parsed(body)
     said = said_by(body)
     items = tuple(_distinct(_items(found.get("entries") or ())))
