@@ -28,7 +28,7 @@ from penstock.cli.client_options import (
     way,
 )
 from penstock.cli.files import read_bytes
-from penstock.cli.output import JsonFlag, print_json, print_text
+from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ UNANSWERED: Final = 256
 
 CHUNKS: Final = 4
 """Pieces of standard input, of 64 KB at most, that are read ahead."""
+
+SILENT_S: Final = 10.0
+"""So long without an answer of the node, and it is said that it is waited for."""
 
 
 def pub(
@@ -135,14 +138,35 @@ async def _publish(
         unrouted += answer.reason == 0x10
 
     async with where.client() as client:
-        if payload is not None:
-            await one(payload)
-        elif how["qos"]:
-            await _several(one, rate)
-        else:
-            async for body in _paced(_lines(), rate):
-                await one(body)
+        watching = asyncio.create_task(_watch(client)) if how["qos"] else None
+        try:
+            if payload is not None:
+                await one(payload)
+            elif how["qos"]:
+                await _several(one, rate)
+            else:
+                async for body in _paced(_lines(), rate):
+                    await one(body)
+        finally:
+            if watching is not None:
+                watching.cancel()
     return _told(client, topic, unrouted)
+
+
+async def _watch(client: Client) -> None:
+    """Say when nothing is acknowledged for long: a node whose disk is full, or that holds back, is quiet."""
+    before = (0, 0)
+    while True:
+        await asyncio.sleep(SILENT_S)
+        sent = client.statistics().sent
+        answered = sent.acknowledged + sent.refused
+        now = (answered, sent.sent - answered)
+        if now == before and now[1]:
+            warn(
+                f"{now[1]:,} not acknowledged for {SILENT_S:g} s; `penstock top` and `penstock streams` say "
+                "what the node waits for"
+            )
+        before = now
 
 
 async def _several(one: Any, rate: float | None) -> None:
