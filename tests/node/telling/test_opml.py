@@ -38,6 +38,14 @@ def test_what_is_written_is_read_again(urls: list[str], title: str) -> None:
     assert len(ET.fromstring(written).findall(".//outline")) == len(urls)  # noqa: S314  # our own
 
 
+def test_pages_that_are_no_feeds_are_links_and_come_back_too() -> None:
+    written = write_opml([("https://a.example/feed", "A")], title="x", pages=[("https://b.example/", "")])
+    found = ET.fromstring(written).findall(".//outline")  # noqa: S314  # our own
+    assert [one.get("type") for one in found] == ["rss", "link"]
+    assert found[1].get("xmlUrl") is None  # feed readers would take it for a feed
+    assert read_opml(written) == ["https://a.example/feed", "https://b.example/"]
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

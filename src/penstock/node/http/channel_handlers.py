@@ -82,8 +82,12 @@ class ChannelHandlers:
         """As a list of feeds."""
         from penstock.node.telling.opml import write_opml  # noqa: PLC0415  # seldom asked for
 
-        feeds = [(each.url, each.title) for each in self._desk.channels() if each.state != "idle"]
-        body = write_opml(feeds, title="Channels of a Penstock node")
+        feeds: list[tuple[str, str]] = []
+        pages: list[tuple[str, str]] = []
+        for each in self._desk.channels():
+            if each.state != "idle":
+                (feeds if each.kind in ("feed", "") else pages).append((each.url, each.title))
+        body = write_opml(feeds, title="Channels of a Penstock node", pages=pages)
         return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
 
     # -- what can be done ------------------------------------------------------------------------------------

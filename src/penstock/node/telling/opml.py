@@ -66,12 +66,16 @@ class _Reading:
         raise ChannelError("a document type declaration is not accepted in a list of feeds; remove it")
 
 
-def write_opml(feeds: Iterable[tuple[str, str]], *, title: str) -> bytes:
-    """A list of feeds, each with its address and its title."""
+def write_opml(
+    feeds: Iterable[tuple[str, str]], *, title: str, pages: Iterable[tuple[str, str]] = ()
+) -> bytes:
+    """A list of feeds, each with its address and its title; pages that are none follow as links."""
     root = ET.Element("opml", version="2.0")
     ET.SubElement(ET.SubElement(root, "head"), "title").text = clean(title)
     body = ET.SubElement(root, "body")
     for url, name in feeds:
         ET.SubElement(body, "outline", type="rss", text=clean(name or url), xmlUrl=clean(url))
+    for url, name in pages:
+        ET.SubElement(body, "outline", type="link", text=clean(name or url), url=clean(url))
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
