@@ -1,0 +1,58 @@
+"""The pages a newcomer opens first lead somewhere: links, and the places in the source that they name."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+
+
+def links(page: str) -> list[str]:
+    """What a page links to in this repository."""
+    found = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text())
+    return [link.partition("#")[0] for link in found if "://" not in link and not link.startswith("#")]
+
+
+def named(page: str) -> list[str]:
+    """Files and folders of the package, of the tests and of the documentation that a page names."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    words = re.findall(r"`([\w./{},*-]*/[\w./{},*-]*)`", text)
+    return [word for word in words if re.fullmatch(r"[a-z][\w/.{},*-]*(\.py|/)", word)]
+
+
+def spelled(word: str) -> list[str]:
+    """`a/{b,c}.py` in full."""
+    parts = re.split(r"\{([^}]*)\}", word)
+    choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
+    return ["".join(each) for each in product(*choices)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    assert [link for link in links(page) if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_are_there(page: str) -> None:
+    places = (ROOT, ROOT / "src" / "penstock")
+    gone = [
+        each
+        for word in named(page)
+        for each in spelled(word)
+        if not any(any(place.glob(each.rstrip("/"))) for place in places)
+    ]
+    assert gone == []
+
+
+def test_every_guide_and_reference_can_be_found_from_the_readme() -> None:
+    known = set(links("README.md"))
+    pages = [*(ROOT / "docs" / "guides").glob("*.md"), *(ROOT / "docs" / "reference").glob("*.md")]
+    assert (
+        sorted(str(page.relative_to(ROOT)) for page in pages if str(page.relative_to(ROOT)) not in known)
+        == []
+    )
