@@ -463,6 +463,21 @@ def test_what_a_member_of_a_group_leaves_goes_to_the_others(goes: str) -> None:
     run(test())
 
 
+def test_a_member_of_a_group_gets_what_the_content_filters_of_others_refuse() -> None:
+    async def test() -> None:
+        async with node() as running:
+            low, high = await running.connect("low"), await running.connect("high")
+            await low.subscribe("$share/g/pulse", qos=1, user=(("filter", "drop: {gt: 100}"),))
+            await high.subscribe("$share/g/pulse", qos=1, user=(("filter", "drop: {le: 100}"),))
+            sender = await running.connect("s")
+            for number in (80, 150, 160, 90, 170, 70):
+                assert (await sender.publish1("pulse", b"%d" % number)).reason == 0
+            assert await low.payloads(3) == [b"80", b"90", b"70"]
+            assert await high.payloads(3) == [b"150", b"160", b"170"]
+
+    run(test())
+
+
 def test_what_the_last_member_of_a_group_leaves_is_abandoned() -> None:
     async def test() -> None:
         async with node() as running:

@@ -69,9 +69,15 @@ class Group:
         self._turn = 0
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give it to the member whose turn it is."""
+        """Give it to the member whose turn it is, or to another whose content filter wants it."""
         member = self._next()
-        return Target(member, member.ids).deliver(event, origin=origin, now_us=now_us)
+        if Target(member, member.ids).deliver(event, origin=origin, now_us=now_us):
+            return True
+        return any(
+            Target(other, other.ids).deliver(event, origin=origin, now_us=now_us)
+            for other in self.members
+            if other is not member
+        )
 
     def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
         """What a member that has left was not sent, or did not acknowledge."""
