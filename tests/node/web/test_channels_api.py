@@ -15,7 +15,7 @@ from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
 from penstock.node.sys_topics import SysTopics
 from tests.node.http.running import check_answer, running
-from tests.node.web.watched import first_version, html, until, watching
+from tests.node.web.watched import first_version, html, polling, until, watching
 from tests.node.web.web_server import WebServer
 
 if TYPE_CHECKING:
@@ -74,6 +74,28 @@ def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None:
             assert (await ask(node, "POST", "/channels/remove", {"url": url}))[0] == 200
             _, imported = await ask(node, "POST", "/channels/import", {"opml": OPML.format(url)})
             assert (imported["added"], [each["url"] for each in imported["refused"]]) == (1, ["nonsense"])
+
+    asyncio.run(story())
+
+
+def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
+            writes = 0
+            write = node.channels._store.write
+
+            def counted(rows: Any) -> None:
+                nonlocal writes
+                writes += 1
+                write(rows)
+
+            node.channels._store.write = counted  # type: ignore[method-assign]
+            feeds = "".join(f'<outline xmlUrl="http://127.0.0.1/{number}"/>' for number in range(200))
+            listed = {"opml": f"<opml><body>{feeds}</body></opml>", "who": "feed:ann"}
+            _, imported = await ask(node, "POST", "/channels/import", listed)
+            assert (imported["added"], imported["refused"]) == (200, [])
+            assert len(node.channels.subscriptions("feed:ann")) == 200
+            assert writes < 50
 
     asyncio.run(story())
 

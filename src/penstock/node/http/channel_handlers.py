@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -164,18 +165,22 @@ class ChannelHandlers:
             urls = read_opml(asked.opml.encode())
         except ChannelError as error:
             raise _refused(error, where="opml") from None
-        refused = []
-        for url in urls:
-            try:
-                if asked.who:
-                    await self._desk.subscribe(asked.who, url)
-                else:
-                    self._desk.add(url)
-            except ChannelError as error:
-                refused.append(answers.NotImported(url, str(error)))
+        outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in urls))
+        refused = [one for one in outcomes if one is not None]
         await self._desk.settle()
         self._changed()
         return json_answer(answers.Imported(len(urls) - len(refused), tuple(refused)))
+
+    async def _import(self, url: str, who: str) -> answers.NotImported | None:
+        """One feed of a list; all of them wait for the disk together."""
+        try:
+            if who:
+                await self._desk.subscribe(who, url)
+            else:
+                self._desk.add(url)
+        except ChannelError as error:
+            return answers.NotImported(url, str(error))
+        return None
 
 
 def _url(request: web.Request) -> str:

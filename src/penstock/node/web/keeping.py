@@ -59,6 +59,8 @@ class Keeping:
         async with self._comparing.one:
             self._collect()
             count = len(self._rows)
+            if not count:
+                return  # who waited before has written it
             await self._comparing.write(lambda: self._rows[:count])
             del self._rows[:count]
 
