@@ -17,8 +17,8 @@ from penstock.core.queues import Drain
 from penstock.errors import GoalMissed
 from penstock.pipeline import advise_levels as choosing
 from penstock.pipeline.advise_measure import kept_by_bands, kept_shares, measure, packed_by, slim
-from penstock.pipeline.advise_profile import LEARN, Profile, numbers, profiles, shapes, split
-from penstock.pipeline.backtest import BASELINES, Candidate, Settings, backtest
+from penstock.pipeline.advise_profile import LEARN, Profile, look, numbers, split
+from penstock.pipeline.backtest import BASELINES, Candidate, Settings, Stream, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +76,7 @@ def advise(frame: DataFrame, asked: Asked, step: Callable[[int, int, str], None]
 def _advised(parts: DataFrame, asked: Asked, step: Callable[[int, int, str], None]) -> Advice:
     learn, check = parts.where(sf.col(LEARN)), parts.where(~sf.col(LEARN))
     step(0, 4, "looking at the stream")
-    whole, rest = shapes(parts, asked)
-    found = profiles(learn, asked)
+    whole, rest, found = look(parts, asked)
     step(1, 4, "choosing filters")
     levels = _levels(learn, asked, whole, found)
     numeric = [one.name for one in found if one.numeric]
@@ -88,7 +87,8 @@ def _advised(parts: DataFrame, asked: Asked, step: Callable[[int, int, str], Non
     step(3, 4, "replaying queues")
     need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items
     settings = _settings(policy, asked, rest, numeric, need)
-    replayed = backtest(_bare(check), settings)
+    stream = Stream(rest.events, rest.queues, rest.begin_us, rest.end_us)
+    replayed = replay(_bare(check), settings, stream)
     setting = f"drain {settings.drain.text}, capacity {settings.capacity:,}"
     spreads = {
         name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()

@@ -1,4 +1,4 @@
-"""What a recorded stream is like, as far as a policy could use it: counted by Spark in two passes.
+"""What a recorded stream is like, as far as a policy could use it: counted by Spark in one job.
 
 The stream is split by time, queue by queue: what comes first is learned from, the rest is for checking. Both
 parts are cut into blocks of `capacity` events, since that is what a queue holds when it packs.
@@ -7,7 +7,8 @@ parts are cut into blocks of `capacity` events, since that is what a queue holds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
@@ -23,7 +24,7 @@ from penstock.policy.nodes import PayloadFormat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame, Row, WindowSpec
+    from pyspark.sql import Column, DataFrame, WindowSpec
 
     from penstock.model.values import Scalar
 
@@ -33,6 +34,9 @@ RANKS: Final = (*(rank / 20 for rank in range(1, 20)), 0.975, 0.99)
 """Of the quantiles."""
 COMMON: Final = 16
 """Values that are looked at as the usual ones."""
+_NEARLY: Final = 11
+"""Places of a sketch that counts different values, as a power of two: a standard error of 2 %, none of small
+counts."""
 BLOCK: Final = "penstock_block"
 LEARN: Final = "penstock_learn"
 
@@ -99,6 +103,9 @@ class Shape:
     """Events of a queue, on average."""
     rate: float
     """Events a second of a queue, on average."""
+    queues: int
+    begin_us: int
+    end_us: int
 
 
 def split(frame: DataFrame, asked: Asked) -> DataFrame:
@@ -151,43 +158,71 @@ def words(place: int) -> str:
     return f"penstock_word{place}"
 
 
-def shapes(parts: DataFrame, asked: Asked) -> tuple[Shape, Shape]:
-    """The shapes of what is learned from and of the rest, in one pass."""
-    sources = asked.sources(parts)
+def look(parts: DataFrame, asked: Asked) -> tuple[Shape, Shape, list[Profile]]:
+    """The shapes of what is learned from and of the rest, and the attributes of what is learned from."""
     by = _by(parts, asked)
-    at = sources.ts()
+    told = [_by_block(parts, asked, by), _by_queue(parts, asked), _by_event(parts, asked)]
+    found: dict[bool, dict[str, Any]] = {True: {}, False: {}}
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), told)
+    for row in together.collect():
+        found[row[LEARN]] |= {name: value for name, value in row.asDict().items() if value is not None}
+    if not all("events" in one for one in found.values()):
+        raise InputError("there are too few events to learn from and to check against")
+    learn = parts.where(sf.col(LEARN))
+    profiles = [_profile(learn, found[True], name, place) for place, name in enumerate(asked.attributes)]
+    return _shape(found[True], by), _shape(found[False], by), profiles
+
+
+def _shape(found: Mapping[str, Any], by: Mapping[str, str]) -> Shape:
+    return Shape(
+        events=found["events"],
+        block=found["block"],
+        sources=found["sources"],
+        by={name: found.get(f"by{place}", 0.0) for place, name in enumerate(by)},
+        queue=found["queue"],
+        rate=found.get("rate") or 1.0,
+        queues=found["queues"],
+        begin_us=found["begin_us"],
+        end_us=found["end_us"],
+    )
+
+
+def _by_block(parts: DataFrame, asked: Asked, by: Mapping[str, str]) -> DataFrame:
     blocks = parts.groupBy(LEARN, *map(column, asked.queue)).agg(
         sf.count(sf.lit(1)).alias("events"),
-        *(sf.count_distinct(column(name)).alias(f"by{place}") for place, (_, name) in enumerate(by.items())),
+        *(_different(column(name)).alias(f"by{place}") for place, (_, name) in enumerate(by.items())),
     )
-    queues = parts.groupBy(LEARN, *map(column, asked.key)).agg(
-        sf.count_distinct(_source(sources, asked)).alias("sources"),
-        sf.count(sf.lit(1)).alias("queue"),
-        sf.try_divide(sf.count(sf.lit(1)) * sf.lit(1e6), sf.max(at) - sf.min(at)).alias("rate"),
-    )
-    by_block = blocks.groupBy(LEARN).agg(
+    return blocks.groupBy(LEARN).agg(
         sf.sum("events").alias("events"),
         sf.avg("events").alias("block"),
         *(sf.avg(f"by{place}").alias(f"by{place}") for place in range(len(by))),
     )
-    by_queue = queues.groupBy(LEARN).agg(*(sf.avg(name).alias(name) for name in ("sources", "queue", "rate")))
-    found: dict[bool, dict[str, float]] = {True: {}, False: {}}
-    for row in by_block.unionByName(by_queue, allowMissingColumns=True).collect():
-        found[row[LEARN]] |= {name: value for name, value in row.asDict().items() if value is not None}
-    if not all(found.values()):
-        raise InputError("there are too few events to learn from and to check against")
-    learned, rest = (
-        Shape(
-            events=int(one["events"]),
-            block=one["block"],
-            sources=one["sources"],
-            by={name: one.get(f"by{place}", 0.0) for place, name in enumerate(by)},
-            queue=one["queue"],
-            rate=one.get("rate") or 1.0,
-        )
-        for one in (found[True], found[False])
+
+
+def _different(found: Column) -> Column:
+    """How many different values there are, nearly: to count them exactly Spark copies the rows for each."""
+    sketch = sf.hll_sketch_agg(sf.when(found.isNotNull(), sf.xxhash64(found)), _NEARLY)
+    return sf.coalesce(sf.hll_sketch_estimate(sketch), sf.lit(0))
+
+
+def _by_queue(parts: DataFrame, asked: Asked) -> DataFrame:
+    sources = asked.sources(parts)
+    at = sources.ts()
+    queues = parts.groupBy(LEARN, *map(column, asked.key)).agg(
+        _different(_source(sources, asked)).alias("sources"),
+        sf.count(sf.lit(1)).alias("queue"),
+        sf.min(at).alias("begin_us"),
+        sf.max(at).alias("end_us"),
     )
-    return learned, rest
+    rate = sf.try_divide(sf.col("queue") * sf.lit(1e6), sf.col("end_us") - sf.col("begin_us"))
+    return queues.groupBy(LEARN).agg(
+        sf.avg("sources").alias("sources"),
+        sf.avg("queue").alias("queue"),
+        sf.avg(rate).alias("rate"),
+        sf.count(sf.lit(1)).alias("queues"),
+        sf.min("begin_us").alias("begin_us"),
+        sf.max("end_us").alias("end_us"),
+    )
 
 
 def _by(part: DataFrame, asked: Asked) -> dict[str, str]:
@@ -211,9 +246,9 @@ def _source(sources: Sources, asked: Asked) -> Column:
     return sf.struct(*found) if found else sf.lit(0)
 
 
-def profiles(part: DataFrame, asked: Asked) -> list[Profile]:
-    """The attributes of one part, in one pass."""
-    sources = asked.sources(part)
+def _by_event(parts: DataFrame, asked: Asked) -> DataFrame:
+    """The attributes of what is learned from."""
+    sources = asked.sources(parts)
     before = (
         Window.partitionBy(*map(column, asked.key), _source(sources, asked))
         .orderBy(sources.ts(), sources.seq())
@@ -224,9 +259,8 @@ def profiles(part: DataFrame, asked: Asked) -> list[Profile]:
     for place in range(len(asked.attributes)):
         changes += _changes(place, before)
         sums += _sums(place)
-    found = part.select(*changes).agg(*sums).first()
-    assert found is not None
-    return [_profile(part, found, name, place) for place, name in enumerate(asked.attributes)]
+    learn = parts.where(sf.col(LEARN)).select(*changes).agg(*sums)
+    return learn.select(sf.lit(True).alias(LEARN), "*")
 
 
 def _told(place: int) -> Column:
@@ -259,8 +293,8 @@ def _sums(place: int) -> list[Column]:
     ]
 
 
-def _profile(part: DataFrame, found: Row, name: str, place: int) -> Profile:
-    n = found[f"n{place}"]
+def _profile(part: DataFrame, found: Mapping[str, Any], name: str, place: int) -> Profile:
+    n = found.get(f"n{place}")
     if not n:
         raise InputError(f"attribute '{name}': no event has it")
     numeric = found[f"numbers{place}"] * 2 > n
@@ -268,8 +302,8 @@ def _profile(part: DataFrame, found: Row, name: str, place: int) -> Profile:
     return Profile(
         name,
         numeric,
-        tuple(found[f"values{place}"] or ()),
-        tuple(found[f"changes{place}"] or ()),
+        tuple(found.get(f"values{place}", ())),
+        tuple(found.get(f"changes{place}", ())),
         found[f"repeats{place}"],
         tuple((value, count / n) for value, count in common),
     )

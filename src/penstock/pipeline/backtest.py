@@ -185,7 +185,12 @@ def backtest(frame: DataFrame, settings: Settings) -> Backtest:
     """Replay every queue of a frame whose column `ts` is the time of events."""
     sources = Sources(frame.schema, settings.attributes, settings.payload)
     _check(sources, settings)
-    stream = _stream(frame, sources, settings)
+    return replay(frame, settings, _stream(frame, sources, settings))
+
+
+def replay(frame: DataFrame, settings: Settings, stream: Stream) -> Backtest:
+    """The same of a frame that is known already."""
+    sources = Sources(frame.schema, settings.attributes, settings.payload)
     replayed = _replayed(_prepared(frame, sources, settings), sources, settings, stream)
     found: dict[int, list[Account]] = {number: [] for number in range(len(settings.candidates))}
     for row in replayed.collect():
