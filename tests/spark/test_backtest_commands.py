@@ -89,6 +89,7 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert "the budget of 40.0 % is met from level" in printed
     assert "advised: accepted" in printed
+    assert {"included", "aside"} <= {*printed.split()}  # errors as seen live, and by who looks back
     penstock("policy", "check", "--strict", str(policy))
 
 

@@ -22,6 +22,7 @@ from penstock.cli.spark import (
     SeqOption,
     TsOption,
     columns_of,
+    in_a_hurry,
     need_spark,
 )
 from penstock.errors import GoalMissed
@@ -30,6 +31,7 @@ from penstock.policy import write
 if TYPE_CHECKING:
     from penstock.pipeline.advise import Advice
     from penstock.pipeline.advise_measure import Reached
+    from penstock.pipeline.backtest_account import Account
 
 
 def advise(
@@ -71,6 +73,7 @@ def advise(
     Learned on the first 70 % of each queue, checked on the rest. Exits 1 if no level meets the budget there.
     """
     need_spark()
+    in_a_hurry(path=events)
     from penstock.pipeline.advise import advise as propose  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.advise_profile import Asked  # noqa: PLC0415
     from penstock.pipeline.recorded import read  # noqa: PLC0415
@@ -134,16 +137,14 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
             share(account.loss),
             duration(account.latency.mean_us),
             duration(account.latency.quantile_us(0.99)),
-            "\n".join(
-                f"{attribute} {held.live.rmse:.4g}"
-                for attribute, held in account.errors.items()
-                if held.live.rmse is not None
-            ),
+            _held(account, "live"),
+            _held(account, "later"),
         )
         for name, account in found.replayed.accounts.items()
     ]
+    columns = ("candidate", "lost", "mean latency", "p99", "RMSE, delay included", "delay aside")
     title = f"What was held out, replayed: {found.setting}"
-    print_table(title, ("candidate", "lost", "mean latency", "p99", "RMSE, delay included"), replayed)
+    print_table(title, columns, replayed)
     for line in balances(found.replayed):
         out.print(escape(line))
     if found.needed is not None:
@@ -158,6 +159,11 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
 def _rmse(found: Reached) -> str:
     shown = [f"{name} {error.rmse:.4g}" for name, error in found.errors.items() if error.rmse is not None]
     return "\n".join(shown) or "–"
+
+
+def _held(account: Account, when: str) -> str:
+    errors = ((name, getattr(held, when).rmse) for name, held in account.errors.items())
+    return "\n".join(f"{name} {rmse:.4g}" for name, rmse in errors if rmse is not None) or "–"
 
 
 def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from penstock.cli.spark import (
     SeqOption,
     TsOption,
     columns_of,
+    in_a_hurry,
     need_spark,
 )
 from penstock.core.queues import drain
@@ -86,6 +87,7 @@ def backtest(
     drained, attributes = drain(rate), columns_of(columns, seq=seq)
     writable(folder, folder=True)
     need_spark()
+    in_a_hurry(path=events)
     from penstock.pipeline import backtest as run  # noqa: PLC0415  # Spark, where it is needed
     from penstock.pipeline.recorded import read  # noqa: PLC0415
     from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415

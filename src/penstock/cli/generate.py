@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.choices import chosen
 from penstock.cli.output import JsonFlag, escape, out, print_json, progress
-from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption
+from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, in_a_hurry
 from penstock.errors import MissingTool
 from penstock.model.instant import SECOND_US
 
@@ -102,6 +102,7 @@ def generate(
     form = kind or recorded.format_of(path)
     # The path of a Connect server is its own; only it can say what is there.
     replace = overwrite if remote else writing.prepare(path, overwrite=overwrite) or overwrite
+    in_a_hurry(events=events)
     began = monotonic()
     with (
         progress(f"generate {name}") as step,

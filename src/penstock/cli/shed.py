@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli.files import read_policy
 from penstock.cli.output import JsonFlag, err, print_json, print_text
-from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, need_spark
+from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def shed(
         if remote is None and Path(place).is_file():
             raise InputError("is a file; a folder is needed there", path=place)
     need_spark()
+    if every is None:
+        in_a_hurry(path=source)
     from penstock.pipeline.session import cores, is_local, open_session  # noqa: PLC0415
 
     with open_session(master=master, remote=remote, memory=memory, app="penstock shed") as spark:

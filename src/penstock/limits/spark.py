@@ -7,6 +7,12 @@ from typing import Final
 JAVA_LEAST: Final = 17
 """The oldest Java that Spark 4 starts on."""
 
+SHORT_BYTES: Final = 16 << 20
+"""A recorded stream for which Spark's Java compiles quickly instead of well: about a million events."""
+
+SHORT_EVENTS: Final = 10**6
+"""A generated stream for which it does."""
+
 GENERATED_EVENTS: Final = 10**11
 """Events of a generated stream: a few terabytes; one more digit is a slip of the finger."""
 
