@@ -32,14 +32,19 @@ class Keeping:
         self._beside = beside
         self._rows: list[Row] = []
         self._changed: dict[str, None] = {}
+        self._noted = self._safe = 0
+        """Things to be written so far, and those of them that are on disk."""
 
     def put(self, rows: Iterable[Row]) -> None:
         """Something to be written."""
+        before = len(self._rows)
         self._rows += rows
+        self._noted += len(self._rows) - before
 
     def changed(self, url: str) -> None:
         """A channel's facts have to be written some time."""
         self._changed[url] = None
+        self._noted += 1
 
     def written(self, url: str) -> None:
         """They were, meanwhile."""
@@ -52,17 +57,20 @@ class Keeping:
             await self.write()
 
     async def write(self) -> None:
-        """Have on disk what has changed so far."""
-        self._rows += self._beside()
-        if not self._rows and not self._changed:
+        """Have on disk what has changed so far; who waits meanwhile finds it done."""
+        self.put(self._beside())
+        noted = self._noted
+        if self._safe >= noted:
             return
         async with self._comparing.one:
+            if self._safe >= noted:
+                return
+            safe = self._noted
             self._collect()
             count = len(self._rows)
-            if not count:
-                return  # who waited before has written it
             await self._comparing.write(lambda: self._rows[:count])
             del self._rows[:count]
+            self._safe = safe
 
     def _collect(self) -> None:
         for url in self._changed:
