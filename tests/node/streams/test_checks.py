@@ -142,6 +142,14 @@ def test_streams_that_have_nothing_in_common_are_fine() -> None:
     assert loaded.warnings == ()
 
 
+def test_where_there_are_users_a_neighbour_that_calls_must_be_one() -> None:
+    text = f"users: [{{name: ann, password: '{HASH}'}}]\nstreams: {{node: a, listen: {{enabled: true}}, "
+    (found,) = refused(text + "neighbours: [{name: b}]}")
+    assert "streams.neighbours[0].user: is needed: there are users" in found
+    assert load(text + "neighbours: [{name: b, user: ann}]}").warnings == ()
+    assert load(text + "neighbours: [{name: b, host: 127.0.0.1, port: 1}]}").warnings == ()
+
+
 def test_a_neighbour_that_calls_can_be_bound_to_a_user() -> None:
     text = "streams: {node: a, listen: {enabled: true}, neighbours: [{name: b, user: ann}]}"
     assert load(text).config.streams.neighbours[0].user == "ann"

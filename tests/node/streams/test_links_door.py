@@ -147,6 +147,26 @@ def test_users_and_passwords_count_here_too() -> None:
     run(play())
 
 
+def test_no_user_comes_as_a_neighbour_that_is_called_from_here() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            pb = await nodes.add(
+                "PB",
+                host=ORDERS,
+                listen=LISTENS,
+                neighbours=[{"name": "IB", "host": "127.0.0.1", "port": 1, "user": "ann", "password": "x"}],
+                settings={"users": (User("ann", cheap("right")), User("bob", cheap("bobs")))},
+            )
+            for greeting in (hello("IB"), hello("IB", **OTHER)):
+                answer = await (await nodes.stranger("PB")).says(greeting)
+                assert isinstance(answer, Sorry)
+                assert "must come as user 'ann'" in answer.reason
+            assert "IB" not in pb.streams.hub.links
+            assert isinstance(await (await nodes.stranger("PB")).says(hello("IB", **RIGHT)), Welcome)
+
+    run(play())
+
+
 def test_two_nodes_of_one_name_do_not_take_each_others_place() -> None:
     async def play() -> None:
         async with chain() as nodes:

@@ -37,7 +37,7 @@ def problems(config: Config) -> Iterator[Found]:
         yield from _name("streams.node", streams.node)
     elif streams.neighbours:
         yield "streams.node", "is needed, because there are neighbours", "a name that no other node has"
-    yield from _neighbours(streams)
+    yield from _neighbours(streams, users=has_users(config))
     if streams.listen.enabled:
         yield from _door(streams.listen)
     if not streams.nats.servers:
@@ -48,6 +48,11 @@ def problems(config: Config) -> Iterator[Found]:
         streams.options()
     except StreamError as error:
         yield "streams", str(error), ""
+
+
+def has_users(config: Config) -> bool:
+    """Whether callers of the door have names that they cannot choose: by a password or a certificate."""
+    return bool(config.users or config.streams.listen.client_ca)
 
 
 def warnings(config: Config) -> Iterator[str]:
@@ -111,7 +116,7 @@ def _apart(one: tuple[int, Hosting], other: tuple[int, Hosting]) -> Iterator[Fou
                 )
 
 
-def _neighbours(streams: Streams) -> Iterator[Found]:
+def _neighbours(streams: Streams, *, users: bool) -> Iterator[Found]:
     seen: set[str] = set()
     for number, one in enumerate(streams.neighbours):
         path = f"streams.neighbours[{number}]"
@@ -124,6 +129,9 @@ def _neighbours(streams: Streams) -> Iterator[Found]:
         yield from _place(path, one, listening=streams.listen.enabled)
         if one.password and not one.user:
             yield f"{path}.user", "is needed for the password", ""
+        elif users and not one.host and not one.user:
+            what = "is needed: there are users, any of whom could come as this neighbour and get every stream"
+            yield f"{path}.user", what, "the user as whom it calls"
         for place, filter_ in enumerate(one.only):
             yield from _filter(f"{path}.only[{place}]", filter_)
         if one.where:

@@ -13,6 +13,7 @@ from penstock.core.streams import meeting
 from penstock.core.streams.meeting import VERSION, Alive, Hello, Offer, Welcome
 from penstock.errors import StreamError
 from penstock.node.background import Background
+from penstock.node.streams.checks import has_users
 from penstock.node.streams.link import Link
 from penstock.node.streams.links_call import call
 from penstock.node.streams.links_filter import filter_of
@@ -35,6 +36,7 @@ class Links:
         self._service = service
         self._settings = config.streams
         self._connect_s = config.bounds.connect_s
+        self._guarded = has_users(config)
         self._background = Background()
         self._known = {
             one.name: LinkState(Link(one), clock=service.broker.clock) for one in config.streams.neighbours
@@ -57,6 +59,7 @@ class Links:
     def reconfigure(self, config: Config) -> None:
         """Take other rates and switches; what else has changed waits for the next start."""
         self._connect_s = config.bounds.connect_s
+        self._guarded = has_users(config)
         for wanted in config.streams.neighbours:
             known = self._known.get(wanted.name)
             if known is None:
@@ -86,7 +89,9 @@ class Links:
         neighbour = known.link.neighbour
         if not neighbour.enabled:
             return f"the link to {hello.name!r} is switched off at {self._settings.node!r}"
-        if not neighbour.host and neighbour.user and neighbour.user != user:
+        if self._guarded and not neighbour.user:
+            return f"{hello.name!r} must come as a user who is named for it in streams.neighbours"
+        if (self._guarded or not neighbour.host) and neighbour.user and neighbour.user != user:
             return f"{hello.name!r} must come as user {neighbour.user!r}"
         if known.link.up:
             if time.monotonic() - known.link.heard_s < 2 * limits.STREAM_ALIVE_S:

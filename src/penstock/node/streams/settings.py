@@ -42,7 +42,8 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca: str = ""
     """PEM file of authorities; if given, the link is TLS and the other node must show their certificate."""
     user: str = ""
-    """Name to give there, if it has users; without `host`: the user as whom it must come."""
+    """Name to give there, if it has users; without `host`: the user as whom it must come, needed if there are
+    users here."""
     password: str = ""
     """The password for that; plain, so keep the file to yourself."""
     only: tuple[str, ...] = ()
