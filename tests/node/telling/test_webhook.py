@@ -28,6 +28,7 @@ from tests.node.telling.running import counted, telling
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from penstock.node.telling.service import Telling
     from tests.node.telling.receiver import Request
 
 PAGE = "http://page.example/"
@@ -140,9 +141,29 @@ def test_addresses_of_this_machine_are_refused() -> None:
             by_name = receiver.url.replace("127.0.0.1", "localhost")
             await desk.subscribe(f"webhook:{by_name}", PAGE)  # what a name leads to is seen when it is used
             desk.change(PAGE)
-            await asyncio.sleep(0.2)
+            assert "localhost leads to" in await failing(at)
             assert receiver.requests == []
-            assert "localhost leads to" in str(at.status().sending["failing"])
+
+    asyncio.run(run())
+
+
+async def failing(at: Telling) -> str:
+    """Who cannot be told, and why, as soon as somebody cannot."""
+    async with asyncio.timeout(120):
+        while not at.status().sending["failing"]:
+            await asyncio.sleep(0.01)
+    return str(at.status().sending["failing"])
+
+
+def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
+    async def run() -> None:
+        desk = MemoryDesk()
+        async with Receiver() as receiver:
+            url = receiver.url
+        async with telling(desk) as at:
+            await desk.subscribe(f"webhook:{url}", PAGE)
+            desk.change(PAGE)
+            assert "127.0.0.1 does not take connections: Connection refused" in await failing(at)
 
     asyncio.run(run())
 

@@ -242,7 +242,7 @@ def test_nobody_there_and_no_such_name_are_sentences() -> None:
         async with fetching() as (server, fetcher):
             url = server.url("/")
             await server.close()
-            assert "does not take connections" in (await fetcher.fetch(url)).error
+            assert "does not take connections: Connection refused." in (await fetcher.fetch(url)).error
             unknown = await fetcher.fetch("http://no-such-host.invalid/")
             assert unknown.error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -33,7 +34,7 @@ def sentence(problem: Exception, options: Polling) -> str:
         case BadBody() | ChannelError() | AddressRefused():
             return str(problem)
         case aiohttp.ClientConnectorError():
-            return _unconnected(problem)
+            return unconnected(problem)
         case TimeoutError():
             return _late(problem, options)
         case aiohttp.ClientPayloadError():
@@ -48,7 +49,8 @@ def sentence(problem: Exception, options: Polling) -> str:
             return f"The fetch failed: {brief(problem)}."
 
 
-def _unconnected(problem: aiohttp.ClientConnectorError) -> str:
+def unconnected(problem: aiohttp.ClientConnectorError) -> str:
+    """Why there is no connection."""
     match problem:
         case aiohttp.ClientConnectorCertificateError():
             return f"The certificate of {problem.host} is not valid: {brief(problem.certificate_error)}."
@@ -57,7 +59,9 @@ def _unconnected(problem: aiohttp.ClientConnectorError) -> str:
         case aiohttp.ClientConnectorDNSError():
             return f"The name {problem.host} is not known (DNS)."
         case _:
-            return f"{problem.host} does not take connections: {brief(problem.os_error)}."
+            number = problem.os_error.errno or 0
+            why = os.strerror(number) if number > 0 else brief(problem.os_error)
+            return f"{problem.host} does not take connections: {why}."
 
 
 def _late(problem: TimeoutError, options: Polling) -> str:

@@ -16,7 +16,8 @@ from penstock.core.channels.polling.headers import date_us, seconds
 from penstock.errors import BadAddress
 from penstock.model.instant import SECOND_US
 from penstock.node.web.fetch import user_agent
-from penstock.node.web.guard import AddressGuard, AddressRefused, GuardedResolver
+from penstock.node.web.fetch_errors import unconnected
+from penstock.node.web.guard import AddressGuard, GuardedResolver
 
 if TYPE_CHECKING:
     import ssl
@@ -141,9 +142,8 @@ class Poster:
 
 
 def _sentence(error: Exception) -> str:
-    inner = getattr(error, "os_error", None)
-    if isinstance(inner, AddressRefused):
-        return str(inner)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return unconnected(error).removesuffix(".")
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
     return " ".join((str(error) or type(error).__name__).split())[:300]
