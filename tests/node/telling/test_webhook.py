@@ -101,7 +101,8 @@ def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
             await desk.subscribe(f"webhook:{address}", PAGE)
             desk.change(PAGE)
             await receiver.wait(1)
-            await asyncio.sleep(0.2)
+            await failing(at)
+            await asyncio.sleep(0.1)
             assert len(receiver.requests) == 1
             assert at.status().sending["failing"] == {f"webhook:{address}": "it answered with status 503"}
             assert "cannot be told: it answered with status 503" in caplog.text
