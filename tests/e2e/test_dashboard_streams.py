@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from penstock.client import Client
+from penstock.client import Client, StreamReader
 from penstock.client.local_node import local_node
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table
         publishing = threading.Thread(target=asyncio.run, args=(publish(node.url),))
         publishing.start()  # playwright has a loop in this one
         publishing.join()
+        with StreamReader(
+            f"stream://127.0.0.1:{node.streams}", "orders", consumer="<i>c</i>", start="earliest"
+        ):
+            pass
         page = looking.new_page()
         page.goto(node.http)
         row = page.locator("#stream-rows tr", has_text="orders")
@@ -48,6 +52,8 @@ def test_streams_and_neighbours_are_shown_and_a_node_without_them_shows_no_table
         expect(cells.nth(1)).to_have_text("here")
         expect(cells.nth(6)).to_have_text("7")
         expect(cells.nth(8)).to_have_text("0 / 0 / 1")
+        consumer = page.locator("#consumer-rows td")
+        expect(consumer).to_have_text(["orders · <i>c</i>", "–", "away", "everything"], timeout=120_000)
         expect(page.locator("#neighbour-rows tr", has_text="south")).to_contain_text("down")
         expect(page.locator("#streams-count")).to_contain_text("0 of 1 neighbours up")
         page.close()

@@ -1,4 +1,4 @@
-// Reliable streams of the node, and its links to others.
+// Reliable streams of the node, the programs it keeps a place for, and its links to others.
 
 import { get } from "./ask.js";
 import { bytes, duration, rate, whole } from "./figures.js";
@@ -6,6 +6,8 @@ import { $, h, keyed, tone, write } from "./write.js";
 
 const SHOWN = 50;
 const STREAM = ["", "Host", "State", "Log", "Commits", "Rate", "Messages", "Behind", "Readers"];
+const CONSUMER = ["", "User", "State", "Behind"];
+const TICK_US = 1000 / 1024;
 const NEIGHBOUR = ["", "State", "Queue", "Sent", "Received", "Dropped", "Reconnects"];
 let enabled = true;
 
@@ -25,6 +27,9 @@ export async function showStreams() {
   write($("streams-faults"), faults.join("; "));
   rows($("stream-rows"), streams, STREAM, 3, streamCells, ({ state }) => (
     state === "stopped" ? "bad" : state === "live" ? null : "warn"));
+  const consumers = streams.flatMap(consumersOf);
+  $("consumers").hidden = !consumers.length;
+  rows($("consumer-rows"), consumers, CONSUMER, 3, consumerCells, ({ connected }) => (connected ? null : "warn"));
   $("neighbours").hidden = !neighbours.length;
   rows($("neighbour-rows"), neighbours, NEIGHBOUR, 2, neighbourCells, ({ state }) => (state === "down" ? "bad" : null));
 }
@@ -49,6 +54,16 @@ function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: boun
     `${whole.format(readers.live)} / ${whole.format(readers.catching_up)} / ${whole.format(readers.away)}`
       + (readers.missed ? ` · ${whole.format(readers.missed)} missed something` : ""),
   ];
+}
+
+function consumersOf({ name: stream, position, trimmed, consumers }) {
+  return consumers.map(({ name, user, connected, place }) => (
+    { name: `${stream} · ${name}`, user, connected, all: place <= trimmed, behind: position - place }));
+}
+
+function consumerCells({ name, user, connected, all, behind }) {
+  return [name, user || "–", connected ? "connected" : "away",
+    all ? "everything" : behind > 0 ? duration(Math.round(TICK_US * behind)) : "–"];
 }
 
 function neighbourCells({ name, state, fault, queue_bytes, sent, received, dropped, reconnects }) {
