@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import limits
 from penstock.errors import StoreError
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.connect import Will
 from penstock.mqtt.disconnect import Disconnect
+from penstock.mqtt.kinds import V4
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
+from penstock.mqtt.reasons import Reason
 from penstock.node.config import Config, Queues
 from penstock.node.store import PUT_RETAINED, STORE, Store
 from tests.node.peer import Running, node, run
 from tests.node.test_policies_live import VITALS, away, body, is_digest, pulse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from penstock.node.database import Row
 
 KEPT = {"clean": False, "session_expiry_s": 1000}
 
@@ -277,17 +283,20 @@ def test_what_a_departed_member_of_a_group_leaves_survives_with_another(tmp_path
     run(after())
 
 
+class Full(Store):
+    """A disk that can be full."""
+
+    full = False
+
+    def write(self, rows: Sequence[Row]) -> None:
+        if self.full:
+            raise StoreError("database or disk is full; free some space on its disk", self.path)
+        super().write(rows)
+
+
 def test_a_full_disk_holds_answers_back_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Full(Store):
-        full = False
-
-        def write(self, rows: object) -> None:
-            if self.full:
-                raise StoreError("database or disk is full; free some space on its disk", self.path)
-            super().write(rows)  # type: ignore[arg-type]
-
     async def test() -> None:
         disk = Full(tmp_path / STORE)
         async with node(store=disk) as running:
@@ -318,6 +327,44 @@ def test_a_full_disk_holds_answers_back_and_nothing_else(
         assert "disk is full" in caplog.text
         assert "wait for their acknowledgement" in caplog.text
         assert "can be written again" in caplog.text
+
+    run(test())
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_when_too_much_waits_for_the_disk_messages_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    async def test() -> None:
+        disk = Full(tmp_path / STORE)
+        async with node(store=disk) as running:
+            kept = await running.connect("kept", **KEPT)
+            await kept.subscribe("a", qos=2)
+            await away(running, kept, "kept")
+            new, old = await running.connect("new"), await running.connect("old", version=V4, clean=False)
+            assert running.broker.journal is not None
+            while running.broker.journal.behind:
+                await asyncio.sleep(0.01)
+            disk.full = True
+            monkeypatch.setattr(limits, "JOURNAL_ROWS", 0)
+            first = await running.connect("first")
+            first.send(Publish("a", b"first", qos=1, packet_id=1))  # accepted, and waits
+            while not running.broker.status().faults:
+                await asyncio.sleep(0.01)
+            new.send(Publish("a", b"more", qos=qos, packet_id=2))
+            refused = await new.expect(Puback if qos == 1 else Pubrec)
+            assert (refused.packet_id, refused.reason) == (2, Reason.QUOTA_EXCEEDED)
+            old.send(Publish("a", b"old", qos=qos, packet_id=7))
+            assert await old.closed()
+            assert running.broker.status().refused["store behind"] == 1
+            disk.full = False
+            assert (await first.expect(Puback)).packet_id == 1
+            monkeypatch.undo()
+            old = await running.connect("old", version=V4, clean=False)
+            old.send(Publish("a", b"old", qos=qos, packet_id=7, dup=True))
+            assert (await old.expect(Puback if qos == 1 else Pubrec)).packet_id == 7
+            kept = await running.connect("kept", **KEPT)
+            assert await kept.payloads(2) == [b"first", b"old"]
 
     run(test())
 

@@ -184,7 +184,7 @@ class Journal:
     @property
     def choked(self) -> bool:
         """Whether so much waits for the disk that nothing more should be accepted."""
-        return len(self._rows) > limits.JOURNAL_ROWS
+        return len(self._rows) + self._under_way[0] > limits.JOURNAL_ROWS
 
     @property
     def behind(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import ProtocolError
+from penstock.errors import MqttError, ProtocolError
 from penstock.mqtt.acks import ack_frame
 from penstock.mqtt.fanout import spans
 from penstock.mqtt.framing import Framer
@@ -222,6 +222,7 @@ class Publisher:
                 if arrival is Arrival.AGAIN:
                     self._answer_again(packet_id, qos)
                 return
+            self._check_disk(packet_id, fan)
         session.published += 1
         now_us = self._now_us
         message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, now_us))
@@ -244,6 +245,17 @@ class Publisher:
         if qos:
             self._answer_when_safe(packet_id, qos, reason)
 
+    def _choked(self) -> bool:
+        """Whether the disk is so far behind that messages of QoS 1 and 2 are refused."""
+        journal = self._broker.journal
+        return journal is not None and journal.choked
+
+    def _check_disk(self, packet_id: int, fan: Fan) -> None:
+        """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later."""
+        if self._session.version != V5 and fan.into is None and self._choked():
+            self._session.exchange.incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
+            raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
+
     def _accept(self, event: Event, fan: Fan, qos: int) -> int:
         """Hand a message on; the reason code to answer with."""
         broker = self._broker
@@ -252,7 +264,7 @@ class Publisher:
         if fan.denied:
             broker.count_refused("publish not allowed")
             return Reason.NOT_AUTHORIZED
-        if qos and broker.journal is not None and broker.journal.choked:
+        if qos and self._choked():
             broker.count_refused("store behind")
             return Reason.QUOTA_EXCEEDED
         return broker.accept(event, fan, origin=self._session, now_us=self._now_us)
