@@ -419,6 +419,29 @@ def test_a_channel_that_has_moved_counts_at_its_new_host() -> None:
     run(test())
 
 
+def test_a_429_behind_a_redirect_is_about_the_domain_that_said_it() -> None:
+    async def test() -> None:
+        async with polling() as running:
+            short, there, here = (
+                "https://short.example/1",
+                "https://busy.example/1",
+                "https://short.example/2",
+            )
+            running.web.answers[short] = lambda _: Fetched(
+                status=429, headers={"retry-after": "3600"}, url=there, hops=(Hop(302, there),)
+            )
+            running.poller.add(short, interval_us=600 * S)
+            await asyncio.sleep(10)
+            for url in (there, here):
+                running.poller.add(url, interval_us=600 * S)
+            await asyncio.sleep(10)
+            assert [len(running.web.asked[url]) for url in (short, there, here)] == [1, 0, 1]
+            assert "busy.example asked to be left alone" in running.poller.why(there)
+            assert "left alone until" in running.poller.why(short)
+
+    run(test())
+
+
 def test_who_fetches_and_for_how_many_is_said() -> None:
     async def test() -> None:
         options = Polling(robots="off", contact="https://example.com/bot")
