@@ -150,9 +150,7 @@ class Visits:
         agent = user_agent(self._contact, subscribers)
         fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers})
         if fetched.hops and self._host_of(fetched.url) is not host:
-            host = self._host_of(
-                fetched.url
-            )  # what follows is about who answered, not who sent us
+            host = self._host_of(fetched.url)  # what follows is about who answered, not who sent us
             self.pay(host)
         now_us = self._now_us()
         budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
