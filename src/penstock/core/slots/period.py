@@ -72,8 +72,11 @@ def estimate(arrivals_us: Sequence[Instant]) -> Period | None:
     """The period in arrival times, which ascend; None if there is none to be seen."""
     if len(arrivals_us) < LEAST:
         return None
-    start_us = arrivals_us[-MOST:][0]
-    times = np.asarray(arrivals_us[-MOST:], dtype=np.int64).astype(np.float64) - start_us
+    last = arrivals_us[-MOST:]
+    start_us = last[0]
+    if len(last) - len(set(last)) > COLLISIONS * len(last):  # seen at once, and bulk is often looked at
+        return None
+    times = np.asarray(last, dtype=np.int64).astype(np.float64) - start_us
     guess = first_guess(np.diff(times))
     if guess is None or not guess <= times[-1] <= LONGEST * len(times) * guess:
         return None
