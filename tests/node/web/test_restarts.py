@@ -12,6 +12,7 @@ import pytest
 from penstock.core.channels.polling import HostBudget, Life
 from penstock.errors import ChannelRefused
 from penstock.node.web import store as sql
+from penstock.node.web.fetched import Fetched
 from penstock.node.web.poller import Poller
 from penstock.node.web.settings import Polling
 from penstock.node.web.store import CHANNELS, ChannelStore
@@ -89,6 +90,24 @@ def test_a_budget_is_handed_out_once_and_not_for_longer_than_it_counts() -> None
         await asyncio.sleep(11 * 3_600)
         assert poller.budgets() == ([], ["slow.example"])
         await poller.close()
+
+    run(test())
+
+
+def test_a_429_that_comes_late_is_kept_all_the_same() -> None:
+    async def test() -> None:
+        web, wall = ScriptedWeb(takes_s=30), Wall()
+        web.answers["https://example.org/page"] = lambda _: Fetched(status=429)
+        poller = Poller(web, options=Polling(robots="off"), clock=wall.clock, on_fetched=lambda *_: None)
+        poller.add("https://example.org/page", interval_us=600 * S)
+        running = asyncio.create_task(poller.run())
+        await asyncio.sleep(20)
+        assert poller.budgets() == ([], [])
+        await asyncio.sleep(20)
+        ((budget,), idle) = poller.budgets()
+        assert (budget.name, budget.share, idle) == ("example.org", 0.5, [])
+        await poller.close()
+        await running
 
     run(test())
 

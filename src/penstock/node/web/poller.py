@@ -68,7 +68,7 @@ class Poller:
             manners=self._manners,
             contact=options.contact,
             now_us=self._clock.now_us,
-            host_of=lambda url: self._turns.host_of(url, self._clock.now_us()),
+            host_of=lambda url: self._turns.used(url, self._clock.now_us()),
             domains=lambda: self._turns.hosts,
             barred=barred,
         )

@@ -48,6 +48,8 @@ class Turns:
         self._sooner = sooner
         self._hosts: dict[str, HostQueue] = {}
         self._prune_at = HOSTS_LEAST
+        self._used: dict[HostQueue, None] = {}
+        """Hosts whose budget may have changed since it was written down, or is still to be kept."""
         self._deadlines: Deadlines[Polled | HostQueue] = Deadlines(horizon_us=HORIZON_US)
         self._ready: deque[Polled] = deque()
         """Channels whose turn has come while all fetches are under way."""
@@ -58,6 +60,7 @@ class Turns:
         """A fetch has begun."""
         self.active += 1
         host.active += 1
+        self._used[host] = None
 
     def ended(self, channel: Polled, host: HostQueue, now_us: Instant) -> None:
         """A fetch is over: plan the next, and let others begin."""
@@ -137,8 +140,15 @@ class Turns:
         if host is None:
             if len(self._hosts) >= self._prune_at:
                 self._hosts = {key: one for key, one in self._hosts.items() if not one.unused(now_us)}
+                self._used = {one: None for one in self._used if one.budget.name in self._hosts}
                 self._prune_at = max(HOSTS_LEAST, 2 * len(self._hosts))
             host = self._hosts[name] = HostQueue(HostBudget(name))
+        return host
+
+    def used(self, url: str, now_us: Instant) -> HostQueue:
+        """The domain of an address that is asked on behalf of a channel, as robots.txt and redirects are."""
+        host = self.host_of(url, now_us)
+        self._used[host] = None
         return host
 
     def restore(self, budgets: Iterable[HostBudget], now_us: Instant) -> None:
@@ -146,20 +156,24 @@ class Turns:
         for budget in budgets:
             host = self._hosts[budget.name] = HostQueue(budget.settled(now_us))
             host.kept = budget
+            self._used[host] = None
 
     def budgets(self, until_us: Instant) -> tuple[list[HostBudget], list[str]]:
         """Those that count longer than this and were not handed out yet; names of those that do no more."""
-        used: list[HostBudget] = []
+        counting: list[HostBudget] = []
         idle: list[str] = []
-        for name, host in self._hosts.items():
+        for host in list(self._used):
             if not host.budget.idle(until_us):
                 if host.budget is not host.kept:
-                    used.append(host.budget)
+                    counting.append(host.budget)
                 host.kept = host.budget
-            elif host.kept is not None:
-                idle.append(name)
+                continue
+            if host.kept is not None:
+                idle.append(host.budget.name)
                 host.kept = None
-        return used, idle
+            if not host.active:
+                del self._used[host]
+        return counting, idle
 
     @property
     def hosts(self) -> int:
