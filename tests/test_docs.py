@@ -56,3 +56,12 @@ def test_every_guide_and_reference_can_be_found_from_the_readme() -> None:
         sorted(str(page.relative_to(ROOT)) for page in pages if str(page.relative_to(ROOT)) not in known)
         == []
     )
+
+
+@pytest.mark.parametrize("package", ["client", "limits", "mqtt", "node"])
+def test_the_map_of_a_package_names_all_of_its_modules(package: str) -> None:
+    folder = ROOT / "src" / "penstock" / package
+    shown = (folder / "__init__.py").read_text()
+    assert [
+        each.name for each in sorted(folder.glob("[a-z]*.py")) if not re.search(rf"\b{each.name}\b", shown)
+    ] == []

@@ -17,12 +17,20 @@ buffer.py        a queue that says what it dropped
 backoff.py       pauses before connecting again
 address.py       mqtt://, mqtts://, ws://, wss://
 statistics.py    snapshots
+places.py        how far it is in reliable streams
 
 stream_reader.py      StreamReader: each message of a stream once and in order, a place that is kept
 stream_writer.py      StreamWriter: each message into a stream once and in order
 stream_message.py     what they read
 stream_connection.py  a blocking connection that is made again
 stream_address.py     stream://, streams://
+
+To try things on:
+
+local_node.py    a node as a process of its own
+nats_server.py   a NATS server, the same
+web_server.py    a web server whose pages change
+slow_link.py     a link of little bandwidth
 """
 
 from penstock.client.client import Client

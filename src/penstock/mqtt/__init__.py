@@ -24,12 +24,14 @@ The fast way for PUBLISH:
 Topics:
 
     topics.py       check_topic, check_filter, matches, shared_of
+    overlap.py      whether two filters have a topic in common
     tree.py         TopicTree: add, remove, match(topic) → values of all matching filters
     retained.py     RetainedTree: set, discard, match(filter) → topics and values
 
 A session's rules, for either end:
 
     exchange.py     Exchange: QoS 1 and 2 both ways, made of outgoing.py (the window) and incoming.py
+    packet_ids.py   which packet identifiers are free
     aliases.py      AliasesIn, AliasesOut: topic aliases of one connection
     session.py      Session: what a server keeps for a client; will and expiry
     subscriptions.py  Subscriptions: what a session holds, with the options
