@@ -9,13 +9,13 @@ import pytest
 from penstock.core.queues import Ladder, Predictive
 from penstock.errors import PolicyError
 from penstock.mqtt.properties import NONE, Properties
+from penstock.node.budget import Budget
 from penstock.node.config import Config, Installed, Queues
 from penstock.node.content import Content
 from penstock.node.deadlines import Deadlines
 from penstock.node.latency import Latency
 from penstock.node.message import Message, event_of, expired, expiry_of
 from penstock.node.policies import NO_POLICY, Policies, Queueing
-from penstock.node.publishing import Budget
 from penstock.node.retained import Retained
 from penstock.node.routes import Router
 
