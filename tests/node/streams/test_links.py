@@ -276,6 +276,7 @@ def test_a_ring_is_told_and_everything_still_comes_once(caplog: pytest.LogCaptur
             c = await nodes.add("C", neighbours=[at(a, "A"), at(b, "B")])
             await until(lambda: all("orders" in one.streams.known for one in (b, c)))
             await until(lambda: caplog.text.count("form a ring") >= 2)
+            assert any("form a ring" in text for one in (a, b, c) for text in one.streams.status().faults)
             got = {name: await nodes.subscriber(name) for name in nodes.nodes}
             await publish(await nodes.client("A"), range(50))
             await until(lambda: all(len(one) >= 50 for one in got.values()))

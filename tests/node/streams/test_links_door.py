@@ -315,6 +315,11 @@ def test_a_stream_that_goes_back_with_its_host_is_told(caplog: pytest.LogCapture
                 offered = Offered("bills", ("bills/#",), host, at_s * TICKS_PER_S)
                 stranger.writer.write(meeting.encode(Offer((offered,))))
             await until(lambda: row(pb, "SB").received == 4)
+            (fault,) = pb.streams.status().faults
+            assert "is published at 'Z' now" in fault
+            late = Silence("bills", 110 * TICKS_PER_S, 111 * TICKS_PER_S)
+            stranger.writer.write(wire.encode(late))
+            await until(lambda: not pb.streams.status().faults)
 
     run(play())
     assert caplog.text.count("is published at") == 1

@@ -77,6 +77,10 @@ class Links:
         """All neighbours at this moment."""
         return [known.row() for _, known in sorted(self._known.items())]
 
+    def faults(self) -> list[str]:
+        """What is wrong with the streams that they offer."""
+        return self._offers.faults()
+
     # -- meeting ---------------------------------------------------------------------------------------------
 
     def refusal(self, hello: Hello, user: str) -> str:

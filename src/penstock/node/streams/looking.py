@@ -57,6 +57,8 @@ class Looking:
         ]
         faults = [f"stream {row.name!r}: {row.log.fault}" for row in rows if row.log and row.log.fault]
         faults += [f"stream {row.name!r}: {clock}" for row in rows if (clock := _clock(row, now_us=now_us))]
+        if service.links is not None:
+            faults += service.links.faults()
         if service.state.fault:
             faults.append(f"the file of places: {service.state.fault}")
         return StreamsStatus(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from penstock.node.streams.service import Known, StreamService
 
 log = logging.getLogger(__name__)
+
+FAULTS_SHOWN: Final = 20
+"""The log has all of them: two nodes may have many streams of the same names."""
 
 TABLE: Final = "learnt"
 """In the state file: streams by neighbour and name, so that a node that starts alone knows them."""
@@ -67,7 +71,10 @@ class Offers:
         self._sides = {name: _Side() for name in names}
         self._attached: dict[tuple[str, str], Wanted] = {}
         """By stream and neighbour below."""
-        self._complaints: set[tuple[str, str]] = set()
+        self._complaints: dict[tuple[str, str], str] = {}
+        """What is wrong with a stream that a neighbour offers."""
+        self._overtaken: dict[str, tuple[int, str]] = {}
+        """Streams whose new host is behind: where it is not any more, and what is wrong."""
 
     def start(self) -> None:
         """Follow the streams that are remembered, and hold those hosted here for neighbours to come."""
@@ -110,6 +117,17 @@ class Offers:
                 self._comes(name, one, before.get(one.name), fresh=side.fresh)
         side.fresh = False
 
+    def faults(self) -> list[str]:
+        """What is wrong with what is offered, as long as it is."""
+        core, known = self._service.hub.core, self._service.known
+        self._overtaken = {
+            stream: (until, why)
+            for stream, (until, why) in self._overtaken.items()
+            if stream in known and not known[stream].hosted_here and core.relay(stream).reached <= until
+        }
+        faults = chain(self._complaints.values(), (why for _, why in self._overtaken.values()))
+        return list(islice(faults, FAULTS_SHOWN))
+
     def comes_from(self, stream: str) -> str | None:
         """The neighbour that a stream comes from; None: it is hosted here, or not known."""
         known = self._service.known.get(stream)
@@ -149,16 +167,16 @@ class Offers:
 
     def _moved(self, one: Offered, before: str) -> None:
         """Another node publishes a stream: ticks go on, unless its clock is behind."""
-        behind_us = duration_us(self._service.hub.core.relay(one.name).reached - one.at)
+        reached = self._service.hub.core.relay(one.name).reached
+        behind_us = duration_us(reached - one.at)
         if one.at and behind_us > 0:
-            log.error(
-                "stream %r is published at %r now, which is %.1f s behind what came from %r: its messages of "
-                "that time are taken for old ones; let it begin later, or give it another name",
-                one.name,
-                one.host,
-                behind_us / SECOND_US,
-                before,
+            why = (
+                f"stream {one.name!r} is published at {one.host!r} now, which is "
+                f"{behind_us / SECOND_US:.1f} s behind what came from {before!r}: its messages of that time "
+                "are taken for old ones; take the log along, let it begin later, or give it another name"
             )
+            self._overtaken[one.name] = (reached, why)
+            log.error("%s", why)
 
     def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
         """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
@@ -173,14 +191,14 @@ class Offers:
 
     def _gone(self, name: str, stream: str) -> None:
         """A neighbour offers a stream no more; another may do so, and was not believed before."""
-        self._complaints.discard((name, stream))
+        self._complaints.pop((name, stream), None)
         if self.comes_from(stream) != name:
             return
         self._service.state.remove(TABLE, (name, stream))
         for other, side in self._sides.items():
             one = side.offers.get(stream)
             if one is not None:
-                self._complaints.discard((other, stream))
+                self._complaints.pop((other, stream), None)
                 self._take(other, (one,))
                 self._comes(other, one, None, fresh=True)
                 return
@@ -193,25 +211,21 @@ class Offers:
 
     def _complain(self, name: str, one: Offered, why: str) -> None:
         if (name, one.name) not in self._complaints:
-            self._complaints.add((name, one.name))
-            log.error(
-                "stream %r of node %r is not taken from %r: %s; the links between nodes form a ring, or two "
-                "nodes publish a stream of the same name",
-                one.name,
-                one.host,
-                name,
-                why,
+            text = (
+                f"stream {one.name!r} of node {one.host!r} is not taken from {name!r}: {why}; the links "
+                "between nodes form a ring, or two nodes publish a stream of the same name"
             )
+            self._complaints[name, one.name] = text
+            log.error("%s", text)
 
     def _full(self, name: str) -> None:
         if (name, "") not in self._complaints:
-            self._complaints.add((name, ""))
-            log.error(
-                "%r offers more streams than the %d that a node knows; others are not taken, and those that "
-                "are offered no more are forgotten at its next start",
-                name,
-                limits.STREAM_OFFERS,
+            text = (
+                f"{name!r} offers more streams than the {limits.STREAM_OFFERS} that a node knows; others are "
+                "not taken, and those that are offered no more are forgotten at its next start"
             )
+            self._complaints[name, ""] = text
+            log.error("%s", text)
 
     def _settle(self) -> None:
         """Pass every stream on to those that want it from here, and tell them so."""
