@@ -80,6 +80,27 @@ def test_a_page_waits_for_robots_and_a_forbidden_one_is_never_fetched() -> None:
     asyncio.run(test())
 
 
+def test_no_redirect_leads_to_what_robots_forbids() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            server.put("/robots.txt", "User-agent: *\nDisallow: /private", content_type="text/plain")
+            server.put("/private", "text")
+            feed = server.put("/private.xml", "<rss/>", content_type="application/rss+xml")
+            page = server.page("/page", pages.redirect(302, "/private"))
+            poller.add(page, interval_us=50_000)
+            _, fetched, state = await told.get()
+            assert "robots.txt does not allow Penstock to fetch this address" in fetched.error
+            assert state.errors == 1
+            assert server.counts["/private"] == 0
+            poller.remove(page)
+            to_feed = server.page("/latest", pages.redirect(302, feed))
+            poller.add(to_feed, interval_us=50_000)
+            _, fetched, _ = await told.get()
+            assert (fetched.status, fetched.error) == (200, "")  # feeds are made for programs
+
+    asyncio.run(test())
+
+
 def test_a_page_that_moved_is_then_asked_for_at_its_new_host() -> None:
     async def test() -> None:
         async with polling() as (server, poller, told):

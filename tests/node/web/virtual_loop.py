@@ -13,6 +13,8 @@ from penstock.node.web.fetched import Fetched
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from penstock.node.web.fetch import Barred
+
 START_US = 1_770_114_030_000_000
 """Tuesday 3 February 2026, 10:20:30 UTC."""
 S = 1_000_000
@@ -73,7 +75,13 @@ class ScriptedWeb:
         self.headers: list[Mapping[str, str]] = []
         self._takes_s = takes_s
 
-    async def fetch(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+    async def fetch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        barred: Barred | None = None,  # noqa: ARG002  # redirects are in the scripts
+    ) -> Fetched:
         self.asked[url].append(asyncio.get_running_loop().time())
         self.headers.append(headers or {})
         self.under_way += 1

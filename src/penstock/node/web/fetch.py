@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 from yarl import URL
@@ -22,11 +23,14 @@ from penstock.node.web.guard import AddressGuard, GuardedResolver
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from aiohttp.abc import AbstractResolver
 
     from penstock.node.web.settings import Polling
+
+Barred: TypeAlias = Callable[[str], Awaitable[str]]
+"""Says why an address may not be fetched; empty: it may."""
 
 VERSION: Final = version("penstock")
 ACCEPT: Final = (
@@ -67,9 +71,15 @@ class Fetcher:
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
-    async def fetch(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
-        """Whatever the network does, this returns; only being cancelled ends it otherwise."""
-        visit = _Visit(self, url, {"User-Agent": user_agent(self._options.contact), **(headers or {})})
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, barred: Barred | None = None
+    ) -> Fetched:
+        """Whatever the network does, this returns; only being cancelled ends it otherwise.
+
+        `barred` is asked about every address that a redirect leads to.
+        """
+        agent = {"User-Agent": user_agent(self._options.contact)}
+        visit = _Visit(self, url, {**agent, **(headers or {})}, barred)
         began_ns = perf_counter_ns()
         error = ""
         try:
@@ -122,9 +132,10 @@ class Fetcher:
 class _Visit:
     """One fetch, from address to address."""
 
-    def __init__(self, fetcher: Fetcher, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, fetcher: Fetcher, url: str, headers: Mapping[str, str], barred: Barred | None) -> None:
         self._fetcher = fetcher
         self._headers = headers
+        self._barred = barred
         self._hops: list[Hop] = []
         self._visited = [url]
         self._status = 0
@@ -140,6 +151,8 @@ class _Visit:
             if self._fetcher.check is not None:
                 self._fetcher.check(url)
             refusal = self._fetcher.guard.refusal(target.raw_host or "")
+            if not refusal and self._hops and self._barred is not None:
+                refusal = await self._barred(url)
             if refusal:
                 return refusal
             async with self._fetcher.session().get(

@@ -10,6 +10,7 @@ import msgspec
 from penstock.core.channels.polling import Fetch, Life, Wait, decide, learn, restart, why
 from penstock.core.channels.polling.learning import spare
 from penstock.core.channels.polling.outage import Outage
+from penstock.core.channels.polling.robots import address, looks_like_feed, obeyed
 from penstock.node.web.fetch import user_agent
 from penstock.node.web.robots import RobotsFiles
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.core.channels.polling import Intent, Manners
     from penstock.core.channels.polling.robots import RobotsFile
     from penstock.model.instant import Instant
+    from penstock.node.web.fetch import Barred
     from penstock.node.web.fetched import Fetched
     from penstock.node.web.host_queue import HostQueue
     from penstock.node.web.polled import Polled
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 class Fetches(Protocol):
     """Who fetches for the poller."""
 
-    async def fetch(self, url: str, *, headers: Mapping[str, str] | None = None) -> Fetched:
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, barred: Barred | None = None
+    ) -> Fetched:
         """Fetch an address; never raises for what the network does."""
         ...
 
@@ -122,7 +126,8 @@ class Visits:
     ) -> Fetched:
         """Fetch for a channel what was paid for, and learn from it."""
         host = channel.host
-        fetched = await self._fetch_from(host, url, headers, subscribers)
+        barred = self._led if obeyed(channel.state, url=url, manners=self._manners) else None
+        fetched = await self._fetch_from(host, url, headers, subscribers, barred)
         outcome, now_us = fetched.outcome, self._now_us()
         answered = outcome.status != 0
         offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
@@ -141,14 +146,25 @@ class Visits:
         )
         return first, second
 
+    async def _led(self, url: str) -> str:
+        """Why robots.txt keeps us from where a redirect leads; empty: it does not."""
+        if looks_like_feed(url) and not self._manners.obeys_robots(feed=True):
+            return ""
+        return (await self.robots.file(address(url))).verdict(url).reason
+
     async def _fetch_robots(self, url: str) -> Fetched:
-        return await self._fetch_from(self._host_of(url), url, {}, 0)
+        return await self._fetch_from(self._host_of(url), url, {}, 0, None)
 
     async def _fetch_from(
-        self, host: HostQueue, url: str, headers: Mapping[str, str], subscribers: int
+        self,
+        host: HostQueue,
+        url: str,
+        headers: Mapping[str, str],
+        subscribers: int,
+        barred: Barred | None,
     ) -> Fetched:
         agent = user_agent(self._contact, subscribers)
-        fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers})
+        fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers}, barred=barred)
         if fetched.hops and self._host_of(fetched.url) is not host:
             host = self._host_of(fetched.url)  # what follows is about who answered, not who sent us
             self.pay(host)
