@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.app import app
+from penstock.core.slots.flows import key_of
 from penstock.node.config import Listener
 from penstock.node.control_table import Follower
-from penstock.node.slots.flows import COLUMNS
+from penstock.node.slots.flows import COLUMNS, Topic
 from penstock.node.slots.settings import Slots
 from tests.node.http.running import Running, running
 
@@ -26,9 +27,10 @@ def beat(node: Running, count: int = 6) -> None:
     flows = broker.flows
     assert flows is not None
     now_us = broker.clock()
+    topic = Topic(key_of("sensor", "beat"), "beat")
     assert not flows.control.tell("sensor", "beat", 50_000, now_us=now_us)
     for number in range(count):
-        flows.assigned("sensor", b"beat", now_us=now_us + 50_000 * number)
+        flows.take("sensor", topic, 1, now_us=now_us + 50_000 * number)
     flows.control.tell("other", "slow", 60_000_000, now_us=now_us)
 
 
