@@ -134,6 +134,16 @@ def test_queues_are_shuffled_and_sorted_once(spark: SparkSession) -> None:
     assert (text.count("Exchange"), text.count("Sort ["), text.count("SortAggregate")) == (1, 1, 0)
 
 
+def test_a_dead_band_that_ends_a_policy_sorts_once_and_needs_no_window(spark: SparkSession) -> None:
+    policy = parse("attribute: v\ndigest: [mean, min, max]\nlevels: [drop: {delta: 5}]")
+    packed = pack(policy, key=["queue"], order=["ts", "seq"], level=1)
+    text = physical(empty(spark, "").transform(packed))
+    assert (text.count("Exchange"), text.count("Sort ["), text.count("Window")) == (1, 1, 0)
+    rows = [line for line in text.splitlines() if "posexplode" in line or "named_struct(ts" in line]
+    assert all("*(" in line for line in rows), "only the fold itself is interpreted"
+    assert "SortAggregate" in text  # queues are gathered as they were sorted
+
+
 def test_what_looks_at_one_event_alone_is_counted_without_sorting(spark: SparkSession) -> None:
     policy = parse("attribute: v\nlevels: [drop: {within: [50, 100]}, drop: {eq: 5}]")
     text = physical(empty(spark, "").transform(effect(policy, key=["queue"], order=["ts"])))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _FILTERS = (predicates, windows, sequential)
 """Modules that put their filters into COMPILERS."""
 
-_SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top, filters.Swing)
+_SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top)
 """Filters that sort or gather rows by something else than queue order, always; `_sorts` knows the others."""
 
 Now: TypeAlias = int | datetime | Column | None
@@ -63,6 +63,8 @@ class Fated:
     steps: tuple[Placed, ...]
     """In order; a fate is a place in here."""
     queue: Standing
+    runs: bool
+    """Whether rows have their RUN already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,31 +145,34 @@ def decided(frame: DataFrame, question: Question, *, together: bool) -> Fated:
     `together`: bring the rows of a queue together and into order at once. Windows would do so too, but not
     before our own columns are made, and then these would be shuffled and sorted with the rest.
     """
-    policy = question.policy
+    policy, steps = question.policy, question.steps()
+    together = together or any(sequential.folds(placed.step.filter) for placed in steps)
     sources = Sources(frame.schema, question.attributes, policy.payload)
     _check(question, sources)
     frame, queue, kept = _in_queues(frame, question, sources, together=together)
     wanted = list(dict.fromkeys(question.read()))
     frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
-    now_us, comparable = question.now_us(), sortable(sources.schema)
-    for number, placed in enumerate(question.steps()):
-        if _sorts(placed.step.filter, queue):
+    now_us, comparable, runs = question.now_us(), sortable(sources.schema), False
+    for number, placed in enumerate(steps):
+        folds = sequential.folds(placed.step.filter)
+        if not comparable if folds else _sorts(placed.step.filter, queue):
             frame, queue = _numbered(frame, queue)
-        ground = Ground(policy, placed.step, queue, readings, now_us, columns, comparable)
+        closes = placed is steps[-1] and placed.step.verb is Verb.DROP and isinstance(question.level, int)
+        ground = Ground(policy, placed.step, queue, readings, now_us, columns, comparable, closes)
         frame, verdict = COMPILERS[type(placed.step.filter)](placed.step.filter, ground, frame)
+        if folds:
+            queue, runs = replace(queue, order=(PLACE,)), closes
         drop = _unwanted(ground, verdict)
         if not isinstance(question.level, int):
             drop &= sf.col(LEVEL) >= placed.cause.level
         frame = _taken(frame, drop, number)
-    return Fated(frame, sources, readings, question.steps(), queue)
+    return Fated(frame, sources, readings, steps, queue, runs)
 
 
 def _sorts(node: filters.Filter, queue: Standing) -> bool:
     """Whether a filter leaves rows in another order than that of their queues."""
     if isinstance(node, filters.Latest):
         return not queue.by_time
-    if isinstance(node, filters.Delta):
-        return node.since != "event"
     return isinstance(node, _SORTING)
 
 

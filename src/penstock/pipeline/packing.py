@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from penstock.pipeline import digests
 from penstock.pipeline.carrying import Carried
 from penstock.pipeline.fates import Question, decided
-from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, alive, quoted
+from penstock.pipeline.verdicts import DIGEST_ROW, FATE, LEVEL, PLACE, RUN, alive, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def _packed(frame: DataFrame, question: Question) -> DataFrame:
     if given is not None:
         parts.append(sf.collect_list(given).alias("__given"))
     key = map(quoted, fated.queue.key)
-    grouped = _in_runs(fated, question).groupBy(*key, "__run", "__alone", *carried.keys).agg(*parts)
+    grouped = _in_runs(fated, question).groupBy(*key, RUN, "__alone", *carried.keys).agg(*parts)
     summed = grouped.select("*", _digest(fated, asked, merges=given is not None).alias("__digest"))
     kind = sf.when(sf.col("__digest").isNull(), sf.lit("event")).otherwise(sf.lit("digest"))
     return summed.select(
@@ -77,11 +77,13 @@ def _in_runs(fated: Fated, question: Question) -> DataFrame:
     """Each row with its place and the number of its run: a row that stays, and what was dropped behind it."""
     alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
     flagged = fated.frame.select("*", alone.alias("__alone"))
+    if fated.runs:
+        return flagged
     run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
     more = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
     if not isinstance(question.level, int):
         more.append(sf.lag(LEVEL).over(fated.queue.in_order()).alias("__level_before"))
-    return flagged.select("*", run.alias("__run"), *more)
+    return flagged.select("*", run.alias(RUN), *more)
 
 
 def _checked_place(question: Question) -> Column:

@@ -1,9 +1,13 @@
 """Filters that depend on what was kept before: a fold over each queue's events in order.
 
 A queue's events are gathered into one array, folded by Spark's `aggregate` into the places of those that
-stay, and spread out again with their verdicts. Nothing is written for an event that goes, so a fold costs
-least where a filter is of most use. Appending to one array would copy it for each event that stays; the fold
-fills chunks instead, so that n of them cost n · CHUNK and not n².
+stay, and spread out again, each with the place of the last one that stayed. Nothing is written for an event
+that goes, so a fold costs least where a filter is of most use. Appending to one array would copy it for each
+event that stays; the fold fills chunks instead, so that n of them cost n · CHUNK and not n².
+
+Lambdas are interpreted, and so is a projection or a generator around them: rows are made into structs before
+the fold, and taken apart behind it, in steps of their own, which Spark compiles. The fold sees places and
+values only.
 """
 
 from __future__ import annotations
@@ -14,12 +18,12 @@ from pyspark.sql import functions as sf
 
 from penstock.model.instant import to_us
 from penstock.pipeline.readings import nothing
-from penstock.pipeline.verdicts import COMPILERS, PLACE, VERDICT, alive, quoted
+from penstock.pipeline.verdicts import COMPILERS, PLACE, RUN, VERDICT, alive, quoted
 from penstock.pipeline.windows import delta_since_event
 from penstock.policy import filters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -31,57 +35,76 @@ CHUNK: Final = 256
 _PLACES: Final = "array<int>"
 VALUE: Final = "__value"
 _TS: Final = "__ts"
+_STAYS: Final = "__stays"
+"""Whether an event that has no value is alive, and stays so."""
+
+
+def folds(node: filters.Filter) -> bool:
+    """Whether a filter is a fold: rows have their PLACE behind it."""
+    return isinstance(node, filters.Swing) or (isinstance(node, filters.Delta) and node.since != "event")
 
 
 def _folded(
     frame: DataFrame, ground: Ground, fold: Callable[[Column], Column], *, timed: bool
 ) -> tuple[DataFrame, Column]:
-    """The frame with a column of verdicts about the events the step can read, null about the others.
+    """The frame with places, and verdicts about the events the step can read, null about the others.
 
-    `fold` makes an array of rows, whose `__value` is null where the step cannot read it, into the places of
-    those that stay; if `timed`, it finds their time as `__ts`.
+    `fold` makes an array of structs, whose `__value` is null where the step cannot read it, into the places
+    of those that stay; if `timed`, it finds their time as `__ts`. A run is named by the place of the row that
+    stayed, 0 before the first.
     """
-    rest = [name for name in ground.columns if name not in ground.queue.key]
-    value = sf.when(alive(), ground.reading().number())
-    row = sf.struct(
-        PLACE,
-        *map(quoted, rest),
-        value.alias(VALUE),
-        *([ground.queue.origin.ts.alias(_TS)] if timed else []),
-    )
+    made = {VALUE: sf.when(alive(), ground.reading().number())}
+    if timed:
+        made[_TS] = ground.queue.origin.ts
+    if ground.lists_unread:
+        made[_STAYS] = alive()
     key = [quoted(name) for name in ground.queue.key]
-    queues = frame.groupBy(*key).agg(_in_order(row, ground).alias("__rows"))
-    verdicts = _let(fold(sf.col("__rows")), lambda places: _absent(places, sf.size("__rows")))
-    pairs = sf.arrays_zip(sf.col("__rows"), verdicts.alias(VERDICT))
-    spread = queues.select(*key, sf.explode(pairs).alias("__pair"))
-    back = sf.col("__pair").getField("__rows")
+    every = dict.fromkeys((*ground.queue.order, *ground.columns))
+    names = [name for name in every if name not in ground.queue.key]
+    row = sf.struct(*map(quoted, names), *(found.alias(name) for name, found in made.items()))
+    rows = frame.select(*key, row.alias("__row")).groupBy(*key).agg(_in_order(ground).alias("__rows"))
+    spread = _with_runs(rows, key, fold, list(made)).select(
+        *key, "__runs", sf.posexplode("__rows").alias("__at", "__row")
+    )
+    place, back, run = sf.col("__at") + 1, sf.col("__row"), sf.get("__runs", sf.col("__at"))
     return spread.select(
         *key,
-        *(back.getField(name).alias(name) for name in (PLACE, *rest)),
-        sf.when(back.getField(VALUE).isNotNull(), sf.col("__pair").getField(VERDICT)).alias(VERDICT),
+        place.alias(PLACE),
+        *(back.getField(name).alias(name) for name in names if name != PLACE),
+        *([run.alias(RUN)] if ground.closes else []),
+        sf.when(back.getField(VALUE).isNotNull(), run != place).alias(VERDICT),
     ), sf.col(VERDICT)
 
 
-def _absent(places: Column, size: Column) -> Column:
-    """For each of the places 1 … size whether it is not among the given ones, which ascend."""
-    before = sf.array_repeat(sf.lit(True), sf.coalesce(sf.get(places, 0) - 1, size))
-    following = sf.concat(sf.slice(places, sf.lit(2), sf.size(places)), sf.array(size + 1))
-    gaps = sf.zip_with(
-        sf.slice(places, sf.lit(1), sf.size(places)),
-        sf.when(sf.size(places) > 0, following).otherwise(sf.array().cast(_PLACES)),
-        lambda here, there: sf.concat(
-            sf.array(sf.lit(False)), sf.array_repeat(sf.lit(True), there - here - 1)
-        ),
-    )
-    return sf.concat(before, sf.flatten(gaps))
-
-
-def _in_order(row: Column, ground: Ground) -> Column:
-    """The rows of a group by place, which stands first in them."""
-    rows = sf.collect_list(row)
+def _in_order(ground: Ground) -> Column:
+    """The rows of a queue by the columns that order it, which stand first in them."""
+    rows = sf.collect_list("__row")
     if ground.sortable:
         return sf.sort_array(rows)
     return sf.array_sort(rows, lambda a, b: (a.getField(PLACE) - b.getField(PLACE)).cast("int"))
+
+
+def _with_runs(
+    queues: DataFrame, key: list[str], fold: Callable[[Column], Column], wanted: list[str]
+) -> DataFrame:
+    """Gathered queues with `__runs`: for each row the place of the last one that stayed."""
+    rows, slim = sf.col("__rows"), sf.col("__slim")
+    places = sf.sequence(sf.lit(1), sf.size(rows)).alias(PLACE)
+    parts = [rows.getField(name).alias(name) for name in wanted]
+    slimmed = queues.select(*key, "__rows", sf.arrays_zip(places, *parts).alias("__slim"))
+    runs = _let(fold(slim), lambda stayed: _last_stayed(stayed, sf.size(slim)))
+    return slimmed.select(*key, "__rows", runs.alias("__runs"))
+
+
+def _last_stayed(stayed: Column, size: Column) -> Column:
+    """For each of the places 1 … size the last of some ascending places up to it; 0 where there is none."""
+    until = sf.concat(sf.slice(stayed, sf.lit(2), sf.size(stayed)), sf.array(size + 1))
+    runs = sf.zip_with(
+        stayed,
+        sf.when(sf.size(stayed) > 0, until).otherwise(sf.array().cast(_PLACES)),
+        lambda here, there: sf.array_repeat(here, there - here),
+    )
+    return sf.concat(sf.array_repeat(sf.lit(0), sf.coalesce(sf.get(stayed, 0) - 1, size)), sf.flatten(runs))
 
 
 def _nothing_yet() -> list[Column]:
@@ -100,6 +123,11 @@ def _append(state: Column, place: Column) -> list[Column]:
     ]
 
 
+def _listed(state: Column, names: Sequence[str], place: Column) -> Column:
+    """A state that is the same in these fields, with one place more."""
+    return sf.struct(*(state.getField(name).alias(name) for name in names), *_append(state, place))
+
+
 def _all(state: Column) -> Column:
     return sf.flatten(sf.concat(state.getField("chunks"), sf.array(state.getField("chunk"))))
 
@@ -110,13 +138,17 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
-    if node.since == "event":
+    if not folds(node):
         return frame, delta_since_event(node, ground)
-    return _folded(frame, ground, lambda rows: dead_band(rows, node), timed=node.max_silence is not None)
+    timed = node.max_silence is not None
+    return _folded(frame, ground, lambda rows: dead_band(rows, node, unread=ground.lists_unread), timed=timed)
 
 
-def dead_band(rows: Column, node: filters.Delta) -> Column:
-    """The places of rows whose value differs by `change` or more from that of the last one that stayed."""
+def dead_band(rows: Column, node: filters.Delta, *, unread: bool = False) -> Column:
+    """The places of rows whose value differs by `change` or more from that of the last one that stayed.
+
+    `unread`: and of those without value whose `__stays` says so.
+    """
     timed = node.max_silence is not None
     zero = sf.struct(
         nothing("double").alias("value"), *([nothing("bigint").alias("ts")] if timed else []), *_nothing_yet()
@@ -130,20 +162,29 @@ def dead_band(rows: Column, node: filters.Delta) -> Column:
         stays = sf.struct(
             value.alias("value"), *([ts.alias("ts")] if timed else []), *_append(state, row.getField(PLACE))
         )
-        return sf.when(value.isNull() | quiet, state).otherwise(stays)
+        if not unread:
+            return sf.when(value.isNull() | quiet, state).otherwise(stays)
+        listed = _listed(state, ("value", "ts") if timed else ("value",), row.getField(PLACE))
+        return (
+            sf.when(quiet | (value.isNull() & ~row.getField(_STAYS)), state)
+            .when(value.isNull(), listed)
+            .otherwise(stays)
+        )
 
     return sf.aggregate(rows, zero, walk, _all)
 
 
 def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
-    return _folded(frame, ground, lambda rows: swinging_door(rows, node), timed=True)
+    return _folded(
+        frame, ground, lambda rows: swinging_door(rows, node, unread=ground.lists_unread), timed=True
+    )
 
 
-def swinging_door(rows: Column, node: filters.Swing) -> Column:
+def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
     """The places of rows that no line the door lets through stands for; `policy.evaluate` has the rule.
 
     Whether a point stays is known when the next one comes, so the fold remembers the `last`, and the very
-    last one stays.
+    last one stays. `unread` as in the dead band.
     """
     point = "struct<ts:bigint,value:double>"
     wide = [sf.lit(float("-inf")).alias("low"), sf.lit(float("inf")).alias("high")]
@@ -171,7 +212,14 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
         moved = _let(
             door, lambda found: sf.when(_fits(state, found), _on(state, found)).otherwise(_turn(state, found))
         )
-        return sf.when(row.getField(VALUE).isNull(), state).otherwise(moved)
+        if not unread:
+            return sf.when(row.getField(VALUE).isNull(), state).otherwise(moved)
+        listed = _listed(state, ("pivot", "held", "low", "high", "last"), row.getField(PLACE))
+        return (
+            sf.when(row.getField(VALUE).isNotNull(), moved)
+            .when(row.getField(_STAYS), listed)
+            .otherwise(state)
+        )
 
     def _fits(state: Column, door: Column) -> Column:
         slope = door.getField("slope")
@@ -208,12 +256,11 @@ def swinging_door(rows: Column, node: filters.Swing) -> Column:
             *longer,
         )
 
-    return sf.aggregate(
-        rows,
-        zero,
-        walk,
-        lambda state: sf.concat(_all(state), sf.array_compact(sf.array(state.getField("last")))),
-    )
+    def places(state: Column) -> Column:
+        found = sf.concat(_all(state), sf.array_compact(sf.array(state.getField("last"))))
+        return sf.sort_array(found) if unread else found  # an unread event is listed before the `last`
+
+    return sf.aggregate(rows, zero, walk, places)
 
 
 def _slope(a: Column, b: Column, offset: float) -> Column:

@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
 from penstock.policy.filters import Filter, Verb
+from penstock.policy.nodes import Missing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
@@ -29,6 +30,8 @@ LEVEL: Final = "__level"
 DIGEST_ROW: Final = -1
 VERDICT: Final = "__verdict"
 """Where a fold leaves its verdicts."""
+RUN: Final = "__run"
+"""Names a row that stays and what was dropped behind it; ascending in queue order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +113,17 @@ class Ground:
     """All columns of the frame: asking the frame itself would ask a server."""
     sortable: bool
     """Whether rows of the frame can be compared."""
+    closes: bool
+    """Whether the policy ends with the step, which drops: it may say which runs that leaves."""
 
     def reading(self, by: str | None = None) -> Reading:
         """The step's attribute, or `by`."""
         return self.readings[by or self.policy.path_of(self.step).text]
+
+    @property
+    def lists_unread(self) -> bool:
+        """Whether a step that says runs has to count events in that it cannot read."""
+        return self.closes and self.policy.missing_of(self.step) is not Missing.DROP
 
     @property
     def stays(self) -> Column:
