@@ -59,19 +59,28 @@ Look: TypeAlias = tuple[int, int, int] | None
 
 
 class Files:
-    """Files that are looked at from time to time."""
+    """Files that are looked at from time to time.
+
+    A file that is being written is empty or half there, and half a configuration may lack its access list. So
+    a change counts once two looks in a row find the same.
+    """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._seen = {path: _look(path) for path in paths}
+        self._read = self._seen
 
     def changed(self) -> bool:
-        """Whether one was written, replaced or removed since the last look."""
+        """Whether one was written, replaced or removed since this was last said, and none is any more."""
         before, self._seen = self._seen, {path: _look(path) for path in self._seen}
-        return self._seen != before
+        if self._seen != before or self._seen == self._read:
+            return False
+        self._read = self._seen
+        return True
 
     def follow(self, paths: Iterable[Path]) -> None:
         """Look at these from now on; what changes between a look and the reading after it is not missed."""
         self._seen = {path: self._seen[path] if path in self._seen else _look(path) for path in paths}
+        self._read = self._seen
 
 
 def _look(path: Path) -> Look:
