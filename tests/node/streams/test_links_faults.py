@@ -37,9 +37,14 @@ def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_CALL_MOST_S", 0.1)
 
 
+def reconnects(nodes: Tree) -> int:
+    """Links that were made again, counted at both ends."""
+    return sum(row.reconnects for node in nodes.nodes.values() for row in links(node).figures())
+
+
 async def break_things(nodes: Tree, dice: Random, over: asyncio.Event) -> None:
-    """Cut a link, or leave one slow for a moment."""
-    while not over.is_set():
+    """Cut a link, or leave one slow for a moment; some are cut, however quick the publishers are."""
+    while not over.is_set() or reconnects(nodes) <= 3:
         await asyncio.sleep(dice.uniform(0.01, 0.08))
         name = dice.choice(("PB", "IB", "SB1", "SB2"))
         known = dice.choice(list(links(nodes.nodes[name])._known.values()))
@@ -87,8 +92,7 @@ def test_everything_comes_once_and_in_order(seed: int, tmp_path: Path) -> None:
                     known.link.change(bytes_per_s=0.0, enabled=True)
             count = len(STREAMS) * MESSAGES
             await until(lambda: all(len(one) >= count for one in got.values()), within_s=120)
-            rows = [row for node in nodes.nodes.values() for row in links(node).figures()]
-            assert sum(row.reconnects for row in rows) > 3
+            assert reconnects(nodes) > 3
             for name, each in got.items():
                 for stream in STREAMS:
                     mine = [one for one in each if one.startswith(stream.encode())]
