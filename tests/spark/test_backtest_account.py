@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli.backtest_plots import draw
 from penstock.core.queues import DropNewestQueue, PackingQueue, QueueOptions, Replay, drain
 from penstock.model import Event
+from penstock.pipeline.backtest import Backtest, Stream
 from penstock.pipeline.backtest_account import SLICES, WORST, Account, account, from_json, histogram
 from penstock.policy.builder import drop, keep, policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=200)
 
@@ -78,3 +85,11 @@ def test_what_is_unaccounted_for_shows() -> None:
     lost = msgspec.structs.replace(found, delivered=found.delivered - 1)
     assert not lost.is_conserved
     assert lost.as_json()["conserved"] is False
+
+
+def test_a_value_that_never_changes_has_no_picture_of_errors(tmp_path: Path) -> None:
+    stream = Stream(events=1, queues=1, begin_us=0, end_us=0)
+    still = draw(Backtest(stream, {"mine": one("q", 1, packs=True)}), tmp_path)
+    assert [path.name for path in still] == ["backtest.png"]  # and no warning of an empty legend
+    moved = draw(Backtest(stream, {"mine": one("q", 30, packs=True)}), tmp_path)
+    assert [path.name for path in moved] == ["backtest.png", "backtest-errors.png"]

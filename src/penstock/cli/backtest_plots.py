@@ -31,7 +31,7 @@ def draw(found: Backtest, folder: Path) -> tuple[Path, ...]:
     figure.savefig(path, dpi=110)
     plt.close(figure)
     drawn = [path]
-    if any(account.errors for account in found.accounts.values()):
+    if any(held.spread.stddev for account in found.accounts.values() for held in account.errors.values()):
         figure, panel = plt.subplots(figsize=(11, 3.5), layout="constrained")
         _errors(panel, found, colours)
         drawn.append(folder / "backtest-errors.png")
@@ -109,7 +109,7 @@ def _errors(panel: Any, found: Backtest, colours: dict[str, str]) -> None:
             if held is None or not spread:
                 continue
             at = place + (number - (len(found.accounts) - 1) / 2) * width
-            label = name if not place else None
+            label = name if name not in panel.get_legend_handles_labels()[1] else None
             panel.bar(at, (held.live.rmse or 0.0) / spread, width, color=colours[name], alpha=0.4)
             panel.bar(at, (held.later.rmse or 0.0) / spread, width * 0.6, color=colours[name], label=label)
     panel.set_xticks(range(len(attributes)), attributes)
