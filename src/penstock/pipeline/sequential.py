@@ -63,10 +63,13 @@ def _folded(
     names = [name for name in every if name not in ground.queue.key]
     row = sf.struct(*map(quoted, names), *(found.alias(name) for name, found in made.items()))
     rows = frame.select(*key, row.alias("__row")).groupBy(*key).agg(_in_order(ground).alias("__rows"))
+    # Pairs, since an array that goes along beside each row is copied for each where Spark does not compile.
+    pairs = sf.arrays_zip(sf.col("__rows"), sf.col("__runs"))
     spread = _with_runs(rows, key, fold, list(made)).select(
-        *key, "__runs", sf.posexplode("__rows").alias("__at", "__row")
+        *key, sf.posexplode(pairs).alias("__at", "__pair")
     )
-    place, back, run = sf.col("__at") + 1, sf.col("__row"), sf.get("__runs", sf.col("__at"))
+    place, pair = sf.col("__at") + 1, sf.col("__pair")
+    back, run = pair.getField("__rows"), pair.getField("__runs")
     return spread.select(
         *key,
         place.alias(PLACE),
