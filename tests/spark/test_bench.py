@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,14 @@ def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
     sql, pandas, _, more, growth = bench.rows_of(taken, cores=2)[:5]
     assert (sql.ratio, pandas.ratio, more.ratio, growth.ratio) == (1.0, 10.0, 0.5, 0.5)
     assert (sql.ok, pandas.ok, more.ok, growth.ok) == (True, True, False, False)
+
+
+def test_time_is_taken_when_the_jvm_has_warmed_up() -> None:
+    runs: list[str] = []
+    ways = {name: partial(runs.append, name) for name in ("ours", "sql", "pandas")}
+    taken = bench._interleaved(ways, rounds=3, before=4)
+    assert set(taken) == set(ways)
+    assert {name: runs.count(name) for name in ways} == {"ours": 7, "sql": 7, "pandas": 4}
 
 
 def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(

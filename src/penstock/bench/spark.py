@@ -48,6 +48,8 @@ GROWTH_GOAL: Final = 0.8
 """Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
 MEMORY: Final = "6g"
 """Of the heap: with what the JVM needs besides, it stays within 8 GiB."""
+WARMING: Final = 4
+"""Rounds before time is taken: the JVM compiles Spark's generated code while it runs, for seconds."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
 
@@ -114,6 +116,7 @@ def measure(
     start = perf_counter()
     asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
     rounds = 1 if quick else 3
+    before = 1 if quick else WARMING
     with open_session(
         master=master,
         remote=remote,
@@ -131,7 +134,9 @@ def measure(
             def told(done: int, what: str, before: int = 1 + turn * len(CONTESTS)) -> None:
                 progress(before + done, steps, what)
 
-            taken[number] = _at_size(spark, number, rounds if turn == 0 else 1, everyone=turn == 0, told=told)
+            taken[number] = _at_size(
+                spark, number, rounds if turn == 0 else 1, before=0 if turn else before, told=told
+            )
         rows = rows_of(taken, cores=cores(spark))
         if is_local(master, remote):  # a folder of this machine is the stream
             progress(steps - 1, steps, f"{spark_stream.NAME}, {asked[0]:,} events")
@@ -152,9 +157,9 @@ def sizes(text: str) -> tuple[int, ...]:
 
 
 def _at_size(
-    spark: SparkSession, number: int, rounds: int, *, everyone: bool, told: Callable[[int, str], None]
+    spark: SparkSession, number: int, rounds: int, *, before: int, told: Callable[[int, str], None]
 ) -> dict[str, dict[str, float]]:
-    """Seconds by contest and contestant."""
+    """Seconds by contest and contestant; pandas takes part where all are warmed up before."""
     told(0, f"{number:,} events are made")
     frame = events(spark, number).persist(StorageLevel.DISK_ONLY)
     frame.count()
@@ -163,10 +168,10 @@ def _at_size(
         for done, contest in enumerate(CONTESTS):
             told(done, f"{contest.name}, {number:,} events")
             ways = contestants(frame, contest)
-            if not everyone:
+            if not before:
                 del ways["pandas"]
             runs = {name: partial(_through, made) for name, made in ways.items()}
-            found[contest.name] = _interleaved(runs, rounds, warm=not everyone)
+            found[contest.name] = _interleaved(runs, rounds, before=before)
     finally:
         frame.unpersist(blocking=True)
     return found
@@ -200,20 +205,23 @@ def _streamed(spark: SparkSession, number: int, rounds: int) -> list[Row]:
     with TemporaryDirectory(prefix="penstock-bench-") as folder:
         spark_stream.write_events(spark, number, Path(folder))
         ways = spark_stream.contestants(spark, Path(folder))
-        return spark_stream.rows_of(_interleaved(ways, rounds, warm=False), number)
+        return spark_stream.rows_of(_interleaved(ways, rounds, before=1), number)
 
 
-def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, warm: bool) -> dict[str, float]:
-    """Median seconds of each; a slow moment of the machine hits all alike. Cold, one round more for the JIT.
+def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
+    """Median seconds of each; a slow moment of the machine hits all alike.
 
-    An odd round goes the other way about, so that nobody always follows the same rival.
+    `before`: rounds that do not count. pandas is compiled already: one is enough to start its workers. An odd
+    round goes the other way about, so that nobody always follows the same rival.
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(1 if warm else 0, rounds + 1):
+    for turn in range(-before, rounds):
         for name in list(ways)[:: -1 if turn % 2 else 1]:
+            if name == "pandas" and turn < -1:
+                continue
             start = perf_counter()
             ways[name]()
-            if turn:
+            if turn >= 0:
                 taken[name].append(perf_counter() - start)
     return {name: median(found) for name, found in taken.items()}
 
@@ -271,9 +279,10 @@ def _note(asked: tuple[int, ...], rounds: int) -> str:
     numbers = ", ".join(f"{number:,}" for number in asked)
     return (
         f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; median of {rounds} "
-        "interleaved rounds, of one where there are more events; applyInPandas at the smallest size only. "
-        "Shuffle and sort take most of the time; the dead band folds each queue by Spark's interpreted "
-        "lambdas; making the plan costs some 0.2 s, whatever the number of events. The stream comes in "
+        "interleaved rounds after some to warm up, of one where there are more events; applyInPandas at the "
+        "smallest size only. Copying rows takes most of the time: shuffle, sort, windows, the hash table of "
+        "groups; the dead band gathers each queue for Spark's interpreted lambdas; making the plan costs "
+        "some 0.2 s, whatever the number of events. The stream comes in "
         f"{spark_stream.TRIGGERS} triggers, each with a fixed cost for state and commits"
     )
 
