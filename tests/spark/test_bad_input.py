@@ -6,6 +6,7 @@ The command line is real; the session is the tests' own: one for each case would
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines(top / "untimed.jsonl", [{name: row[name] for name in ("patient", "pulse")} for row in ROWS])
     lines(top / "half.jsonl", [*ROWS, {**ROWS[0], "ts": None}])
     lines(top / "nested.jsonl", [{**row, "pulse": {"x": 1}} for row in ROWS])
+    written = [f"{row['patient']},{row['ts']},{row['pulse']}\n" for row in ROWS]
+    (top / "typo.csv").write_text("".join(["patient,ts,pulse\n", *written, "b,61000000,hihg\n"]))
+    lines(top / "gaps.jsonl", [{**row, "pulse": None if row["seq"] % 2 else 3.0} for row in ROWS])
     lines(top / "words.jsonl", [{**row, "pulse": "high"} for row in ROWS])
     lines(top / "digests.jsonl", [{**row, "digest": BROKEN_DIGEST} for row in ROWS])
     parquet(top / "mixed.parquet" / "a.parquet", ROWS)
@@ -76,10 +80,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def refused(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Runs a command; its complaint."""
+def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands get the tests' session."""
 
     @contextmanager
     def here(**_: Any) -> Iterator[SparkSession]:
@@ -87,6 +89,15 @@ def refused(
             yield spark
 
     monkeypatch.setattr(session, "open_session", here)
+
+
+@pytest.fixture
+def refused(
+    opened: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., str]:
+    """Runs a command; its complaint."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["penstock", *arguments])
@@ -146,6 +157,7 @@ def test_advise(name: str, said: str, folder: Path, refused: Callable[..., str])
     ("name", "more", "said"),
     [
         ("words.jsonl", (), "attribute 'pulse': in none of 60 events is it a number, which the filter"),
+        ("typo.csv", (), "needs; 60 of the values are numbers written as texts, but not 'hihg'"),
         ("good.parquet", ("--key", "ward"), "there is no column 'ward' to make queues by"),
         ("good.parquet", ("--column", "pulse=hr"), "attribute 'pulse': there is no column 'hr'"),
         ("good.parquet", ("--seq", "patient"), "attribute '$seq': column 'patient' is string"),
@@ -211,6 +223,22 @@ def test_shed(
     assert "Query [" not in found
 
 
+@pytest.mark.usefixtures("opened")
+def test_shed_by_another_key_than_the_checkpoint(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    shutil.copy(folder / "good" / "one.parquet", tmp_path / "in")
+    command = ["shed", "--in", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--policy", VITALS]
+    command += ["--capacity", "5"]
+    monkeypatch.setattr(sys, "argv", ["penstock", *command, "--key", "patient"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    shutil.copy(folder / "good" / "one.parquet", tmp_path / "in" / "two.parquet")
+    said = "_checkpoint: this checkpoint is of queues by other columns than seq; name another one"
+    assert said in refused(*command, "--key", "seq")
+
+
 def test_generate(folder: Path, refused: Callable[..., str]) -> None:
     said = refused("generate", "vitals", "--events", "5", "--out", str(folder / "file" / "x.parquet"))
     assert "x.parquet: cannot be written: Not a directory" in said
@@ -230,3 +258,29 @@ def test_generate(folder: Path, refused: Callable[..., str]) -> None:
 )
 def test_allocate(name: str, said: str, folder: Path, refused: Callable[..., str]) -> None:
     assert said in refused("allocate", "--channels", str(folder / name), "--engine", "spark")
+
+
+@pytest.mark.usefixtures("opened")
+def test_a_budget_that_is_missed_is_one_answer_and_a_complaint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("advise", "--events", str(folder / "gaps.jsonl"), "--attribute", "pulse", "--budget", "0.3")
+    monkeypatch.setattr(sys, "argv", ["penstock", *command, "--capacity", "20", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 1, said.err
+    assert json.loads(said.out)["met"] is False
+    assert "no level keeps 30.0 % or less of what was held out" in said.err
+
+
+@pytest.mark.usefixtures("opened")
+def test_numbers_that_a_typo_made_texts_are_doubted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("advise", "--events", str(folder / "typo.csv"), "--attribute", "pulse", "--budget", "0.6")
+    monkeypatch.setattr(sys, "argv", ["penstock", *command, "--capacity", "20", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    (doubt,) = json.loads(capsys.readouterr().out)["doubts"]
+    assert doubt.startswith("attribute 'pulse' is taken for a text: 42 of the values are numbers")

@@ -10,7 +10,17 @@ import typer
 from penstock import limits
 from penstock.cli.backtest_report import balances, duration, share
 from penstock.cli.files import writable, write_text
-from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, print_text, progress, warn
+from penstock.cli.output import (
+    JsonFlag,
+    complain,
+    escape,
+    out,
+    print_json,
+    print_table,
+    print_text,
+    progress,
+    warn,
+)
 from penstock.cli.spark import (
     ColumnsOption,
     EventsOption,
@@ -102,15 +112,16 @@ def advise(
     text = write.to_yaml(found.policy)
     if path is not None:
         write_text(path, text)
+    for doubt in found.doubts:
+        warn(doubt)
     if as_json:
         print_json(_as_json(found, text, path))
     else:
         _show(found, text, path)
     if found.needed is None:
         best = min(one.kept for one in found.measured)
-        raise GoalMissed(
-            f"no level keeps {share(budget)} or less of what was held out; the best keeps {share(best)}"
-        )
+        complain(f"no level keeps {share(budget)} or less of what was held out; the best keeps {share(best)}")
+        raise typer.Exit(GoalMissed.exit_code)
 
 
 def _show(found: Advice, text: str, path: Path | None) -> None:
@@ -182,6 +193,7 @@ def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:
             for level, reasons in enumerate(found.reasons, start=1)
         ],
         "stddev": found.spreads,
+        "doubts": list(found.doubts),
         "setting": found.setting,
         "backtest": {name: account.as_json() for name, account in found.replayed.accounts.items()},
         "out": None if path is None else str(path),

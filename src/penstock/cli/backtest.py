@@ -12,7 +12,7 @@ from penstock import limits
 from penstock.cli.backtest_report import balances, tables, write_page
 from penstock.cli.choices import chosen
 from penstock.cli.files import read_policy, writable
-from penstock.cli.output import JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.cli.output import JsonFlag, complain, escape, out, print_json, print_table, progress, warn
 from penstock.cli.spark import (
     ColumnsOption,
     EventsOption,
@@ -124,7 +124,8 @@ def backtest(
     if find_spec("matplotlib") is None:
         warn("no pictures: matplotlib is not installed; pip install 'penstock[plots]'")
     if not all(account.is_conserved for account in found.accounts.values()):
-        raise GoalMissed("an event was neither delivered nor counted in a digest; please report this")
+        complain("an event was neither delivered nor counted in a digest; please report this")
+        raise typer.Exit(GoalMissed.exit_code)
 
 
 def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock.cli.files import read_policy
-from penstock.cli.output import JsonFlag, err, print_json, print_text
+from penstock.cli.output import JsonFlag, complain, err, print_json, print_text
 from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -221,13 +223,29 @@ def _run(spark: SparkSession, asked: _Asked) -> _Account:
         format=asked.format or format_of(asked.target),
         every_s=asked.every_s,
     )
-    with suppress(KeyboardInterrupt):  # the way to end --every
+    with suppress(KeyboardInterrupt), _of_the_same_key(asked):  # Ctrl-C is the way to end --every
         _watch(query, account)
     if query.isActive:
         query.stop()
         _take(query, account)
     account.held_after = held_count(spark, asked.checkpoint)
     return account
+
+
+@contextmanager
+def _of_the_same_key(asked: _Asked) -> Iterator[None]:
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except PySparkException as error:
+        if "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE" not in str(error):
+            raise
+        key = ", ".join(asked.packing["key"])
+        raise InputError(
+            f"this checkpoint is of queues by other columns than {key}; name another one",
+            path=asked.checkpoint,
+        ) from error
 
 
 def _observed(packed: DataFrame) -> DataFrame:
@@ -269,4 +287,5 @@ def _report(asked: _Asked, account: _Account, *, as_json: bool) -> None:
             f"+ {account.held_after:,} held"
         )
     if account.conserved is False:
-        raise GoalMissed("events are missing from the account; please report it")
+        complain("events are missing from the account; please report it")
+        raise typer.Exit(GoalMissed.exit_code)

@@ -53,6 +53,8 @@ class Advice:
     setting: str
     """How."""
     budget: float
+    doubts: tuple[str, ...] = ()
+    """About the attributes, each a sentence."""
 
     @property
     def needed(self) -> int | None:
@@ -94,7 +96,8 @@ def _advised(parts: DataFrame, asked: Asked, step: Callable[[int, int, str], Non
         name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()
     }
     reasons = tuple(tuple(choice.reason for choice in level) for level in levels)
-    return Advice(policy, reasons, expected, measured, spreads, replayed, setting, asked.budget)
+    doubts = tuple(f"attribute '{one.name}' is taken for a text: {one.doubt}" for one in found if one.doubt)
+    return Advice(policy, reasons, expected, measured, spreads, replayed, setting, asked.budget, doubts)
 
 
 # -- choosing ------------------------------------------------------------------------------------------------

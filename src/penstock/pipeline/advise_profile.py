@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from penstock.errors import InputError
-from penstock.pipeline.backtest import unpacked
+from penstock.pipeline.backtest import as_written, unpacked, written
 from penstock.pipeline.events import known
 from penstock.pipeline.sources import ENVELOPE, Sources, attach
 from penstock.pipeline.verdicts import column
@@ -86,6 +86,8 @@ class Profile:
     """Share of events with the value of the event before, of the same source."""
     common: tuple[tuple[Scalar, float], ...]
     """The most frequent values with their shares, the commonest first; of numbers none."""
+    doubt: str = ""
+    """Why it may be a number after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,12 +280,16 @@ def _changes(place: int, before: WindowSpec) -> list[Column]:
         sf.abs(number - last.getField("number")).alias(f"change{place}"),
         sf.when(told.isNotNull(), repeat).alias(f"repeat{place}"),
         sf.col(f"penstock_flag{place}").alias(f"flag{place}"),
+        sf.col(words(place)).alias(f"word{place}"),
     ]
 
 
 def _sums(place: int) -> list[Column]:
     ranks = sf.array(*map(sf.lit, RANKS))
+    as_number, other = written(sf.col(f"word{place}"))
     return [
+        as_number.alias(f"written{place}"),
+        other.alias(f"other{place}"),
         sf.count(f"repeat{place}").alias(f"n{place}"),
         sf.count(f"number{place}").alias(f"numbers{place}"),
         sf.avg(f"repeat{place}").alias(f"repeats{place}"),
@@ -306,6 +312,7 @@ def _profile(part: DataFrame, found: Mapping[str, Any], name: str, place: int) -
         tuple(found.get(f"changes{place}", ())),
         found[f"repeats{place}"],
         tuple((value, count / n) for value, count in common),
+        "" if numeric else as_written(found[f"written{place}"], found.get(f"other{place}")),
     )
 
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.core.queues import Controller
+    from penstock.pipeline.readings import Reading
     from penstock.policy.nodes import Policy
 
 
@@ -263,9 +264,28 @@ def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> Stream:
         if not found[f"__numbers{place}"]:
             raise InputError(
                 f"attribute '{name}': in none of {found['events']:,} events is it a number, which the filter "
-                f"'{filter_name}' needs"
+                f"'{filter_name}' needs{_written(read, readings[name])}"
             )
     return Stream(found["events"], found["queues"], found["begin_us"], found["end_us"])
+
+
+def _written(read: DataFrame, reading: Reading) -> str:
+    """What makes a column of numbers one of texts."""
+    found = read.agg(*written(reading.texts())).first()
+    said = "" if found is None else as_written(found[0], found[1])
+    return said and f"; {said}"
+
+
+def written(text: Column) -> tuple[Column, Column]:
+    """How many texts are numbers, and one that is none: a word in a CSV file makes texts of all."""
+    number = text.try_cast("double")
+    return sf.count(number), sf.min(sf.when(number.isNull(), text))
+
+
+def as_written(numbers: int, other: str | None) -> str:
+    """The same for people; nothing where no text is a number."""
+    but = "" if other is None else f", but not {other[:80]!r}"
+    return f"{numbers:,} of the values are numbers written as texts{but}" if numbers else ""
 
 
 def _queue(settings: Settings) -> Column:
