@@ -48,8 +48,8 @@ GROWTH_GOAL: Final = 0.8
 """Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
 MEMORY: Final = "6g"
 """Of the heap: with what the JVM needs besides, it stays within 8 GiB."""
-WARMING: Final = 4
-"""Rounds before time is taken: the JVM compiles Spark's generated code while it runs, for seconds."""
+WARMING: Final = 3
+"""Rounds of every contestant before time is taken: the JVM compiles Spark's generated code while it runs, for seconds."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
 
@@ -211,14 +211,12 @@ def _streamed(spark: SparkSession, number: int, rounds: int) -> list[Row]:
 def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
     """Median seconds of each; a slow moment of the machine hits all alike.
 
-    `before`: rounds that do not count. pandas is compiled already: one is enough to start its workers. An odd
-    round goes the other way about, so that nobody always follows the same rival.
+    `before`: rounds that do not count, the same for all. An odd round goes the other way about, so that nobody
+    always follows the same rival.
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(-before, rounds):
         for name in list(ways)[:: -1 if turn % 2 else 1]:
-            if name == "pandas" and turn < -1:
-                continue
             start = perf_counter()
             ways[name]()
             if turn >= 0:
