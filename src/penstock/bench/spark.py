@@ -49,7 +49,7 @@ GROWTH_GOAL: Final = 0.8
 MEMORY: Final = "6g"
 """Of the heap: with what the JVM needs besides, it stays within 8 GiB."""
 WARMING: Final = 3
-"""Rounds of every contestant before time is taken: the JVM compiles Spark's generated code while it runs, for seconds."""
+"""Rounds of everyone before time is taken: the JVM compiles what Spark generates while it runs."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
 
@@ -211,8 +211,8 @@ def _streamed(spark: SparkSession, number: int, rounds: int) -> list[Row]:
 def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
     """Median seconds of each; a slow moment of the machine hits all alike.
 
-    `before`: rounds that do not count, the same for all. An odd round goes the other way about, so that nobody
-    always follows the same rival.
+    `before`: rounds that do not count, of all. An odd round goes the other way about, so that nobody always
+    follows the same rival.
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(-before, rounds):
