@@ -71,6 +71,7 @@ def _process(log: Path, *command: str, said: str) -> Iterator[None]:
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",  # of master and workers; see conftest
         "PYSPARK_PYTHON": sys.executable,
     }
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,8 @@
-"""Runs commands on a session elsewhere, one after the other, and prints what they print; see test_cluster."""
+"""Runs commands on a session elsewhere, one after the other, and prints what they print; see test_cluster.
+
+The first command opens the session, as it would by itself; the others find it open. One each would start
+executors and Python workers four times, and show nothing more.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
+
+from pyspark.sql import session as classic
+from pyspark.sql.connect import session as connect
 
 from penstock.cli.app import app
 from tests.cli.test_commands import VITALS
@@ -34,6 +41,8 @@ def commands(folder: str) -> dict[str, list[str]]:
 
 def main(kind: str, address: str, folder: str) -> int:
     """`kind` is the option that takes the address: master or remote."""
+    for session in (classic.SparkSession, connect.SparkSession):
+        session.stop = _stays  # type: ignore[method-assign, assignment]
     found: dict[str, Any] = {}
     for name, arguments in commands(folder).items():
         printed = StringIO()
@@ -42,6 +51,10 @@ def main(kind: str, address: str, folder: str) -> int:
         found[name] = json.loads(printed.getvalue())
     sys.stdout.write(f"\n{json.dumps(found)}\n")
     return 0
+
+
+def _stays(session: object) -> None:
+    """The end of the process ends it."""
 
 
 if __name__ == "__main__":

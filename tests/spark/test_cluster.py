@@ -46,6 +46,7 @@ def run(module: str, kind: str, address: str, folder: Path) -> dict[str, Any]:
     settings.mkdir()
     (settings / "spark-defaults.conf").write_text(
         "spark.sql.shuffle.partitions 2\nspark.executor.memory 512m\n"
+        "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1\n"  # as the tests' own JVMs, and why
     )
     done = subprocess.run(
         [sys.executable, "-m", f"tests.spark.{module}", kind, address, str(folder)],
