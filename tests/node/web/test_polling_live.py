@@ -21,6 +21,8 @@ from tests.node.web.web_server import Feed, Names, WebServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from penstock.node.web.host_queue import HostQueue
+
 OPTIONS = Polling(networks=("127.0.0.0/8",), least_s=0.02, fetch_s=5)
 Told = asyncio.Queue[tuple[str, Fetched, PollState]]
 
@@ -97,6 +99,44 @@ def test_no_redirect_leads_to_what_robots_forbids() -> None:
             poller.add(to_feed, interval_us=50_000)
             _, fetched, _ = await told.get()
             assert (fetched.status, fetched.error) == (200, "")  # feeds are made for programs
+
+    asyncio.run(test())
+
+
+def test_no_redirect_leads_to_a_domain_that_asked_to_be_left_alone() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            server.page("/busy.xml", pages.busy(429, seconds="3600"))
+            there = server.url("/busy.xml", host="busy.example")
+            found = []
+            for name in ("/one.xml", "/two.xml"):
+                poller.add(server.page(name, pages.redirect(302, there)), interval_us=3_600_000_000)
+                found.append((await told.get())[1])
+            assert [each.status for each in found] == [429, 302]
+            assert "busy.example asked to be left alone" in found[1].error
+            assert server.counts["/busy.xml"] == 1
+
+    asyncio.run(test())
+
+
+def test_where_a_redirect_leads_is_paid_for_with_its_robots_unless_nobody_goes_there() -> None:
+    async def test() -> None:
+        async with polling() as (server, poller, told):
+            server.put("/robots.txt", "User-agent: *\nDisallow: /private", content_type="text/plain")
+            paid: list[str] = []
+            pay = poller._visits.pay
+
+            def noted(host: HostQueue) -> None:
+                paid.append(host.budget.name)
+                pay(host)
+
+            poller._visits.pay = noted  # type: ignore[method-assign]
+            for name in ("public", "private"):
+                there = server.url(f"/{name}", host=f"{name}.example")
+                server.put(f"/{name}", "text")
+                poller.add(server.page(f"/to/{name}", pages.redirect(302, there)), interval_us=3_600_000_000)
+                await told.get()
+            assert (paid.count("public.example"), paid.count("private.example")) == (2, 1)
 
     asyncio.run(test())
 

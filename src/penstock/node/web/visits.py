@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -126,8 +127,8 @@ class Visits:
     ) -> Fetched:
         """Fetch for a channel what was paid for, and learn from it."""
         host = channel.host
-        barred = self._led if obeyed(channel.state, url=url, manners=self._manners) else None
-        fetched = await self._fetch_from(host, url, headers, subscribers, barred)
+        obeys = obeyed(channel.state, url=url, manners=self._manners)
+        fetched = await self._fetch_from(host, url, headers, subscribers, obeys=obeys)
         outcome, now_us = fetched.outcome, self._now_us()
         answered = outcome.status != 0
         offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
@@ -146,14 +147,25 @@ class Visits:
         )
         return first, second
 
-    async def _led(self, url: str) -> str:
-        """Why robots.txt keeps us from where a redirect leads; empty: it does not."""
-        if looks_like_feed(url) and not self._manners.obeys_robots(feed=True):
-            return ""
-        return (await self.robots.file(address(url))).verdict(url).reason
+    async def _led(self, url: str, *, source: HostQueue, obeys: bool) -> str:
+        """Why its domain or its robots.txt keeps us from where a redirect leads; empty: it is paid for."""
+        host = self._host_of(url)
+        rest = host.budget.rest(now_us=self._now_us())
+        if rest is not None:
+            return rest.reason
+        if obeys and (not looks_like_feed(url) or self._manners.obeys_robots(feed=True)):
+            where = address(url)
+            if self.robots.known(where) is None:
+                self.pay(host)
+            reason = (await self.robots.file(where)).verdict(url).reason
+            if reason:
+                return reason
+        if host is not source:
+            self.pay(host)
+        return ""
 
     async def _fetch_robots(self, url: str) -> Fetched:
-        return await self._fetch_from(self._host_of(url), url, {}, 0, None)
+        return await self._fetch_from(self._host_of(url), url, {}, 0, obeys=False)
 
     async def _fetch_from(
         self,
@@ -161,13 +173,17 @@ class Visits:
         url: str,
         headers: Mapping[str, str],
         subscribers: int,
-        barred: Barred | None,
+        *,
+        obeys: bool,
     ) -> Fetched:
         agent = user_agent(self._contact, subscribers)
-        fetched = await self._fetcher.fetch(url, headers={"User-Agent": agent, **headers}, barred=barred)
-        if fetched.hops and self._host_of(fetched.url) is not host:
+        fetched = await self._fetcher.fetch(
+            url,
+            headers={"User-Agent": agent, **headers},
+            barred=partial(self._led, source=host, obeys=obeys),
+        )
+        if fetched.hops:
             host = self._host_of(fetched.url)  # what follows is about who answered, not who sent us
-            self.pay(host)
         now_us = self._now_us()
         budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
         host.budget = budget.weighed(fetched.bytes_wire, manners=self._manners, now_us=now_us)

@@ -60,11 +60,16 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         found = max(self._holds(manners, now_us), key=lambda hold: hold.until_us, default=None)
         return found if found is not None and found.until_us > now_us else None
 
+    def rest(self, *, now_us: Instant) -> Hold | None:
+        """What the domain itself asked for."""
+        if self.not_before_us <= now_us:
+            return None
+        reason = f"{self.name} asked to be left alone until {moment(self.not_before_us)} (429)."
+        return Hold(self.not_before_us, reason, hard=True, host=True)
+
     def _holds(self, manners: Manners, now_us: Instant) -> list[Hold]:
-        found = []
-        if self.not_before_us > now_us:
-            reason = f"{self.name} asked to be left alone until {moment(self.not_before_us)} (429)."
-            found.append(Hold(self.not_before_us, reason, hard=True, host=True))
+        rest = self.rest(now_us=now_us)
+        found = [] if rest is None else [rest]
         ready_us = self.polls_us - _ahead_us(manners.host_polls)
         if ready_us > now_us:
             reason = f"{self.name} has had its fetches: {self._allowed(manners.host_polls, now_us)} an hour."
