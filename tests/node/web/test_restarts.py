@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import limits
 from penstock.core.channels.polling import HostBudget, Life
-from penstock.errors import ChannelRefused
+from penstock.errors import ChannelRefused, StoreError
 from penstock.node.web import store as sql
 from penstock.node.web.fetched import Fetched
 from penstock.node.web.poller import Poller
 from penstock.node.web.settings import Polling
 from penstock.node.web.store import CHANNELS, ChannelStore
+from tests.node.telling.desk import made
 from tests.node.web.virtual_loop import S, ScriptedWeb, Wall, run
 from tests.node.web.watched import until, watching
 from tests.node.web.web_server import WebServer, busy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from penstock.node.database import Row
 
 
 async def live(
@@ -151,6 +155,40 @@ def test_a_node_that_was_not_closed_says_what_it_waits_for(
             assert "crashed 17 times" in caplog.text
             async with watching(str(tmp_path)) as node:  # it was closed, so nothing is wrong
                 await until(lambda: node.channels.channel(url).version)
+
+    asyncio.run(story())
+
+
+def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_what_it_had_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CHANNEL_SETTLE_S", "CHANNEL_CLOSE_S", "JOURNAL_RETRY_S"):
+        monkeypatch.setattr(limits, name, 0.05)
+    full = False
+    write = ChannelStore.write
+
+    def written(store: ChannelStore, rows: Sequence[Row]) -> None:
+        if full and not rows[0][0].startswith("CREATE TABLE IF NOT EXISTS"):
+            raise StoreError("database or disk is full", store.path)
+        write(store, rows)
+
+    monkeypatch.setattr(ChannelStore, "write", written)
+
+    async def story() -> None:
+        nonlocal full
+        url = "http://127.0.0.1:1/"
+        async with watching(str(tmp_path)) as node:
+            node.channels.add(url)
+        store = ChannelStore(tmp_path / CHANNELS)
+        store.write([sql.put_delta(made(url, 1))])
+        store.close()
+        full = True
+        async with watching(str(tmp_path)) as node:
+            assert "disk is full" in node.channels.status().faults[0]
+        async with watching(str(tmp_path)) as node:
+            assert node.channels._store.life() is None
+            full = False
+            await until(lambda: node.channels._store.life() and not node.channels._store.untold())
 
     asyncio.run(story())
 

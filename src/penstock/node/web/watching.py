@@ -38,8 +38,11 @@ from penstock.node.web.store import CHANNELS, ChannelStore
 from penstock.node.web.topics import Topics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aiohttp import web
 
+    from penstock.core.channels.delta import Delta
     from penstock.node.broker import Broker
     from penstock.node.config import Config
     from penstock.node.web.channel import Channel
@@ -147,11 +150,12 @@ class Watching:
                 follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more"
             )
         life = self._poller.take_up(self._store.life(), self._store.hosts())
-        await self._comparing.write(lambda: [sql.put_life(life)])
-        for delta in self._store.untold():
-            channel = self._registry.get(delta.url)
-            if channel is not None:
-                await self._polls.tell(channel, delta, before=True)
+        self._keeping.put([sql.put_life(life)])
+        await self.settle()
+        retelling = self._background.begin(
+            self._retell(self._store.untold()), "what was found before the restart is not told"
+        )
+        await asyncio.wait({retelling}, timeout=limits.CHANNEL_SETTLE_S)  # a full disk is not waited for
         for channel in self._registry:
             self._follow(channel)
         self._started = True
@@ -160,6 +164,12 @@ class Watching:
         self._background.begin(self._allocating(), "intervals of web pages stay as they are")
         self._background.begin(self._keeping.run(), "what is known about web pages is not written down")
         self._background.begin(self._contrasting.run(), "noise of web pages is not learned any more")
+
+    async def _retell(self, deltas: Iterable[Delta]) -> None:
+        for delta in deltas:
+            channel = self._registry.get(delta.url)
+            if channel is not None:
+                await self._polls.tell(channel, delta, before=True)
 
     async def close(self) -> None:
         """Stop polling, tell what was found, write everything down."""
