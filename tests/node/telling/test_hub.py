@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from penstock.node.telling.service import Telling
+    from penstock.node.web.hub_standing import Standing
 
 PAGE = "http://page.example/"
 SECRET = b"s" * 32
@@ -374,6 +375,57 @@ def test_strangers_at_the_callback() -> None:
                 "active", "what was sent in its name is not signed as agreed"
             )  # fmt: skip
             assert not there.websub.active(PAGE)
+
+    asyncio.run(run())
+
+
+def test_a_push_whose_page_is_given_up_while_it_comes_is_not_wanted() -> None:
+    async def run() -> None:
+        async with subscriber() as there, Receiver() as hub, aiohttp.ClientSession() as session:
+            there.websub.found(PAGE, Hub(hub.url, PAGE))
+            (asked,) = await hub.wait(1)
+            callback = URL(f"http://x/?{asked.body.decode()}").query["hub.callback"]
+            reached = asyncio.Event()
+            wanted = there.websub._wanted
+
+            def noted(request: web.Request) -> tuple[str, Standing]:
+                reached.set()
+                return wanted(request)
+
+            there.websub._wanted = noted  # type: ignore[method-assign]
+
+            async def body() -> AsyncIterator[bytes]:
+                yield b"first half"
+                await reached.wait()
+                there.websub.forget(PAGE)
+                yield b"second half"
+
+            async with session.post(callback, data=body()) as answer:
+                assert answer.status == 410
+
+    asyncio.run(run())
+
+
+def test_what_a_hub_answers_about_a_page_that_was_given_up_is_not_kept() -> None:
+    async def run() -> None:
+        async with subscriber() as there:
+            asked, answered = asyncio.Event(), asyncio.Event()
+
+            async def post(url: str, body: bytes, headers: Mapping[str, str]) -> Posted:
+                asked.set()
+                await answered.wait()
+                return Posted(202)
+
+            there.websub._poster.post = post  # type: ignore[method-assign]
+            there.websub.found(PAGE, Hub("http://hub.example/", PAGE))
+            await asked.wait()
+            there.websub.forget(PAGE)
+            there.websub.found(f"{PAGE}next", Hub("http://hub.example/", f"{PAGE}next"))
+            answered.set()
+            async with asyncio.timeout(120):
+                while f"{PAGE}next" not in there.kept:
+                    await asyncio.sleep(0.01)
+            assert PAGE not in there.kept
 
     asyncio.run(run())
 

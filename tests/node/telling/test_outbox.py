@@ -112,6 +112,15 @@ def test_what_waits_is_known_by_its_content_while_it_is_sent_as_well() -> None:
     assert not box.holds("xmpp:bob", one)
 
 
+def test_what_was_counted_while_paused_is_known_too() -> None:
+    box = outbox()
+    for version in (1, 2):
+        put(box, version, paused=True)
+    one, two, three = (made("http://a.example/", version) for version in (1, 2, 3))
+    assert [box.holds("xmpp:ann", each) for each in (one, two, three)] == [True, True, False]
+    assert not box.holds("xmpp:ann", made("http://b.example/", 1))
+
+
 def test_what_is_forgotten_while_it_is_sent_is_not_told_twice() -> None:
     box = outbox()
     put(box, 1)

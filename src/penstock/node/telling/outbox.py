@@ -265,7 +265,10 @@ class Outbox:
         yield from self._lanes
 
     def holds(self, who: str, delta: Delta) -> bool:
-        """Whether a change waits for a subscriber."""
+        """Whether a change waits for a subscriber, as itself or counted while paused."""
+        held = self._held.get(who, {}).get(delta.url)
+        if held is not None and held.digest.from_us <= delta.at_us <= held.digest.to_us:
+            return True
         events = (item for lane in self._lanes.get(who, {}).values() for item in lane.items())
         return any(
             isinstance(item, Event) and item.sender == delta.url and item.payload == to_json(delta)

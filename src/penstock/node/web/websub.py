@@ -170,8 +170,8 @@ class WebSub:
             standing.state = "asking"
         before_us = standing.due_us
         posted = await self._post("subscribe", url, standing.hub)
-        if standing.due_us != before_us:
-            return True  # it was verified or denied meanwhile
+        if standing.due_us != before_us or self._channels.get(url) is not standing:
+            return True  # it was verified, denied, or given up meanwhile
         if posted.ok:
             standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
             self._noted(url, standing)
@@ -249,9 +249,7 @@ class WebSub:
 
     async def push(self, request: web.Request) -> web.Response:
         """A hub sends what changed."""
-        url = self._words.get(request.match_info["word"])
-        if url is None:  # the hub may forget it
-            raise Refused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
+        self._wanted(request)
         body = bytearray()
         async for piece in request.content.iter_any():
             body += piece
@@ -259,7 +257,7 @@ class WebSub:
                 raise Refused(
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
                 )
-        standing = self._channels[url]
+        url, standing = self._wanted(request)  # it may have been given up while this came
         if not signed(bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)):
             self._doubt(url, "what was sent in its name is not signed as agreed")
             return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
@@ -271,3 +269,11 @@ class WebSub:
             )
         standing.doubt = ""
         return web.Response()
+
+    def _wanted(self, request: web.Request) -> tuple[str, Standing]:
+        """The channel that a push is about."""
+        url = self._words.get(request.match_info["word"], "")
+        standing = self._channels.get(url)
+        if standing is None:  # the hub may forget it
+            raise Refused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
+        return url, standing
