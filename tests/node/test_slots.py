@@ -16,6 +16,7 @@ from penstock.errors import ConfigError, SlotError
 from penstock.mqtt.acks import Puback
 from penstock.mqtt.kinds import V4, V5
 from penstock.mqtt.packet import encode
+from penstock.mqtt.ping import Pingreq, Pingresp
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.node.broker import Broker
@@ -240,7 +241,7 @@ def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
             session = running.broker.sessions.get("slow")
             assert session is not None
             assert session.lanes is not None
-            events = [entry.event for entry in session.lanes.flush()]
+            events = [entry.event for entry in session.lanes.flush(now_us=steps.now_us)]
             assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
             assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
 
@@ -346,6 +347,89 @@ def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_counted_
             running.broker.unsubscribe(session, "beat")
             assert running.broker.status().account.balanced
             assert running.broker.sessions.departed.abandoned == 20
+
+    run(test())
+
+
+def test_what_left_the_lanes_is_not_overtaken_by_its_flow() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "beat", 5, every_us=100_000)
+            slow = await behind(running, "beat", "more")
+            await steps.publish(sensor, "beat", 3, every_us=100_000, first=5)
+            session = running.broker.sessions.get("slow")
+            assert session is not None
+            assert session.lanes is not None
+            assert session.lanes.reserved == 3
+            running.broker.unsubscribe(session, "more")
+            assert session.lanes.reserved == 0
+            await steps.publish(sensor, "beat", 3, every_us=100_000, first=8)
+            found = await received(slow, lambda one: one.payload == b"10")
+            assert [int(one.payload) for one in found if one.topic == "beat"] == [5, 6, 7, 8, 9, 10]
+            assert running.account_holds()
+
+    run(test())
+
+
+def test_what_came_while_its_receiver_was_away_is_not_overtaken_by_its_flow() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "beat", 5, every_us=100_000)
+            reader = await running.connect("keeps", session_expiry_s=600)
+            await reader.subscribe("beat", qos=1)
+            reader.abort()
+            session = running.broker.sessions.get("keeps")
+            assert session is not None
+            while session.link is not None:
+                await asyncio.sleep(0.01)
+
+            async def publish(*numbers: int) -> None:
+                for number in numbers:
+                    steps.now_us += 100_000
+                    await sensor.publish1("beat", b"%d" % number)
+
+            await publish(5, 6, 7)
+            again = await running.connect("keeps", clean=False, session_expiry_s=600, receive_maximum=1)
+            await publish(8, 9, 10)
+            assert steps.served("beat")
+            assert [int(payload) for payload in await again.payloads(6)] == [5, 6, 7, 8, 9, 10]
+            assert running.account_holds()
+
+    run(test())
+
+
+def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_its_flow() -> None:
+    async def test() -> None:
+        async with node(config()) as running:
+            steps = Steps(running)
+            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+            await steps.publish(sensor, "x/beat", 5, every_us=100_000)
+            reader = await running.connect("reader")
+            await reader.subscribe("x/#")
+            await reader.subscribe("x/beat", user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+            session = running.broker.sessions.get("reader")
+            assert session is not None
+            link: Any = session.link
+            write = link.write
+
+            def fills(data: bytes) -> None:
+                link.write = write
+                write(data)
+                link.pause_writing()
+
+            link.write = fills
+            steps.now_us += 100_000
+            sensor.raw(encode(Publish("x/beat", b"5"), V5) + encode(Pingreq(), V5))
+            await sensor.expect(Pingresp)
+            assert len(session.waiting) == 1
+            await steps.publish(sensor, "x/beat", 2, every_us=100_000, first=6)
+            link.resume_writing()
+            assert [int(payload) for payload in await reader.payloads(6)] == [5, 6, 5, 6, 7, 7]
+            assert running.account_holds()
 
     run(test())
 

@@ -111,14 +111,11 @@ class Delivery(rules.Session[Sent]):
             self._send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us)
             return
         self.keeping_up = False
-        if (
-            self.lanes is not None
-            and message is not None
-            and message.flow is not None
-            and self.link is not None
-            and self.lanes.add(subscription, event, place, message.flow, now_us=now_us)
-        ):
-            return
+        if message is not None and message.flow is not None:
+            lanes = self.lanes if self.link is not None else None
+            if lanes is not None and lanes.add(subscription, event, place, message.flow, now_us=now_us):
+                return
+            message.flow.queued(now_us=now_us)
         self.waiting[subscription] = None
         self._queue(subscription, event, place, now_us=now_us)
 

@@ -89,7 +89,7 @@ class Draining(Delivery):
     def flush_lanes(self, *, now_us: Instant) -> None:
         """Queue what waits in lanes: there is nobody it could go ahead to."""
         if self.lanes:
-            for entry in self.lanes.flush():
+            for entry in self.lanes.flush(now_us=now_us):
                 self.waiting[entry.subscription] = None
                 self._queue(entry.subscription, entry.event, entry.place, now_us=now_us)
 

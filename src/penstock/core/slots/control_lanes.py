@@ -124,9 +124,10 @@ class Lanes(Generic[Entry]):
         self._credit = min(1.0, self._credit + count * self._late_share)
 
     def clear(self) -> list[Entry]:
-        """Take all, in an order that keeps that of each flow."""
+        """Take all, in an order that keeps that of each flow; it may come to wait in best effort."""
         found = [*self._reserved, *(entry for entries in self._late.values() for entry in entries)]
         self._reserved.clear()
         self._late.clear()
         self._late_count = 0
+        self._clean.clear()
         return found

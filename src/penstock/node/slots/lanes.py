@@ -24,6 +24,10 @@ class Assigned:
     flow: Flow
     lane: Lane
 
+    def queued(self, *, now_us: Instant) -> None:
+        """It waits in a queue after all: what comes of its flow does not go ahead of it."""
+        self.flow.last_other_us = now_us
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -54,11 +58,14 @@ class SessionLanes(Lanes[Entry]):
         subscription.laned += taken
         return taken
 
-    def flush(self) -> list[Entry]:
+    def flush(self, *, now_us: Instant) -> list[Entry]:
         """Take all that waits; its owner queues it."""
         found = self.clear()
         for entry in found:
             entry.subscription.laned -= 1
+            message = entry.event.carried
+            if message is not None and message.flow is not None:
+                message.flow.queued(now_us=now_us)
         return found
 
 

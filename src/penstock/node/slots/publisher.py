@@ -28,7 +28,7 @@ from penstock.node.slots.flows import Topic
 from penstock.node.slots.lanes import Assigned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock.core.slots.flows import Flow
     from penstock.core.slots.pattern_retries import Verdict
@@ -91,18 +91,23 @@ class FlowPublisher(Publisher):
         if first == QOS1 or fan.denied or fan.into is not None:
             super().run(fan, data, count, first)
             return
-        lanes: dict[bytes, Iterator[Assigned]] = {}
+        found: dict[bytes, tuple[Flow, list[Lane]]] = {}
         for topic, messages in self._counted(data, count).items():
             taken = self._take(topic, messages)
             if taken is not None:
-                flow, each = taken
-                lanes[topic] = map(partial(Assigned, flow), each)
-        if not lanes or _keep_up(fan):
-            super().run(fan, data, count, first)
-        else:
+                found[topic] = taken
+        if found and not _keep_up(fan):
+            lanes = {topic: map(partial(Assigned, flow), each) for topic, (flow, each) in found.items()}
             self._run_laned(fan, data, count, lanes)
+            return
+        super().run(fan, data, count, first)
+        if found and not _keep_up(fan):  # a session that gets two copies may have queued the second
+            for flow, _ in found.values():
+                flow.last_other_us = self._now_us
 
-    def _run_laned(self, fan: Fan, data: bytes, count: int, lanes: dict[bytes, Iterator[Assigned]]) -> None:
+    def _run_laned(
+        self, fan: Fan, data: bytes, count: int, lanes: Mapping[bytes, Iterator[Assigned]]
+    ) -> None:
         """A receiver is behind, and some of these go ahead of what waits for it."""
         session, now_us = self._session, self._now_us
         sender, seq = session.client_id, session.published + 1
