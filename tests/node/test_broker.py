@@ -11,9 +11,11 @@ from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.connect import Connack
 from penstock.mqtt.disconnect import Disconnect
 from penstock.mqtt.kinds import V4, V5
+from penstock.mqtt.packet import encode
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
-from penstock.node.config import Bounds, Config
+from penstock.mqtt.subscribe import Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from penstock.node.config import Bounds, Config, Rule
 from tests.node.peer import node, run
 
 versions = pytest.mark.parametrize("version", [V4, V5])
@@ -96,6 +98,23 @@ def test_what_comes_behind_the_connect_is_not_lost() -> None:
             await asyncio.sleep(0.01)
             sender.raw(publish[5:])
             assert await receiver.payloads(2) == [b"hi", b"hi"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("rules", [(), (Rule(topic="#"),)])
+def test_who_gets_a_message_changes_within_what_comes_together(rules: tuple[Rule, ...]) -> None:
+    async def test() -> None:
+        async with node(Config(data="", acl=rules)) as running:
+            client = await running.connect("c")
+            wanted = encode(Subscribe(1, (Subscription("a"),)), V5)
+            no_more = encode(Unsubscribe(2, ("a",)), V5)
+            before, between, after = (encode(Publish("a", each), V5) for each in (b"1", b"2", b"3"))
+            client.raw(before + wanted + between + no_more + after)
+            await client.expect(Suback)
+            assert (await client.expect(Publish)).payload == b"2"
+            await client.expect(Unsuback)
+            assert await client.silent()
 
     run(test())
 

@@ -63,12 +63,15 @@ class Publisher:
     def begin(self, now_us: Instant) -> None:
         """Bytes have come; what follows belongs to them."""
         self._now_us = now_us
-        router, gate = self._router, self._broker.gate
-        if self._version != router.version or self._gate is not gate:
-            self._version = router.version
-            self._gate = gate
-            self._own.clear()
-            self.routes = self._fans = router.known if gate.open else self._own
+        if self._version != self._router.version or self._gate is not self._broker.gate:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is remembered of topics does not hold any more."""
+        self._version = self._router.version
+        self._gate = self._broker.gate
+        self._own.clear()
+        self.routes = self._fans = self._router.known if self._gate.open else self._own
 
     def miss(self, topic: bytes) -> Fan | None:
         """The fan of a topic that `routes` does not know; None if it is no topic."""
@@ -76,6 +79,8 @@ class Publisher:
         return self._router.look_up_plain(topic, self._fans, denied=denied)
 
     def _fan(self, topic: bytes) -> Fan:
+        if self._version != self._router.version:  # a SUBSCRIBE may have come with it
+            self._forget()
         found = self._fans.get(topic)
         if found is None:
             denied = None if self._gate.open else self._denied
