@@ -75,6 +75,34 @@ def test_a_member_of_a_group_gets_what_the_content_filters_of_others_refuse() ->
     run(test())
 
 
+def test_a_message_that_one_member_refuses_goes_to_those_that_keep_up() -> None:
+    async def test() -> None:
+        async with node() as running:
+            picky = await running.connect("picky")
+            await picky.subscribe("$share/g/pulse", qos=1, user=(("filter", "drop: {gt: 100}"),))
+            away = await running.connect("away", session_expiry_s=600)
+            await away.subscribe("$share/g/pulse", qos=1)
+            away.abort()
+            session = running.broker.sessions.get("away")
+            assert session is not None
+            while session.link is not None:
+                await asyncio.sleep(0.01)
+            others = [await running.connect(f"o{number}") for number in range(2)]
+            for other in others:
+                await other.subscribe("$share/g/pulse", qos=1)
+            sender = await running.connect("s")
+            for number in range(101, 113):
+                await sender.publish1("pulse", b"%d" % number)
+            counts = {
+                c.client_id: c.subscriptions[0].account.accepted
+                for c in running.broker.status().clients
+                if c.subscriptions
+            }
+            assert counts == {"picky": 0, "away": 0, "o0": 6, "o1": 6}
+
+    run(test())
+
+
 def test_what_the_last_member_of_a_group_leaves_is_abandoned() -> None:
     async def test() -> None:
         async with node() as running:

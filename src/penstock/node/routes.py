@@ -73,11 +73,11 @@ class Group:
         member = self._next()
         if Target(member, member.ids).deliver(event, origin=origin, now_us=now_us):
             return True
-        return any(
-            Target(other, other.ids).deliver(event, origin=origin, now_us=now_us)
-            for other in self.members
-            if other is not member
-        )
+        for other in self._others(member):
+            if Target(other, other.ids).deliver(event, origin=origin, now_us=now_us):
+                self._turn = self.members.index(other) + 1
+                return True
+        return False
 
     def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
         """What a member that has left was not sent, or did not acknowledge."""
@@ -102,6 +102,15 @@ class Group:
                 best = member
         self._turn += 1
         return best or members[self._turn % count]
+
+    def _others(self, member: Subscription) -> list[Subscription]:
+        """All but one: those that keep up, those that are behind, those that are away; each in turn."""
+        turn = self._turn % len(self.members)
+        in_turn = (*self.members[turn:], *self.members[:turn])
+        return sorted(
+            (each for each in in_turn if each is not member),
+            key=lambda each: (not each.session.keeping_up, not each.session.attached),
+        )
 
 
 class Tap:
