@@ -112,10 +112,10 @@ class Delivery(rules.Session[Sent]):
             return
         self.keeping_up = False
         if message is not None and message.flow is not None:
-            lanes = self.lanes if self.link is not None else None
-            if lanes is not None and lanes.add(subscription, event, place, message.flow, now_us=now_us):
+            if self.lanes is None or self.link is None:
+                subscription.beside_us = now_us
+            elif self.lanes.add(subscription, event, place, message.flow, now_us=now_us):
                 return
-            message.flow.queued(now_us=now_us)
         self.waiting[subscription] = None
         self._queue(subscription, event, place, now_us=now_us)
 

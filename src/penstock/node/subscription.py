@@ -55,6 +55,8 @@ class Subscription:
         """Events that did not have to wait."""
         self.laned = 0
         """Events that wait in a lane of their session, and not in the queue."""
+        self.beside_us: Instant = 0
+        """When one that would wait in a lane was last put into the queue."""
         self.withheld = 0
         """Events taken from the queue that were not sent: expired, or larger than the client takes."""
         self.abandoned = 0

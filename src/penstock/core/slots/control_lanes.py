@@ -64,13 +64,15 @@ class Lanes(Generic[Entry]):
         lane: Lane,
         *,
         oldest_us: Instant | None,
+        beside_us: Instant = 0,
         pick: Callable[[], list[Entry]],
         now_us: Instant,
     ) -> bool:
         """Take a packet of a flow; False: it belongs in the best-effort queue.
 
         `key` stands for the flow at this receiver, `oldest_us` is since when the oldest item of the
-        best-effort queue waits, None if none does; `pick` takes the flow's packets out of that queue.
+        best-effort queue waits, None if none does; `beside_us` is when packets of any flow last came into it
+        beside these lanes; `pick` takes the flow's packets out of that queue.
         """
         if lane is Lane.BEST_EFFORT or len(self) >= self.most:
             if key in self._late:
@@ -78,12 +80,13 @@ class Lanes(Generic[Entry]):
             flow.last_other_us = now_us
             self._clean.pop(key, None)
             return False
-        if oldest_us is not None and oldest_us <= flow.last_other_us != self._clean.get(key):
+        other_us = max(flow.last_other_us, beside_us)
+        if oldest_us is not None and oldest_us <= other_us != self._clean.get(key):
             before = pick()
             self._reserved.extend(before)
             if len(self._clean) >= self.most:
                 self._clean.clear()
-            self._clean[key] = flow.last_other_us
+            self._clean[key] = other_us
         if lane is Lane.RESERVED and key in self._late:
             self._promote(key)
         if lane is Lane.RESERVED:

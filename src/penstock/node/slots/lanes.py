@@ -24,10 +24,6 @@ class Assigned:
     flow: Flow
     lane: Lane
 
-    def queued(self, *, now_us: Instant) -> None:
-        """It waits in a queue after all: what comes of its flow does not go ahead of it."""
-        self.flow.last_other_us = now_us
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -52,6 +48,7 @@ class SessionLanes(Lanes[Entry]):
             assigned.flow,
             assigned.lane,
             oldest_us=_oldest_us(subscription),
+            beside_us=subscription.beside_us,
             pick=lambda: _picked(subscription, event),
             now_us=now_us,
         )
@@ -63,9 +60,7 @@ class SessionLanes(Lanes[Entry]):
         found = self.clear()
         for entry in found:
             entry.subscription.laned -= 1
-            message = entry.event.carried
-            if message is not None and message.flow is not None:
-                message.flow.queued(now_us=now_us)
+            entry.subscription.beside_us = now_us
         return found
 
 
