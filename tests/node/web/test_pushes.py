@@ -216,3 +216,20 @@ def test_a_hub_on_a_refused_host_is_not_asked() -> None:
         await pushes.close()
 
     asyncio.run(story())
+
+
+def test_the_hub_of_a_page_that_is_not_polled_any_more_is_not_asked() -> None:
+    config = Config(data="", web=Web(enabled=True), telling=Telling(base_url="https://node.example.org"))
+
+    async def story() -> None:
+        pushes = Pushes(config, Hosts(config.web), on_push=lambda *_: None, keep=kept)
+        channel = Channel("https://example.org/feed", Known(since_us=0))  # given up while it was compared
+        content = msgspec.structs.replace(CONTENT, hub="https://hub.example.org/")
+        pushes.saw(channel, content, link="", changed=False)
+        assert not pushes.why(channel.url)
+        channel.known.kept = True
+        pushes.follow(channel)
+        assert "hub.example.org" in pushes.why(channel.url)
+        await pushes.close()
+
+    asyncio.run(story())

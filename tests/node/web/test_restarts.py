@@ -98,6 +98,26 @@ def test_a_budget_is_handed_out_once_and_not_for_longer_than_it_counts() -> None
     run(test())
 
 
+def test_domains_of_which_nothing_is_polled_do_not_hide_that_nobody_answers() -> None:
+    async def test() -> None:
+        web = ScriptedWeb()
+        poller = Poller(web, options=Polling(robots="off"), clock=Wall().clock, on_fetched=lambda *_: None)
+        later_us = poller._clock.now_us() + 3_600 * S
+        poller.take_up(None, [HostBudget(f"{name}.example", polls_us=later_us) for name in "xyz"])
+        urls = ["https://a.example/", "https://b.example/"]
+        for url in urls:
+            web.answers[url] = lambda _: Fetched(error="The name is not known (DNS).")
+            poller.add(url, interval_us=600 * S)
+        running = asyncio.create_task(poller.run())
+        await asyncio.sleep(1)
+        assert [poller.state(url).errors for url in urls] == [1, 0]
+        assert "this node may be offline" in poller.why(urls[1])
+        await poller.close()
+        await running
+
+    run(test())
+
+
 def test_a_429_that_comes_late_is_kept_all_the_same() -> None:
     async def test() -> None:
         web, wall = ScriptedWeb(takes_s=30), Wall()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock import limits
 from penstock.core.channels.polling import Fetch, Outcome, PollState, Wait, learn, plan, take_hints
 from penstock.core.channels.polling.learning import complain
+from penstock.core.channels.polling.outage import DOMAINS
 from penstock.core.channels.polling.restart import begun
 from penstock.core.channels.polling.state import settled
 from penstock.errors import ChannelRefused
@@ -69,7 +70,7 @@ class Poller:
             contact=options.contact,
             now_us=self._clock.now_us,
             host_of=lambda url: self._turns.used(url, self._clock.now_us()),
-            domains=lambda: self._turns.hosts,
+            domains=lambda: self._turns.domains(DOMAINS),
             barred=barred,
         )
         self._turns = Turns(

@@ -96,7 +96,7 @@ class Pushes:
             if found != (known.hub, known.hub_topic):
                 known.hub, known.hub_topic = found
                 known.hub_lease = None
-            self._websub.found(channel.url, hub)
+            self._websub.found(channel.url, hub if channel.polled else None)
 
     def _allowed(self, hub: Hub | None) -> Hub | None:
         """A page may name any hub; the operator's lists of hosts are about those as well."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.channels.polling import HostBudget, Wait
@@ -179,6 +180,11 @@ class Turns:
     def hosts(self) -> int:
         """Registrable domains that are known."""
         return len(self._hosts)
+
+    def domains(self, most: int) -> int:
+        """Those of which channels are polled; beyond so many they are not counted."""
+        polled = (host for host in self._hosts.values() if host.channels)
+        return sum(1 for _ in islice(polled, most))
 
     def settle(self, channel: Polled, now_us: Instant) -> None:
         """A channel that has moved counts at its new host."""
