@@ -277,6 +277,24 @@ def test_what_a_killed_program_was_not_done_with_comes_again(qos: int) -> None:
     run(test())
 
 
+def test_a_subscription_may_be_closed_twice_at_once() -> None:
+    async def test() -> None:
+        async with node() as running, Client(url(running)) as client:
+            subscription = await client.subscribe("a")
+            await asyncio.gather(subscription.close(), subscription.close())
+            assert not running.broker.status().subscriptions
+            second = await client.subscribe("a")
+            cancelled = asyncio.create_task(second.close())
+            other = asyncio.create_task(second.close())
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            await other
+            assert not running.broker.status().subscriptions
+            assert not (await client.subscribe("a")).buffer().items
+
+    run(test())
+
+
 def test_a_policy_the_node_refuses() -> None:
     async def test() -> None:
         async with node() as running, Client(url(running)) as client:

@@ -55,6 +55,11 @@ class Asking:
         finally:
             del self._leaving[subscription.filter]
 
+    async def left(self, filter_: str) -> None:
+        """Wait while somebody else ends the subscription to a filter."""
+        while (leaving := self._leaving.get(filter_)) is not None:
+            await asyncio.wait((leaving,))
+
     def renew(self, connection: Connection, *, session_present: bool) -> None:
         """Ask for what the node does not know: all subscriptions, or those not answered yet."""
         for filter_, leaving in list(self._leaving.items()):

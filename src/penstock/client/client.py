@@ -297,6 +297,7 @@ class Client:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription; `Subscription.close` is the usual way."""
+        await self._asking.left(subscription.filter)
         if self._receiver.find(subscription.filter) is not subscription:
             return
         if self._keeper.over is None:
