@@ -139,6 +139,8 @@ BAD = [
     ),
     ("bounds: {connect_s: .inf}", "1:21 bounds.connect_s: found inf; allowed: above 0 to 3,600"),
     ("bounds: {connect_s: .nan}", "1:21 bounds.connect_s: found nan"),
+    (f"bounds: {{connect_s: {10**350}}}", "1:21 bounds.connect_s: found 1000"),
+    (f"bounds: {{sessions: {10**350}}}", "1:20 bounds.sessions: found 1000"),
 ]
 
 

@@ -223,7 +223,7 @@ class Reading:
                 allowed=with_unit,
             )
         assert isinstance(found, int | float)
-        if not (isfinite(found) and _within(kind, found)):
+        if not (_finite(found) and _within(kind, found)):
             raise self.complain(f"found {shown(found)}", path, allowed=allowed_of(kind))
         return found if whole else float(found)
 
@@ -271,6 +271,13 @@ class Reading:
         except OSError as error:
             raise self.complain(f"{file}: cannot be read: {error.strerror}", path) from None
         return parse(data, source=str(file))
+
+
+def _finite(found: float) -> bool:
+    try:
+        return isfinite(found)
+    except OverflowError:  # a whole number beyond all others
+        return False
 
 
 def _within(kind: inspect.IntType | inspect.FloatType, found: float) -> bool:
