@@ -95,6 +95,11 @@ STREAM_REQUEST_BYTES: Final = 4 << 20
 STREAM_REQUESTS_BYTES: Final = 256 << 20
 """Bytes of requests that all programs together have under way: sixty that fill their own bound."""
 
+STREAM_REQUEST_SMALL_BYTES: Final = 4_096
+"""Smaller ones do not count for that, or whoever reads would wait for those who write into a stream that
+takes nothing: most requests without rows are. A thousand programs with STREAM_REQUESTS of them have
+64 MB."""
+
 STREAM_REQUEST_S: Final = 120
 """A request that has begun to come is whole after so long, or its program is disconnected: it takes room from
 others. Time for a megabyte over the slowest lines."""

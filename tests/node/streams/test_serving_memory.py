@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,9 @@ from penstock.client import StreamReader, StreamWriter
 from penstock.client.stream_connection import StreamConnection
 from penstock.core.streams import meeting
 from penstock.core.streams.requests import Append, Begin, Fetch, Fetched, Row, encode
+from penstock.node.streams import serving_program
 from penstock.node.streams.serving_memory import Answers, Requests
+from penstock.node.streams.serving_program import Program
 from tests.node.streams.programs import STREAM, running
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ def node() -> Iterator[Running]:
 
 def test_requests_wait_in_turn_and_one_always_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
+    monkeypatch.setattr(limits, "STREAM_REQUEST_SMALL_BYTES", 0)
 
     async def go() -> None:
         requests = Requests()
@@ -60,6 +64,7 @@ def test_requests_wait_in_turn_and_one_always_has_room(monkeypatch: pytest.Monke
 
 def test_a_turn_that_comes_while_it_is_given_up_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
+    monkeypatch.setattr(limits, "STREAM_REQUEST_SMALL_BYTES", 0)
 
     async def go() -> None:
         requests = Requests()
@@ -126,6 +131,7 @@ def test_programs_beyond_the_room_wait_for_it_and_lose_nothing(
     node: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 1_000)
+    monkeypatch.setattr(limits, "STREAM_REQUEST_SMALL_BYTES", 500)
     connections = [StreamConnection(node.url) for _ in range(4)]
     numbers = []
     for at, connection in enumerate(connections):
@@ -140,6 +146,63 @@ def test_programs_beyond_the_room_wait_for_it_and_lose_nothing(
     assert node.hosted.log.figures().messages == 20
     while node.serving._requests.taken:
         time.sleep(0.01)
+
+
+def test_readers_do_not_wait_for_those_who_fill_the_room(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        writer.write("a/b", "1")
+    monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100_000)
+    port = int(node.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(meeting.encode(meeting.Hello(meeting.VERSION, "program", "slow")))
+        slow.sendall((100_000).to_bytes(4, "big"))  # and nothing behind it
+        while node.serving._requests.taken < 100_000:
+            time.sleep(0.01)
+        with StreamConnection(node.url) as connection:
+            connection.call(Begin(0, STREAM, "v", "t"))
+            large = connection.ask(Append(0, STREAM, "v", (1,), (Row("a/b", bytes(10_000)),)))
+            while not node.serving._requests._waiting:
+                time.sleep(0.01)
+            with StreamReader(
+                node.url, STREAM, consumer="c" * 1_000, start="earliest", until="end"
+            ) as reader:
+                assert [one.payload for one in reader] == [b"1"]
+                reader.commit()
+            slow.close()
+            connection.answer(large, timeout_s=300)
+
+
+def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kept:
+        """A request that can be looked after."""
+
+        id = 1
+
+    dealt: list[weakref.ref[Kept]] = []
+    monkeypatch.setattr(serving_program, "decode_request", lambda _: Kept())
+
+    async def deal(_: object, request: object) -> None:
+        assert isinstance(request, Kept)
+        dealt.append(weakref.ref(request))
+
+    async def go() -> None:
+        here, there = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=here)
+        program = Program(writer, name="p", user="", frame_bytes=100, requests=Requests())
+        serving = asyncio.create_task(program.run(reader, deal))
+        there.sendall((5).to_bytes(4, "big") + b"12345")
+        while not dealt or program._tasks:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert dealt[0]() is None
+        there.close()
+        await serving
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(go())
 
 
 def test_a_request_that_does_not_come_gives_its_room_back(

@@ -10,7 +10,7 @@ import pytest
 from penstock import limits
 from penstock.client import StreamReader, StreamWriter
 from penstock.client.stream_connection import StreamConnection
-from penstock.core.streams.requests import Begin, Commit, Forget, Row, Settle, Stage, Staged
+from penstock.core.streams.requests import Append, Begin, Commit, Forget, Row, Settle, Stage, Staged
 from penstock.errors import StreamRefused
 from tests.node.streams.programs import STREAM, running
 
@@ -105,3 +105,22 @@ def test_a_batch_that_was_told_is_in_the_stream_once(node: Running) -> None:
         messages(node, full=False)
         connection.call(commit)
     assert read(node) == [LARGE]
+
+
+def test_who_waits_for_room_behind_what_is_not_durable_is_told_too(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STREAM_UNACKED", 1)
+    appends = [Append(0, STREAM, "w", (number,), (Row("a/b", LARGE),)) for number in (1, 2)]
+    with StreamConnection(node.url) as connection:
+        connection.call(Begin(0, STREAM, "w", "t"))
+        messages(node, full=True)
+        for number in [connection.ask(one) for one in appends]:
+            with pytest.raises(StreamRefused, match="disk is full; free some space") as caught:
+                connection.answer(number, timeout_s=300)
+            assert caught.value.code == "full"
+        messages(node, full=False)
+        connection.call(Begin(0, STREAM, "w", "t", resume=True))
+        for one in appends:
+            connection.call(one)
+    assert read(node) == [LARGE, LARGE]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Requests:
-    """Bytes of requests; whoever finds no room waits, and nobody overtakes."""
+    """Bytes of requests; whoever finds no room waits, and nobody overtakes.
+
+    Small ones do not count: whoever reads, or says how far it has come, does not wait for those who write.
+    """
 
     def __init__(self) -> None:
         self.taken = 0
@@ -22,6 +25,8 @@ class Requests:
 
     async def take(self, size: int) -> None:
         """Wait for room; `give` follows. One request always has room, however large it is."""
+        if size <= limits.STREAM_REQUEST_SMALL_BYTES:
+            return
         if not self._waiting and self._fits(size):
             self.taken += size
             return
@@ -38,8 +43,9 @@ class Requests:
 
     def give(self, size: int) -> None:
         """A request is done."""
-        self.taken -= size
-        self._next()
+        if size > limits.STREAM_REQUEST_SMALL_BYTES:
+            self.taken -= size
+            self._next()
 
     def _fits(self, size: int) -> bool:
         return not self.taken or self.taken + size <= limits.STREAM_REQUESTS_BYTES

@@ -54,10 +54,7 @@ class Program:
             while True:
                 size = frame_size(await reader.readexactly(HEAD_BYTES), most=self._frame_bytes)
                 await self._room(size)
-                request = await self._request(reader, size)
-                task = asyncio.get_running_loop().create_task(self._answer(request, deal))
-                self._tasks[task] = size
-                task.add_done_callback(self._ended)
+                self._begin(await self._request(reader, size), size, deal)  # nobody else holds it in memory
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
             log.debug("a program of streams has gone")
         except StreamError as error:
@@ -82,6 +79,11 @@ class Program:
                     f"a request of {size:,} bytes did not come within {limits.STREAM_REQUEST_S} s"
                 ) from None
             raise
+
+    def _begin(self, request: Request, size: int, deal: Deal) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(request, deal))
+        self._tasks[task] = size
+        task.add_done_callback(self._ended)
 
     async def _room(self, size: int) -> None:
         """Read no more while too much is under way."""

@@ -18,7 +18,7 @@ from penstock.mqtt.kinds import Kind
 from penstock.mqtt.properties import Properties, encode_properties
 from penstock.mqtt.topics import check_topic
 from penstock.node.streams.marks import WRITER
-from penstock.node.streams.serving_waiting import patiently
+from penstock.node.streams.serving_waiting import Patience, patiently
 from penstock.node.streams.staging import Batch
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class Line:
             await patiently(self._open[-1][1], lambda: self._hosted.log.fault)
 
     async def _room(self, count: int) -> None:
-        """Wait while too many messages of the stream are not acknowledged."""
-        while True:
+        """Wait while too many messages of the stream are not acknowledged, and there is hope."""
+        patience = Patience(lambda: self._hosted.log.fault)
+        while not patience.over():
             figures = self._hosted.pubend.statistics()
             if figures.waiting + figures.held + count <= limits.STREAM_UNACKED or not (
                 figures.waiting or figures.held
