@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from bisect import bisect_left
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from penstock.core.channels.polling import PollState
     from penstock.node.database import Row
 
 
@@ -114,6 +116,38 @@ def test_domains_of_which_nothing_is_polled_do_not_hide_that_nobody_answers() ->
         assert "this node may be offline" in poller.why(urls[1])
         await poller.close()
         await running
+
+    run(test())
+
+
+def test_the_pauses_that_a_robots_txt_asks_for_outlive_the_node() -> None:
+    async def test() -> None:
+        web, wall = ScriptedWeb(), Wall()
+        robots = Fetched(status=200, body=b"User-agent: *\nCrawl-delay: 30")
+        web.answers["https://example.org/robots.txt"] = lambda _: robots
+        urls = [f"https://example.org/{number}" for number in range(20)]
+        kept: dict[str, HostBudget] = {}
+        states: dict[str, PollState] = {}
+        for _ in range(2):
+            poller = Poller(web, options=Polling(), clock=wall.clock, on_fetched=lambda *_: None)
+            poller.take_up(None, kept.values())
+            for url in urls:
+                poller.add(url, interval_us=1_200 * S, state=states.get(url))
+            running = asyncio.create_task(poller.run())
+            for _ in range(150):
+                await asyncio.sleep(10)
+                used, idle = poller.budgets()
+                kept |= {budget.name: budget for budget in used}
+                for name in idle:
+                    del kept[name]
+            states = {url: poller.state(url) for url in urls}
+            await poller.close()
+            await running
+            await asyncio.sleep(60)
+        times = sorted(at for url in urls for at in web.asked[url])
+        assert len(times) > 40
+        assert min(after - before for before, after in pairwise(times)) >= 29
+        assert len(web.asked["https://example.org/robots.txt"]) == 1
 
     run(test())
 

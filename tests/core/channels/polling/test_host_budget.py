@@ -92,6 +92,9 @@ def test_an_idle_domain_can_be_forgotten() -> None:
     assert not budget.idle(NOW)
     assert budget.idle(NOW + HOUR)
     assert not budget.told(BUSY, manners=manners, now_us=NOW).idle(NOW + HOUR)
+    spaced = HostBudget("example.org", spacing_us=10 * S).spent(manners=manners, now_us=NOW)
+    assert not spaced.idle(NOW + 24 * HOUR)  # its robots.txt may not have been read again
+    assert spaced.idle(NOW + 26 * HOUR)
 
 
 def test_a_budget_of_a_clock_that_was_wrong_holds_nobody_for_years() -> None:

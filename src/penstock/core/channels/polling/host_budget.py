@@ -28,6 +28,8 @@ RECOVERY_PER_H: Final = 1 / 20
 """A budget that was halved is whole again after ten hours."""
 _LOWER_AGAIN_US: Final = 60 * SECOND_US
 """Fetches under way when a 429 comes bring further ones, which say nothing new."""
+_SPACED_US: Final = 25 * HOUR_US
+"""A robots.txt is read again after a day; until then nobody but the budget knows what pauses it asks for."""
 
 
 class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -128,7 +130,9 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     def idle(self, now_us: Instant) -> bool:
         """Whether nothing would be lost by forgetting it."""
-        latest_us = max(self.polls_us, self.bytes_us, self.not_before_us, self.last_us + self.spacing_us)
+        latest_us = max(self.polls_us, self.bytes_us, self.not_before_us)
+        if self.spacing_us:
+            latest_us = max(latest_us, self.last_us + _SPACED_US)
         return latest_us <= now_us and self.share_at(now_us) == 1
 
 
