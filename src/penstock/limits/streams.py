@@ -168,5 +168,9 @@ STREAM_STALLED_S: Final = 10
 """A program whose request waits for a disk that takes nothing is told so after so long: most that is wrong
 with disks passes sooner, or not by itself."""
 
+STREAM_UNKEPT: Final = 100_000
+"""Requests, given up ones among them, that wait for a file of places that cannot be written; more are refused
+at once. Some 50 MB."""
+
 STREAM_CONSUMERS_SHOWN: Final = 100
 """Consumers of one stream in an answer of the API, those with the oldest places; the total counts all."""

@@ -10,7 +10,7 @@ import pytest
 from penstock import limits
 from penstock.client import StreamReader, StreamWriter
 from penstock.client.stream_connection import StreamConnection
-from penstock.core.streams.requests import Append, Begin, Commit, Forget, Row, Settle, Stage, Staged
+from penstock.core.streams.requests import Append, Begin, Commit, Forget, Leave, Row, Settle, Stage, Staged
 from penstock.errors import StreamRefused
 from tests.node.streams.programs import STREAM, running
 
@@ -75,6 +75,33 @@ def test_places_that_cannot_be_kept_are_told(node: Running) -> None:
         places(node, full=False)
         connection.call(Begin(0, STREAM, "w", "t"))
         connection.call(Forget(0, STREAM, "there"))
+
+
+def test_who_asks_again_and_again_is_refused_at_once_in_the_end(
+    node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert node.node.broker.streams is not None
+    state = node.node.broker.streams.state
+    monkeypatch.setattr(limits, "STREAM_UNKEPT", 4)
+    with StreamConnection(node.url) as connection:
+        connection.call(Settle(0, STREAM, "there", 0))
+        places(node, full=True)
+        said = ""
+        for number in range(200):
+            try:
+                connection.call(Settle(0, STREAM, f"{number}-" + "c" * 900, 0))
+            except StreamRefused as error:
+                said = str(error)
+                if "nothing can be kept" in said:
+                    break
+        assert "nothing can be kept at the moment" in said
+        assert state.waiting == 4
+        for request in (Begin(0, STREAM, "w", "t"), Forget(0, STREAM, "there"), Leave(0, STREAM, "w", "t")):
+            with pytest.raises(StreamRefused, match="nothing can be kept"):
+                connection.call(request)
+        places(node, full=False)
+        connection.call(Forget(0, STREAM, "there"))
+        assert state.waiting == 0
 
 
 def test_a_writer_is_told_and_goes_on_once_there_is_room(node: Running) -> None:

@@ -157,10 +157,10 @@ class Serving:
             case Place(number):
                 return Placed(number, self._consumers.place(stream, consumer))
             case Settle(number, until=until):
-                durable = asyncio.get_running_loop().create_future()
+                durable = self._durable()
                 self._consumers.settle(hosted, consumer, until, lambda: _set(durable), user=program.user)
             case Forget(number):
-                durable = asyncio.get_running_loop().create_future()
+                durable = self._durable()
                 self._consumers.forget(stream, consumer, lambda: _set(durable))
         await self._kept(durable)
         return Done(number)
@@ -168,7 +168,7 @@ class Serving:
     async def _begin(self, program: Program, request: Begin) -> Begun:
         hosted = self._writable(program, request.stream)
         key = (request.stream, request.writer)
-        durable = asyncio.get_running_loop().create_future()
+        durable = self._durable()
         self._writers.begin(
             key, request.token, resume=request.resume, done=lambda: _set(durable), user=program.user
         )
@@ -183,7 +183,7 @@ class Serving:
 
     async def _leave(self, program: Program, request: Leave) -> Done:
         hosted = self._writable(program, request.stream)
-        durable = asyncio.get_running_loop().create_future()
+        durable = self._durable()
         async with self._lines.line(hosted, request.writer).turn:
             key = (request.stream, request.writer)
             self._writers.leave(key, request.token, done=lambda: _set(durable))
@@ -221,6 +221,13 @@ class Serving:
             case Abort(attempts=attempts):
                 await self._staging.drop(hosted.name, attempts)
         return Done(request.id)
+
+    def _durable(self) -> asyncio.Future[None]:
+        """For what is to be put into the file of places; StreamRefused if too much waits for that already."""
+        state = self._service.state
+        if state.fault and state.waiting >= limits.STREAM_UNKEPT:
+            raise StreamRefused(f"nothing can be kept at the moment: {state.fault}", code="full")
+        return asyncio.get_running_loop().create_future()
 
     async def _kept(self, durable: asyncio.Future[None]) -> None:
         """Wait until what was put into the file of places is there."""

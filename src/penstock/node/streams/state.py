@@ -50,6 +50,8 @@ class StateFile:
         self._changes: dict[_Slot, bytes | None] = {}
         self._underway: dict[_Slot, bytes | None] = {}
         self._waiting: list[Callable[[], None]] = []
+        self.waiting = 0
+        """How many are to be called back."""
         self._commits = GroupCommit(self, name=str(path or "the state of streams"))
 
     @property
@@ -85,6 +87,7 @@ class StateFile:
             callback()
             return
         self._waiting.append(callback)
+        self.waiting += 1
         self._commits.soon()
 
     async def close(self) -> None:
@@ -113,6 +116,7 @@ class StateFile:
     def written(self, work: _Work) -> None:
         """See Owner."""
         self._underway = {}
+        self.waiting -= len(work.waiting)
         for callback in work.waiting:
             try:
                 callback()
