@@ -9,7 +9,7 @@ from penstock import limits
 from penstock.node.web import store as sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.node.database import Row
     from penstock.node.web.channel import Channel
@@ -65,16 +65,19 @@ class Keeping:
         async with self._comparing.one:
             if self._safe >= noted:
                 return
-            safe = self._noted
-            self._collect()
-            count = len(self._rows)
-            await self._comparing.write(lambda: self._rows[:count])
+            safe, count = self._noted, len(self._rows)
+            changed, self._changed = self._changed, {}
+            try:
+                await self._comparing.write(lambda: [*self._rows[:count], *self._facts(changed)])
+            except BaseException:
+                self._changed = changed | self._changed
+                raise
             del self._rows[:count]
             self._safe = safe
 
-    def _collect(self) -> None:
-        for url in self._changed:
+    def _facts(self, urls: Iterable[str]) -> Iterator[Row]:
+        """As they are now."""
+        for url in urls:
             channel = self._channel(url)
             if channel is not None:
-                self._rows.append(sql.put_channel(url, channel.known))
-        self._changed.clear()
+                yield sql.put_channel(url, channel.known)
