@@ -19,7 +19,11 @@ from penstock.mqtt.kinds import V4
 from penstock.mqtt.properties import Properties
 from penstock.mqtt.publish import Publish
 from penstock.mqtt.reasons import Reason
+from penstock.mqtt.subscribe import Subscribe, Subscription
 from penstock.node.config import Config, Queues
+from penstock.node.journal import Journal
+from penstock.node.message import Message, event_of
+from penstock.node.records import event_from, session_facts
 from penstock.node.store import PUT_RETAINED, STORE, Store
 from tests.node.peer import Running, node, run
 from tests.node.test_policies_live import VITALS, away, body, is_digest, pulse
@@ -327,6 +331,56 @@ def test_a_full_disk_holds_answers_back_and_nothing_else(
         assert "disk is full" in caplog.text
         assert "wait for their acknowledgement" in caplog.text
         assert "can be written again" in caplog.text
+
+    run(test())
+
+
+def test_what_waits_for_a_full_disk_is_only_the_newest_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+
+    class Counting(Full):
+        def write(self, rows: Sequence[Row]) -> None:
+            tries.append(len(rows))
+            super().write(rows)
+
+    async def test() -> None:
+        disk = Counting(tmp_path / STORE)
+        async with node(store=disk) as running:
+            client = await running.connect("c", **KEPT)
+            disk.full = True
+            for number in range(100):
+                client.publish0("a", b"%d" % number, retain=True)
+                client.publish0("b", b"%d" % number if number % 2 else b"", retain=True)
+                client.send(Subscribe(number + 1, (Subscription(f"f/{number % 3}"),)))
+                client.send(Pubrel(1))
+                await client.settled()
+            before = len(tries)
+            while len(tries) < before + 3:
+                await asyncio.sleep(0.001)
+            assert tries[-1] == 4, "two topics, a session, a packet identifier"
+            disk.full = False
+
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.01)
+    run(test())
+    file = Store(tmp_path / STORE)
+    found = file.load()
+    file.close()
+    assert [event_from(body).payload for _, body in found.retained] == [b"99", b"99"]
+    (facts,) = [session_facts(body) for _, body in found.sessions]
+    assert len(facts.subscriptions) == 3
+
+
+def test_what_a_full_disk_does_not_take_at_the_end_is_said(tmp_path: Path) -> None:
+    async def test() -> None:
+        disk = Full(tmp_path / STORE)
+        disk.full = True
+        journal = Journal(disk)
+        journal.start()
+        journal.retained(event_of(Message(b"a"), b"x", topic="a", now_us=1))
+        with pytest.raises(StoreError, match=r"1 rows could not be written: .*disk is full"):
+            await journal.close()
 
     run(test())
 

@@ -271,8 +271,19 @@ class Journal:
         self.fault = text
         self._fresh = {place: at + len(rows) for place, at in self._fresh.items()}
         self._rows = [*rows, *self._rows]
+        self._strike_out()
         self._waiting = [*waiting, *self._waiting]
         self._soon(limits.JOURNAL_RETRY_S)
+
+    def _strike_out(self) -> None:
+        """Try again only the newest of rows that take one another's place: a full disk may stay full."""
+        newer: set[tuple[Any, ...]] = set()
+        for at, row in reversed(list(enumerate(self._rows))):
+            place = sql.place_of(row) if row is not None else None
+            if place in newer:
+                self._rows[at] = None
+            elif place is not None:
+                newer.add(place)
 
     def status(self) -> StoreStatus:
         """The journal at this moment."""
@@ -283,8 +294,10 @@ class Journal:
 
     async def close(self) -> None:
         """Write the rest and let go of the file; StoreError if it cannot be written."""
-        while self._writing is not None or (self._rows and not self.fault):
-            if self._writing is None:
+        tried = False
+        while self._writing is not None or (self._rows and not (self.fault and tried)):
+            if self._writing is None:  # once more if the disk was full: it may not be any more
+                tried = True
                 self._begin()
             await asyncio.sleep(0.001)
         if self._thread is not None:

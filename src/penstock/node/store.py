@@ -5,12 +5,14 @@ Rows are written in batches, each in one transaction that is on disk when `write
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.node.database import Database
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.node.database import Row
 
 
 STORE: Final = "store.sqlite"
@@ -31,6 +33,18 @@ END_ALL_RECEIVED: Final = "DELETE FROM received WHERE client_id = ?"
 PUT_RETAINED: Final = "INSERT OR REPLACE INTO retained VALUES (?, ?)"
 END_RETAINED: Final = "DELETE FROM retained WHERE topic = ?"
 
+_PLACES: Final = {
+    PUT_SESSION: ("session", 1),
+    END_SESSION: ("session", 1),
+    END_MESSAGES: ("messages", 1),
+    PUT_RECEIVED: ("received", 2),
+    END_RECEIVED: ("received", 2),
+    END_ALL_RECEIVED: ("all received", 1),
+    PUT_RETAINED: ("retained", 1),
+    END_RETAINED: ("retained", 1),
+}
+"""What statements are about, and how many of their parameters say so."""
+
 _TABLES: Final = (
     "CREATE TABLE session (client_id TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
     """CREATE TABLE message (place INTEGER PRIMARY KEY, client_id TEXT NOT NULL, filter TEXT NOT NULL,
@@ -49,6 +63,13 @@ class Loaded(NamedTuple):
     messages: list[tuple[int, str, str, int, int, bytes]]
     received: list[tuple[str, int]]
     retained: list[tuple[str, bytes]]
+
+
+def place_of(row: Row) -> tuple[Any, ...] | None:
+    """What a row is about: a later one about the same makes it needless; None: it stands for itself."""
+    statement, parameters = row
+    about, count = _PLACES.get(statement, ("", 0))
+    return (about, *parameters[:count]) if count else None
 
 
 class Store(Database):
