@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
+from penstock.node.http.channel_handlers import AT_ONCE
 from penstock.node.sys_topics import SysTopics
 from tests.node.http.running import check_answer, running
 from tests.node.web.watched import first_version, html, polling, until, watching
@@ -92,10 +93,23 @@ def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) 
             node.channels._store.write = counted  # type: ignore[method-assign]
             feeds = "".join(f'<outline xmlUrl="http://127.0.0.1/{number}"/>' for number in range(200))
             listed = {"opml": f"<opml><body>{feeds}</body></opml>", "who": "feed:ann"}
+            most = 0
+
+            async def others() -> None:
+                nonlocal most
+                before = 0
+                while True:
+                    await asyncio.sleep(0)
+                    now = len(node.channels.subscriptions("feed:ann"))
+                    most, before = max(most, now - before), now
+
+            beside = asyncio.create_task(others())
             _, imported = await ask(node, "POST", "/channels/import", listed)
+            beside.cancel()
             assert (imported["added"], imported["refused"]) == (200, [])
             assert len(node.channels.subscriptions("feed:ann")) == 200
             assert writes < 60
+            assert 0 < most <= 2 * AT_ONCE  # others are let do something between them
 
     asyncio.run(story())
 

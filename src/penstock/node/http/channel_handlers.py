@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from penstock.node.web.service import Channels
 
 _STATES = ("polled", "failing", "paused", "idle")
+
+AT_ONCE: Final = 20
+"""Feeds of a list that are taken without letting others do something: some milliseconds."""
 
 
 class ChannelHandlers:
@@ -165,14 +168,17 @@ class ChannelHandlers:
             urls = read_opml(asked.opml.encode())
         except ChannelError as error:
             raise _refused(error, where="opml") from None
-        outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in urls))
-        refused = [one for one in outcomes if one is not None]
+        refused: list[answers.NotImported] = []
+        for place in range(0, len(urls), AT_ONCE):
+            some = urls[place : place + AT_ONCE]
+            outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in some))
+            refused += [one for one in outcomes if one is not None]
         await self._desk.settle()
         self._changed()
         return json_answer(answers.Imported(len(urls) - len(refused), tuple(refused)))
 
     async def _import(self, url: str, who: str) -> answers.NotImported | None:
-        """One feed of a list; all of them wait for the disk together."""
+        """One feed of a list; some of them wait for the disk together."""
         try:
             if who:
                 await self._desk.subscribe(who, url)
