@@ -25,7 +25,7 @@ from penstock.node.gate import Gate
 from penstock.node.read_config import read_config
 from penstock.node.runs import QOS0
 from penstock.node.slots import publisher
-from penstock.node.slots.declared import Declared, of_connect, of_publish
+from penstock.node.slots.declared import Declared, of_connect, of_publish, retry_of
 from penstock.node.slots.settings import Slots
 from penstock.node.store import STORE, Store
 from penstock.pipeline.control_tables import write_version
@@ -672,6 +672,21 @@ def test_a_request_takes_a_place_comes_again_or_is_rejected_at_once() -> None:
             ack = await clients[4].publish1("ask/4", b"", user=(("penstock-retry", "soon"),))
             assert (ack.reason, ack.properties.user) == (0, (("penstock-flow", "refused"),))
             assert "'soon' is no duration" in (ack.properties.reason_string or "")
+
+    run(test())
+
+
+@pytest.mark.parametrize(("after", "said"), [("1200s", "1200000ms"), ("1200.0005s", "1200000.5ms")])
+def test_when_to_come_again_is_said_as_it_can_be_asked_for(after: str, said: str) -> None:
+    async def test() -> None:
+        async with node(config(slot_s=60.0, capacity=10)) as running:
+            Steps(running)
+            client = await running.connect("client")
+            user = (("penstock-retry", after),)
+            assert (await client.publish1("a", b"", user=user)).reason != 0x97
+            again = (await client.publish1("a", b"", user=user)).properties.user
+            assert again == (("penstock-retry", said),)
+            assert retry_of(again) == retry_of(user)
 
     run(test())
 

@@ -218,7 +218,9 @@ class FlowPublisher(Publisher):
         if broker.journal is not None:
             broker.journal.begin()
         broker.count_refused("no place in a slot")
-        again = f"{(verdict.at_us - self._now_us) / 1_000:g}ms" if verdict.at_us else "rejected"
+        again = "rejected"
+        if verdict.at_us:  # no exponent: it is read as it may be asked for
+            again = f"{(verdict.at_us - self._now_us) / 1_000:.3f}".rstrip("0").rstrip(".") + "ms"
         self._said = Properties(reason_string=verdict.why, user=((RETRY, again),))
         return Reason.QUOTA_EXCEEDED
 
