@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.node.config import Config, Listener
-    from penstock.node.streams.settings import Streams
+    from penstock.node.streams.settings import Neighbour, Streams
 
 _AT_START: Final = ("data", "recorder", "slots", "web", "telling", "sys_interval_s", "watch_s")
 """What is read only when a node starts."""
@@ -34,18 +34,24 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
 
 
 def _streams(running: Streams, wanted: Streams) -> Streams:
-    """The running settings of streams with what can be changed: the links' rates and whether they are on."""
+    """The running settings of streams with what can be changed of the links."""
     changed = {one.name: one for one in wanted.neighbours}
     return msgspec.structs.replace(
         running,
         neighbours=tuple(
-            msgspec.structs.replace(
-                one, bytes_per_s=changed[one.name].bytes_per_s, enabled=changed[one.name].enabled
-            )
-            if one.name in changed
-            else one
-            for one in running.neighbours
+            _neighbour(one, changed[one.name]) if one.name in changed else one for one in running.neighbours
         ),
+    )
+
+
+def _neighbour(running: Neighbour, wanted: Neighbour) -> Neighbour:
+    """Its rate, whether it is on, and as whom it calls: users change at once, too."""
+    calls = not running.host and not wanted.host
+    return msgspec.structs.replace(
+        running,
+        bytes_per_s=wanted.bytes_per_s,
+        enabled=wanted.enabled,
+        user=wanted.user if calls else running.user,
     )
 
 

@@ -17,7 +17,9 @@ from penstock.core.streams.record import Record
 from penstock.core.streams.tick import TICKS_PER_S
 from penstock.errors import NodeError
 from penstock.node.config import Bounds, User
+from penstock.node.read_config import Loaded
 from penstock.node.streams.links_call import read_frame
+from penstock.node.streams.settings import Neighbour
 from tests.node import certificates
 from tests.node.peer import run
 from tests.node.streams.trees import (
@@ -163,6 +165,27 @@ def test_no_user_comes_as_a_neighbour_that_is_called_from_here() -> None:
                 assert "must come as user 'ann'" in answer.reason
             assert "IB" not in pb.streams.hub.links
             assert isinstance(await (await nodes.stranger("PB")).says(hello("IB", **RIGHT)), Welcome)
+
+    run(play())
+
+
+def test_users_that_come_with_a_reload_are_named_for_neighbours_at_once() -> None:
+    async def play() -> None:
+        async with tree() as nodes:
+            await alone(nodes)
+            pb = nodes.nodes["PB"]
+            config, neighbours = pb.streams.config, (Neighbour(name="SB", user="ann"),)
+            wanted = msgspec.structs.replace(
+                config,
+                users=(User("ann", cheap("right")), User("bob", cheap("bobs"))),
+                streams=msgspec.structs.replace(config.streams, neighbours=neighbours),
+            )
+            pb.node._again = lambda: Loaded(wanted)
+            assert pb.node.reload()
+            answer = await (await nodes.stranger("PB")).says(hello("SB", **OTHER))
+            assert isinstance(answer, Sorry)
+            assert "must come as user 'ann'" in answer.reason
+            assert isinstance(await (await nodes.stranger("PB")).says(hello("SB", **RIGHT)), Welcome)
 
     run(play())
 

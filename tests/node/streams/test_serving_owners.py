@@ -114,3 +114,22 @@ def test_it_is_known_after_a_restart_whose_a_name_is(tmp_path: Path) -> None:
         node.run(node.serving.older(3_600))
         refused(bob(node), Begin(0, STREAM, "w", "token"))
         refused(bob(node), Place(0, STREAM, "c"))
+
+
+def test_names_are_everybodys_once_there_are_no_users_any_more(tmp_path: Path) -> None:
+    with running(tmp_path, USERS) as node:
+        with StreamWriter(ann(node), STREAM, "w") as writer:
+            writer.write("a/b", "1")
+        with StreamReader(ann(node), STREAM, consumer="c", start="earliest"):
+            pass
+    with running(tmp_path) as node:
+        for url in (ann(node), node.url):  # nobody looks at the name
+            with StreamWriter(url, STREAM, "w") as writer:
+                assert writer.last == 1
+            with StreamReader(url, STREAM, consumer="c") as reader:
+                message = reader.read(timeout_s=120)
+                assert message is not None
+                assert message.payload == b"1"
+    with running(tmp_path, USERS) as node:
+        refused(bob(node), Begin(0, STREAM, "w", "token"))
+        refused(bob(node), Place(0, STREAM, "c"))

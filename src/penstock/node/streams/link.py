@@ -77,9 +77,12 @@ class Link:
             self._why = self._why or why
             self._writer.transport.abort()
 
-    def change(self, *, bytes_per_s: float, enabled: bool) -> None:
-        """Go on with other settings."""
-        self.neighbour = msgspec.structs.replace(self.neighbour, bytes_per_s=bytes_per_s, enabled=enabled)
+    def change(self, *, bytes_per_s: float, enabled: bool, user: str | None = None) -> None:
+        """Go on with other settings; the user counts when it calls again."""
+        user = self.neighbour.user if user is None else user
+        self.neighbour = msgspec.structs.replace(
+            self.neighbour, bytes_per_s=bytes_per_s, enabled=enabled, user=user
+        )
         self._changed.set()
 
     def open(self, writer: asyncio.StreamWriter) -> None:

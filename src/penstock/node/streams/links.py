@@ -57,7 +57,7 @@ class Links:
         await self._background.close()
 
     def reconfigure(self, config: Config) -> None:
-        """Take other rates and switches; what else has changed waits for the next start."""
+        """Take other rates, switches and users; what else has changed waits for the next start."""
         self._connect_s = config.bounds.connect_s
         self._guarded = has_users(config)
         for wanted in config.streams.neighbours:
@@ -65,7 +65,7 @@ class Links:
             if known is None:
                 continue
             link = known.link
-            link.change(bytes_per_s=wanted.bytes_per_s, enabled=wanted.enabled)
+            link.change(bytes_per_s=wanted.bytes_per_s, enabled=wanted.enabled, user=wanted.user)
             if not wanted.enabled and known.state != "off":
                 link.end("it was switched off")
                 known.enter("off", "switched off in the configuration")

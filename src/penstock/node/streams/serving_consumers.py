@@ -73,7 +73,7 @@ class Consumers:
         """StreamRefused if it belongs to somebody else."""
         found = self._known.get((stream, name))
         if found is not None:
-            check_owner(found.user, user, f"consumer '{name}' of stream '{stream}'")
+            check_owner(self._service.config, found.user, user, f"consumer '{name}' of stream '{stream}'")
 
     def place(self, stream: str, name: str) -> int | None:
         """How far it has come; None: it is not known."""

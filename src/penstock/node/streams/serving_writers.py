@@ -103,7 +103,7 @@ class Writers:
         """A writer that is known, or a new one of this user's; StreamRefused if it is another's."""
         found = self._known.get(key)
         if found is not None:
-            check_owner(found.user, user, f"writer '{key[1]}' of stream '{key[0]}'")
+            check_owner(self._service.config, found.user, user, f"writer '{key[1]}' of stream '{key[0]}'")
             return found
         if len(self._known) >= limits.STREAM_WRITERS:
             raise StreamRefused(
