@@ -238,7 +238,7 @@ def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_what_it_h
         store.close()
         full = True
         async with watching(str(tmp_path)) as node:
-            assert "disk is full" in node.channels.status().faults[0]
+            await until(lambda: "disk is full" in str(node.channels.status().faults))
         async with watching(str(tmp_path)) as node:
             assert node.channels._store.life() is None
             full = False
