@@ -93,6 +93,8 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
         assert "has no consumer 'nobody'" in said
         said = penstock("streams", "read", "mqtt://127.0.0.1", "orders", code=3)
         assert "should be like stream://127.0.0.1:1884" in said
+        said = penstock("streams", "read", "localhost:1884", "orders", "--user", "ann", code=3)
+        assert "should be like stream://127.0.0.1:1884" in said
     assert "nobody listens there" in penstock("streams", "read", door(node), "orders", code=3)
 
 

@@ -172,7 +172,9 @@ def _url(url: str, user: str | None, password_env: str | None) -> str:
         return url
     password = password_of(password_env) if password_env is not None else ""
     scheme, found, place = url.partition("://")
-    if not found or "@" in place:
+    if not found:
+        return url  # which is told to be none
+    if "@" in place:
         raise InputError("give the user in the address, or with --user, not both", path="--user")
     return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
 

@@ -101,8 +101,8 @@ takes nothing: most requests without rows are. A thousand programs with STREAM_R
 64 MB."""
 
 STREAM_REQUEST_S: Final = 120
-"""A request that has begun to come is whole after so long, or its program is disconnected: it takes room from
-others. Time for a megabyte over the slowest lines."""
+"""A request that has begun to come is whole after so long for each of its megabytes, or its program is
+disconnected: it takes room from others. Time over the slowest lines, 70 kbit/s."""
 
 STREAM_ANSWERS_BYTES: Final = 128 << 20
 """Bytes of answers to programs that wait to be sent; the nearer it comes, the smaller answers are made."""

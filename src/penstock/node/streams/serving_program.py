@@ -69,15 +69,14 @@ class Program:
     async def _request(self, reader: asyncio.StreamReader, size: int) -> Request:
         """The next one; its room is given back when it is answered."""
         await self._requests.take(size)
+        within_s = limits.STREAM_REQUEST_S * max(1, size / (1 << 20))
         try:
-            async with asyncio.timeout(limits.STREAM_REQUEST_S):
+            async with asyncio.timeout(within_s):
                 return decode_request(await reader.readexactly(size))
         except BaseException as error:
             self._requests.give(size)
             if isinstance(error, TimeoutError):
-                raise StreamError(
-                    f"a request of {size:,} bytes did not come within {limits.STREAM_REQUEST_S} s"
-                ) from None
+                raise StreamError(f"a request of {size:,} bytes did not come within {within_s:g} s") from None
             raise
 
     def _begin(self, request: Request, size: int, deal: Deal) -> None:
