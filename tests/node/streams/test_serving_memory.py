@@ -23,6 +23,7 @@ from tests.node.streams.programs import STREAM, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.core.streams.requests import Request
     from tests.node.streams.programs import Running
 
 
@@ -180,6 +181,20 @@ def test_readers_do_not_wait_for_those_who_fill_the_room(
                 reader.commit()
             slow.close()
             connection.answer(large, timeout_s=300)
+
+
+def test_whoever_takes_no_answers_keeps_no_room_from_others(node: Running) -> None:
+    with StreamWriter(node.url, STREAM, "w") as writer:
+        for _ in range(40):
+            writer.write("a/b", bytes(100_000))
+    with socket.create_connection(("127.0.0.1", int(node.url.rpartition(":")[2]))) as idle:
+        idle.sendall(meeting.encode(meeting.Hello(meeting.VERSION, "program", "idle")))
+        asked: list[Request] = [Fetch(number, STREAM, 0) for number in range(1, 13)]
+        asked += Begin(13, STREAM, "v", "t"), Append(14, STREAM, "v", (1,), (Row("a/b", bytes(100_000)),))
+        idle.sendall(b"".join(map(encode, asked)))
+        while node.hosted.log.figures().messages < 41 or node.serving._requests.taken:
+            time.sleep(0.01)
+        assert node.serving._answers.taken  # and nothing is taken yet
 
 
 def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.MonkeyPatch) -> None:

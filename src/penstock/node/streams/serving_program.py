@@ -94,11 +94,17 @@ class Program:
             await self._freed.wait()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._requests.give(self._tasks.pop(task))
-        self._freed.set()
+        self._free(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a request of program %r of streams failed", self.name, exc_info=error)
             self._writer.transport.abort()
+
+    def _free(self, task: asyncio.Task[None]) -> None:
+        """Its request is in memory no more."""
+        self._requests.give(self._tasks[task])
+        self._tasks[task] = 0
+        self._freed.set()
 
     async def _answer(self, request: Request, deal: Deal) -> None:
         try:
@@ -111,6 +117,10 @@ class Program:
             answer = Failed(request.id, "full", str(error))
         except PenstockError as error:
             answer = Failed(request.id, "refused", str(error))
+        del request  # it takes no room while its answer waits to be taken
+        task = asyncio.current_task()
+        assert task is not None
+        self._free(task)
         await self.say(answer)
 
     async def say(self, answer: Answer) -> None:
