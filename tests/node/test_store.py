@@ -6,12 +6,15 @@ import asyncio
 import json
 import sqlite3
 import time
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from penstock import limits
 from penstock.errors import StoreError
+from penstock.model.digest import Cause, Digest
+from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.mqtt.acks import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.connect import Will
 from penstock.mqtt.disconnect import Disconnect
@@ -22,8 +25,8 @@ from penstock.mqtt.reasons import Reason
 from penstock.mqtt.subscribe import Subscribe, Subscription
 from penstock.node.config import Config, Queues
 from penstock.node.journal import Journal
-from penstock.node.message import Message, event_of
-from penstock.node.records import event_from, session_facts
+from penstock.node.message import Message, digest_in, event_of, qos_of
+from penstock.node.records import State, digest_from, event_from, session_facts
 from penstock.node.store import PUT_RETAINED, STORE, Store
 from tests.node.peer import Running, node, run
 from tests.node.test_policies_live import VITALS, away, body, is_digest, pulse
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from penstock.model.event import Event
     from penstock.node.database import Row
 
 KEPT = {"clean": False, "session_expiry_s": 1000}
@@ -285,6 +289,80 @@ def test_what_a_departed_member_of_a_group_leaves_survives_with_another(tmp_path
 
     run(before())
     run(after())
+
+
+def written(path: Path, client_id: str) -> list[int]:
+    """How many events each row of a session's messages stands for, as a crash would leave them."""
+    with sqlite3.connect(path) as database:
+        rows = database.execute(
+            "SELECT state, body FROM message WHERE client_id = ? ORDER BY place", (client_id,)
+        ).fetchall()
+    database.close()
+    digests = [
+        digest_from(body) if state == State.DIGEST else digest_in(event_from(body)) for state, body in rows
+    ]
+    return [1 if digest is None else digest.count for digest in digests]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_digests_of_all_sessions_are_written_and_take_no_others_place(tmp_path: Path, seed: int) -> None:
+    dice = Random(seed)
+    policies = {"a": "drop: {within: [50, 100]}", "b": "keep: {latest: 3}", "c": "drop: {gt: 100}"}
+
+    def waiting(running: Running, client_id: str) -> list[int]:
+        session = running.broker.sessions.get(client_id)
+        assert session is not None
+        queue = session.held["ward/pulse"].queue
+        assert queue is not None
+        items = [item for item in queue.items() if isinstance(item, Digest) or qos_of(cast("Event", item))]
+        return sorted(item.count if isinstance(item, Digest) else 1 for item in items)
+
+    async def test() -> None:
+        async with node(Config(data="", queues=Queues(events=10)), store=store(tmp_path)) as running:
+            for name, policy in policies.items():
+                phone = await running.connect(name, session_expiry_s=100)
+                asked = (("policy", f"attribute: pulse\nlevels: [{{{policy}}}]"),)
+                await phone.subscribe("ward/pulse", qos=1, user=asked)
+                await away(running, phone, name)
+            sensor = await running.connect("sensor")
+            said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
+            for _ in range(60):
+                if dice.random() < 0.1:
+                    await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
+                elif dice.random() < 0.3:
+                    sensor.publish0("ward/pulse", pulse(dice.choice([70, 150])))
+                else:
+                    await sensor.publish1("ward/pulse", pulse(dice.choice([70, 150])))
+            await sensor.settled()
+            assert running.broker.journal is not None
+            while running.broker.journal.behind:
+                await asyncio.sleep(0.01)
+            for name in policies:
+                assert sorted(written(tmp_path / STORE, name)) == waiting(running, name)
+
+    run(test())
+
+
+def test_digests_that_were_merged_and_taken_do_not_come_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with node(store=store(tmp_path)) as running:
+            phone = await running.connect("phone", **KEPT)
+            await phone.subscribe("a", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+            await away(running, phone, "phone")
+            sensor = await running.connect("sensor")
+            said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
+            for _ in range(3):
+                await sensor.publish1("a", said, user=(DIGEST_MARK,))
+            assert written(tmp_path / STORE, "phone") == [15]
+            phone = await running.connect("phone", **KEPT)
+            assert body(await phone.message())["count"] == 15
+            assert await phone.silent()
+            assert running.broker.journal is not None
+            while running.broker.journal.behind:
+                await asyncio.sleep(0.01)
+            assert written(tmp_path / STORE, "phone") == []
+
+    run(test())
 
 
 class Full(Store):

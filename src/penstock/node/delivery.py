@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt import session as rules
 from penstock.mqtt.kinds import V5
@@ -19,7 +20,6 @@ from penstock.node.link import PASSING, Sent
 from penstock.node.message import digest_in, expired, frame_of
 
 if TYPE_CHECKING:
-    from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.mqtt.aliases import AliasesOut
     from penstock.node.journal import Journal
@@ -132,7 +132,9 @@ class Delivery(rules.Session[Sent]):
             subscription.places[id(item)] = place
         subscription.offer(item, now_us=now_us)
         if subscription.places and journal is not None:
-            journal.packed(self, subscription)
+            queue = subscription.queue
+            merged = isinstance(item, Digest) and queue is not None and queue.newest is not item
+            journal.packed(self, subscription, merged=merged)
 
     def _journalled(self, subscription: Subscription, event: Event, qos: int) -> int:
         """Write down a message that must not be lost; its place."""

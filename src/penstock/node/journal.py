@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.core.queues import PackingQueue
@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+GAP: Final = 64
+"""Between the places of messages, for digests: the first half for those behind the message, the second for
+those before the next one, which may be another session's."""
+
+
 class Journal:
     """The rows to be written, and who waits for them."""
 
     def __init__(self, store: Store, *, last_place: int = 0) -> None:
         self._store = store
-        self._last_place = last_place + last_place % 2
-        """Places of messages are even, a digest's is the odd one beside a message's."""
+        self._last_place = last_place + -last_place % GAP
+        """Of a message; a digest's is one of those between two messages'."""
         self._rows: list[Row | None] = []
         self._fresh: dict[int, int] = {}
         """Where in `_rows` messages are that no transaction holds yet."""
@@ -59,7 +64,7 @@ class Journal:
 
     def accepted(self, session: Delivery, subscription: Subscription, event: Event) -> int:
         """A QoS 1 or 2 message was accepted for a session that is kept; its place from now on."""
-        place = self._last_place = self._last_place + 2
+        place = self._last_place = self._last_place + GAP
         self._fresh[place] = len(self._rows)
         self._note(
             sql.PUT_MESSAGE,
@@ -96,14 +101,16 @@ class Journal:
         else:
             self._note(sql.END_MESSAGE, place)
 
-    def packed(self, session: Delivery, subscription: Subscription) -> None:
-        """Something was queued: if the queue dropped events for it, write down what it holds now."""
+    def packed(self, session: Delivery, subscription: Subscription, *, merged: bool) -> None:
+        """Something was queued, or merged into the last digest: if events or digests are gone for it, write
+        down what the queue holds now."""
         queue = subscription.queue
         if queue is None:
             return
         dropped = queue.dropped - subscription.dropped_before
         # Dropping the oldest one by one is written down now and then: rows that are too many do no harm.
-        if not dropped or (dropped < limits.JOURNAL_DROPS and not isinstance(queue, PackingQueue)):
+        seldom = dropped < limits.JOURNAL_DROPS and not isinstance(queue, PackingQueue)
+        if not merged and (not dropped or seldom):
             return
         subscription.dropped_before += dropped
         items = queue.items()
@@ -111,20 +118,26 @@ class Journal:
         places = subscription.places
         for key in [key for key in places if key not in alive]:
             self.settled(places.pop(key))
+        taken = set(places.values())
+        first = next((places[id(item)] for item in items if id(item) in places), 0)
         before = 0
         for item in items:
             place = places.get(id(item), 0)
             if isinstance(item, Digest) and not place:
-                place = places[id(item)] = before + 1 if before else self._place_before(items, places)
+                place = places[id(item)] = self._beside(before, first, taken)
+                taken.add(place)
                 self._put(place, session, subscription, item)
             before = place or before
 
-    def _place_before(self, items: tuple[Any, ...], places: dict[int, int]) -> int:
-        """A place before the first item that has one."""
-        first = next((places[id(item)] for item in items if id(item) in places), 0)
-        if not first:
-            first = self._last_place = self._last_place + 2
-        return first - 1
+    def _beside(self, before: int, first: int, taken: set[int]) -> int:
+        """A digest's place behind another, or before the first one; at the end if neither is free."""
+        place = before + 1 if before else first - 1
+        half = GAP // 2
+        free = 0 < place % GAP < half if before else first > 0 and place % GAP >= half
+        if free and place not in taken:
+            return place
+        self._last_place += GAP
+        return self._last_place
 
     def keep_queue(self, session: Session, subscription: Subscription) -> None:
         """The node ends: write down what waits, QoS 0 included, which nobody would miss after a crash."""
@@ -136,7 +149,7 @@ class Journal:
         subscription.places.clear()
         for item in queue.items():
             if isinstance(item, Event | Digest):
-                self._last_place += 2
+                self._last_place += GAP
                 self._put(self._last_place, session, subscription, item)
 
     def _put(self, place: int, session: Delivery, subscription: Subscription, item: Event | Digest) -> None:

@@ -155,6 +155,11 @@ class BoundedQueue(ABC):
         """What goes out next, if anything waits."""
         return self._items[0] if self._items else None
 
+    @property
+    def newest(self) -> Item | None:
+        """What was accepted last and waits, as it waits: a digest may have been merged into it."""
+        return self._items[-1] if self._items else None
+
     # -- for subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
