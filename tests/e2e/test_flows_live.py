@@ -35,6 +35,9 @@ SETTINGS: dict[str, Any] = {
     "sys_interval_s": 0,
     "slots": {"slot_s": 0.02, "capacity": 10, "silent_after": 5},
 }
+LATE_S = 0.02
+ATTEMPTS = 5
+"""A machine that is too busy to send at a constant rate is asked again."""
 POLICY = "levels:\n- keep: {latest: 200}\n- keep: {latest: 50}\n"
 
 
@@ -46,6 +49,8 @@ class Heard:
     """Number → seconds since the start."""
     others: int = 0
     digested: int = 0
+    late: int = 0
+    """Beats that were not sent when they were due."""
 
 
 async def listen(subscription: Subscription, heard: Heard, start_s: float) -> None:
@@ -76,6 +81,7 @@ async def overload(node: LocalNode, *, told: bool) -> tuple[Heard, int]:
             if passed_s >= beats * PERIOD_S:
                 properties = {"penstock-period": "100ms", "penstock-jitter": "5ms"} if told else None
                 sensor.publish_nowait("load/beat", b"%06d" % beats + bytes(60), properties=properties)
+                heard.late += passed_s > beats * PERIOD_S + LATE_S
                 beats += 1
             while told and lies < passed_s * 5 / PERIOD_S:  # five times what it tells
                 liar.publish_nowait("load/liar", bytes(20), properties={"penstock-period": "100ms"})
@@ -110,17 +116,23 @@ def api(node: LocalNode, path: str) -> Any:
         return json.load(answer)
 
 
-def test_a_reserved_flow_keeps_its_jitter_and_loses_nothing_while_best_effort_is_packed() -> None:
+def with_slots() -> tuple[Heard, int, Any, Any, Any]:
+    """What was heard, beats sent, what the node says of flows and of all messages, what the command says."""
     with local_node(settings(slots=True)) as node:
         kept, beats = asyncio.run(overload(node, told=True))
-        found = api(node, "/flows")
-        flow, liar = (
-            next(row for row in found["flows"] if row["topic"] == topic)
-            for topic in ("load/beat", "load/liar")
-        )
-        account = api(node, "/status")
         command = [sys.executable, "-m", "penstock", "flows", "--url", node.http, "--json"]
         listed = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
+        return kept, beats, api(node, "/flows"), api(node, "/status"), listed
+
+
+def test_a_reserved_flow_keeps_its_jitter_and_loses_nothing_while_best_effort_is_packed() -> None:
+    for attempt in range(1, ATTEMPTS + 1):
+        kept, beats, found, account, listed = with_slots()
+        if kept.late <= 0.1 * beats or attempt == ATTEMPTS:
+            break
+    flow, liar = (
+        next(row for row in found["flows"] if row["topic"] == topic) for topic in ("load/beat", "load/liar")
+    )
     with local_node(settings(slots=False)) as node:
         plain, plain_beats = asyncio.run(overload(node, told=False))
     assert found["status"]["refused"].get("sends more than it declared", 0) >= 1, (found["status"], liar)
