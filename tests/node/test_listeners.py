@@ -15,8 +15,10 @@ import uvloop
 
 from penstock import limits
 from penstock.errors import NodeError
+from penstock.node import tls
 from penstock.node.config import Bounds, Listener
 from penstock.node.listeners import Doors
+from penstock.node.tls_door import TlsDoor
 from penstock.node.websocket import frame
 from tests.node import certificates
 
@@ -405,6 +407,29 @@ def test_too_many_tls_handshakes_send_away_the_oldest(
             assert not silent[1][0].at_eof()
             for _, writer in silent:
                 writer.close()
+
+    run(scenario())
+
+
+def test_handshakes_that_are_sent_away_before_they_begin_are_closed(
+    made: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "TLS_HANDSHAKES", 2)
+    context = tls.context(
+        Listener(kind="tls", port=0, certificate=str(made.server), key=str(made.server_key))
+    )
+
+    async def scenario() -> None:
+        door = TlsDoor(context, handshake_s=120, connection=Echo)
+        pairs = [socket.socketpair() for _ in range(4)]
+        for ours, _ in pairs:  # in one turn of the loop, as when many connect at once
+            ours.setblocking(False)
+            door._knocked(ours)
+        assert [ours.fileno() < 0 for ours, _ in pairs] == [True, True, False, False]
+        await door.close()
+        assert all(ours.fileno() < 0 for ours, _ in pairs)
+        for _, theirs in pairs:
+            theirs.close()
 
     run(scenario())
 

@@ -30,6 +30,8 @@ class TlsDoor:
         self._connection = connection
         self._shaking: dict[socket.socket, asyncio.Task[None]] = {}
         """Handshakes under way, the oldest first."""
+        self._new: set[socket.socket] = set()
+        """Those that no transport has yet, which would close them."""
 
     def protocol(self) -> asyncio.Protocol:
         """For a new connection."""
@@ -40,9 +42,11 @@ class TlsDoor:
         if len(self._shaking) >= limits.TLS_HANDSHAKES:
             oldest = next(iter(self._shaking))
             self._send_away(oldest, self._shaking.pop(oldest))
+        self._new.add(taken)
         self._shaking[taken] = asyncio.ensure_future(self._shake(taken))
 
     async def _shake(self, taken: socket.socket) -> None:
+        self._new.remove(taken)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._connection,
@@ -58,7 +62,7 @@ class TlsDoor:
 
     async def close(self) -> None:
         """End what is left of the handshakes."""
-        shaking = dict(self._shaking)
+        shaking, self._shaking = self._shaking, {}
         for taken, task in shaking.items():
             self._send_away(taken, task)
         await asyncio.gather(*shaking.values(), return_exceptions=True)
@@ -67,6 +71,9 @@ class TlsDoor:
         with suppress(OSError):  # it has gone itself
             taken.shutdown(socket.SHUT_RDWR)
         task.cancel()
+        if taken in self._new:  # its task will not even begin
+            self._new.remove(taken)
+            taken.close()
 
 
 class _Knock(asyncio.Protocol):
