@@ -13,9 +13,10 @@ from penstock.core.streams.tick import TICKS_PER_S
 POSITION = 5_000 * TICKS_PER_S
 
 
-def consumers(*places: int, user: str = "") -> list[str]:
+def consumers(*places: int, user: str = "", messages: int = 3) -> list[str]:
     """The lines of the table, with as many consumers of a stream whose log begins at second 10."""
-    row = {"name": "orders", "position": POSITION, "trimmed": 10 * TICKS_PER_S}
+    log = {"messages": messages}
+    row = {"name": "orders", "position": POSITION, "trimmed": 10 * TICKS_PER_S, "log": log}
     found: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (
             row,
@@ -39,6 +40,11 @@ def test_who_has_nothing_yet_is_behind_by_everything(place: int) -> None:
     line, other = consumers(place, 4_990)
     assert line.split() == ["orders", "c0", "connected", str(place * TICKS_PER_S), "everything"]
     assert other.split()[2:] == ["away", str(4_990 * TICKS_PER_S), "10.0", "s"]
+
+
+def test_who_has_everything_is_not_behind_when_the_log_has_let_it_go() -> None:
+    (line,) = consumers(10, messages=0)
+    assert line.split()[-2:] == ["0.0", "s"]
 
 
 def test_whose_a_consumer_is_stands_beside_it() -> None:

@@ -118,16 +118,23 @@ def _consumers(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
     owned = any(one["user"] for _, one in found)
     table = _table("consumers", ("stream", "consumer", *["user"] * owned, "state"), ("place", "behind"))
     for row, one in found:
-        behind_s = max(0, row["position"] - one["place"]) / TICKS_PER_S
         table.add_row(
             Text(printable(row["name"])),
             Text(printable(one["name"])),
             *[Text(printable(one["user"] or "–"))] * owned,
             "connected" if one["connected"] else "away",
             str(one["place"]),
-            "everything" if one["place"] <= row["trimmed"] else f"{behind_s:.1f} s",
+            _behind(row, one["place"]),
         )
     return table
+
+
+def _behind(row: dict[str, Any], place: int) -> str:
+    """How far a consumer is behind; the log of one that has everything is empty after a while."""
+    if not row["log"]["messages"]:
+        return "0.0 s"
+    behind_s = max(0, row["position"] - place) / TICKS_PER_S
+    return "everything" if place <= row["trimmed"] else f"{behind_s:.1f} s"
 
 
 def _neighbours(found: list[dict[str, Any]]) -> Table:

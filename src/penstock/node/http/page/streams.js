@@ -56,9 +56,11 @@ function streamCells({ name, topics, host, hosted, state, log, lag_s, rate: boun
   ];
 }
 
-function consumersOf({ name: stream, position, trimmed, consumers }) {
-  return consumers.map(({ name, user, connected, place }) => (
-    { name: `${stream} · ${name}`, user, connected, all: place <= trimmed, behind: position - place }));
+function consumersOf({ name: stream, position, trimmed, log, consumers }) {
+  const some = log !== null && log.messages > 0; // else: all have everything, and it was let go
+  return consumers.map(({ name, user, connected, place }) => ({
+    name: `${stream} · ${name}`, user, connected, all: some && place <= trimmed, behind: some ? position - place : 0,
+  }));
 }
 
 function consumerCells({ name, user, connected, all, behind }) {
