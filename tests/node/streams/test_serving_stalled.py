@@ -134,6 +134,19 @@ def test_a_batch_that_was_told_is_in_the_stream_once(node: Running) -> None:
     assert read(node) == [LARGE]
 
 
+def test_a_batch_that_was_told_is_not_forgotten_before_it_is_done(node: Running) -> None:
+    with StreamConnection(node.url) as connection:
+        connection.call(Stage(0, STREAM, "one", 0, (Row("a/b", LARGE),)))
+        messages(node, full=True)
+        commit = Commit(0, STREAM, "q", 7, (Staged("one", 1),))
+        with pytest.raises(StreamRefused, match=TOLD):
+            connection.call(commit)
+        messages(node, full=False)
+        node.run(node.serving.older(limits.STREAM_WRITER_S))
+        connection.call(commit)
+    assert read(node) == [LARGE]
+
+
 def test_who_waits_for_room_behind_what_is_not_durable_is_told_too(
     node: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

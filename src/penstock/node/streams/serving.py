@@ -333,7 +333,9 @@ class Serving:
     async def older(self, idle_s: float) -> None:
         """So much time has passed."""
         self._consumers.older(idle_s)
-        self._writers.older(idle_s, busy={key for program in self._programs for key in program.tokens})
+        busy = {(one.stream, one.writer) for one in await self._staging.unfinished()}
+        busy |= {key for program in self._programs for key in program.tokens}
+        self._writers.older(idle_s, busy=busy)
         for stream, writer in await self._staging.older(idle_s):
             self._writers.forget_numbers(stream, writer)
 

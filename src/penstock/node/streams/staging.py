@@ -71,8 +71,8 @@ class Staging:
         self._database: Database | None = None
 
     async def unfinished(self) -> list[Batch]:
-        """Batches that were decided and not carried out when the node ended."""
-        if self._path is None or not self._path.exists():
+        """Batches that are decided and not carried out."""
+        if self._untouched:
             return []
         rows = await self._run(lambda database: database.rows(f"{_SELECT} WHERE NOT done"))
         return [_batch(row) for row in rows]
@@ -110,7 +110,7 @@ class Staging:
 
     async def older(self, idle_s: float) -> list[tuple[str, str]]:
         """So much time has passed: orphaned attempts go; stream and name of writers that are forgotten."""
-        if self._database is None and (self._path is None or not self._path.exists()):
+        if self._untouched:
             return []
         return await self._write(lambda connection: _older(connection, idle_s))
 
@@ -120,6 +120,10 @@ class Staging:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
             self._database = None
         self._thread.shutdown()
+
+    @property
+    def _untouched(self) -> bool:
+        return self._database is None and (self._path is None or not self._path.exists())
 
     async def _write(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
         return await self._run(lambda database: database.transact(work))
