@@ -188,10 +188,10 @@ def test_a_client_that_takes_no_connack_is_let_go() -> None:
 def test_a_client_that_is_read_slowly_is_not_taken_for_silent() -> None:
     async def test() -> None:
         async with node(Config(data="", bounds=Bounds(messages_per_s=20.0))) as running:
-            client = await running.connect("c", keep_alive_s=1)
-            client.raw(b"\x30\x04\x00\x01a\x00" * 60)  # two seconds' worth beyond the first
+            client = await running.connect("c", keep_alive_s=2)
+            client.raw(b"\x30\x04\x00\x01a\x00" * 100)  # four seconds' worth beyond the first
             await client.settled()
-            await asyncio.sleep(1.9)  # it would be taken for silent after 1.5
+            await asyncio.sleep(3.6)  # it would be taken for silent after 3
             assert await client.silent()
 
     run(test())

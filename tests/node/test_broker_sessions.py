@@ -48,13 +48,13 @@ def test_a_will_waits_and_is_void_if_the_client_comes_back() -> None:
         async with node() as running:
             watcher = await running.connect("w")
             await watcher.subscribe("will")
-            delayed = Will("will", b"late", properties=Properties(will_delay_s=1))
+            delayed = Will("will", b"late", properties=Properties(will_delay_s=3))
             client = await running.connect("c", clean=False, session_expiry_s=100, will=delayed)
             client.abort()
             await asyncio.sleep(0.05)
             client = await running.connect("c", clean=False, session_expiry_s=100, will=delayed)
             assert client.connack.session_present
-            await asyncio.sleep(1.4)
+            await asyncio.sleep(3.4)
             assert await watcher.silent()
             client.abort()
             found = await watcher.message()

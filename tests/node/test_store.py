@@ -195,8 +195,8 @@ def test_a_session_that_is_not_to_be_kept_leaves_nothing(tmp_path: Path) -> None
 def test_expiry_and_wills_go_on_after_a_restart(tmp_path: Path) -> None:
     async def before() -> None:
         async with node(store=store(tmp_path)) as running:
-            will = Will("gone", b"w", properties=Properties(will_delay_s=1))
-            client = await running.connect("c", clean=False, session_expiry_s=2, will=will)
+            will = Will("gone", b"w", properties=Properties(will_delay_s=4))
+            client = await running.connect("c", clean=False, session_expiry_s=5, will=will)
             await away(running, client, "c")
 
     async def after() -> None:
