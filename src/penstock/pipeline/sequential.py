@@ -2,8 +2,9 @@
 
 A queue's events are gathered into one array, folded by Spark's `aggregate` into the places of those that
 stay, and spread out again, each with the place of the last one that stayed. Nothing is written for an event
-that goes, so a fold costs least where a filter is of most use. Appending to one array would copy it for each
-event that stays; the fold fills chunks instead, so that n of them cost n · CHUNK and not n².
+that goes, so a fold costs least where a filter is of most use. Spark copies all that a fold remembers with
+every step: rows are folded block by block, and within a block only its own places are remembered. So n rows,
+all of which stay, cost the copying of n · BLOCK + n² / BLOCK places, and not of n².
 
 Lambdas are interpreted, and so is a projection or a generator around them: rows are made into structs before
 the fold, and taken apart behind it, in steps of their own, which Spark compiles. The fold sees places and
@@ -23,14 +24,14 @@ from penstock.pipeline.windows import delta_since_event
 from penstock.policy import filters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.verdicts import Ground
 
-CHUNK: Final = 256
-"""Places in one chunk: 65,536 events that stay append as often to the list of chunks as to a chunk."""
+BLOCK: Final = 256
+"""Rows of a block: it takes 65,536 of them until copying blocks costs as much as what is done within."""
 
 _PLACES: Final = "array<int>"
 VALUE: Final = "__value"
@@ -110,29 +111,42 @@ def _last_stayed(stayed: Column, size: Column) -> Column:
     return sf.concat(sf.array_repeat(sf.lit(0), sf.coalesce(sf.get(stayed, 0) - 1, size)), sf.flatten(runs))
 
 
-def _nothing_yet() -> list[Column]:
-    return [
-        sf.array().cast(_PLACES).alias("chunk"),
-        sf.array().cast(f"array<{_PLACES}>").alias("chunks"),
-    ]
+def _in_blocks(
+    rows: Column,
+    zero: Mapping[str, Column],
+    walk: Callable[[Column, Column], Column],
+    finish: Callable[[Column], Column],
+) -> Column:
+    """What `finish` makes of the state behind all rows: the fields of `zero`, and `blocks` of places.
+
+    To `walk` a state has the fields of `zero` and the `places` of its block.
+    """
+    begins = sf.sequence(sf.lit(1), sf.greatest(sf.size(rows), sf.lit(1)), sf.lit(BLOCK))
+
+    def block(done: Column, begin: Column) -> Column:
+        fresh = sf.struct(*_same(done, zero), sf.array().cast(_PLACES).alias("places"))
+        folded = sf.aggregate(sf.slice(rows, begin, sf.lit(BLOCK)), fresh, walk)
+        return _let(folded, lambda state: _joined(done, state))
+
+    def _joined(done: Column, state: Column) -> Column:
+        blocks = sf.concat(done.getField("blocks"), sf.array(state.getField("places")))
+        return sf.struct(*_same(state, zero), blocks.alias("blocks"))
+
+    fields = (found.alias(name) for name, found in zero.items())
+    nothing_yet = sf.array().cast(f"array<{_PLACES}>").alias("blocks")
+    return sf.aggregate(begins, sf.struct(*fields, nothing_yet), block, finish)
 
 
-def _append(state: Column, place: Column) -> list[Column]:
-    chunk, chunks = state.getField("chunk"), state.getField("chunks")
-    full = sf.size(chunk) >= CHUNK
-    return [
-        sf.when(full, sf.array(place)).otherwise(sf.concat(chunk, sf.array(place))).alias("chunk"),
-        sf.when(full, sf.concat(chunks, sf.array(chunk))).otherwise(chunks).alias("chunks"),
-    ]
+def _same(state: Column, names: Iterable[str]) -> list[Column]:
+    return [state.getField(name).alias(name) for name in names]
 
 
-def _listed(state: Column, names: Sequence[str], place: Column) -> Column:
-    """A state that is the same in these fields, with one place more."""
-    return sf.struct(*(state.getField(name).alias(name) for name in names), *_append(state, place))
+def _append(state: Column, place: Column) -> Column:
+    return sf.concat(state.getField("places"), sf.array(place)).alias("places")
 
 
 def _all(state: Column) -> Column:
-    return sf.flatten(sf.concat(state.getField("chunks"), sf.array(state.getField("chunk"))))
+    return sf.flatten(state.getField("blocks"))
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
@@ -153,9 +167,7 @@ def dead_band(rows: Column, node: filters.Delta, *, unread: bool = False) -> Col
     `unread`: and of those without value whose `__stays` says so.
     """
     timed = node.max_silence is not None
-    zero = sf.struct(
-        nothing("double").alias("value"), *([nothing("bigint").alias("ts")] if timed else []), *_nothing_yet()
-    )
+    zero = {"value": nothing("double")} | ({"ts": nothing("bigint")} if timed else {})
 
     def walk(state: Column, row: Column) -> Column:
         value, ts = row.getField(VALUE), row.getField(_TS)
@@ -163,18 +175,18 @@ def dead_band(rows: Column, node: filters.Delta, *, unread: bool = False) -> Col
         if node.max_silence is not None:
             quiet &= ts - state.getField("ts") < to_us(node.max_silence)
         stays = sf.struct(
-            value.alias("value"), *([ts.alias("ts")] if timed else []), *_append(state, row.getField(PLACE))
+            value.alias("value"), *([ts.alias("ts")] if timed else []), _append(state, row.getField(PLACE))
         )
         if not unread:
             return sf.when(value.isNull() | quiet, state).otherwise(stays)
-        listed = _listed(state, ("value", "ts") if timed else ("value",), row.getField(PLACE))
+        listed = sf.struct(*_same(state, zero), _append(state, row.getField(PLACE)))
         return (
             sf.when(quiet | (value.isNull() & ~row.getField(_STAYS)), state)
             .when(value.isNull(), listed)
             .otherwise(stays)
         )
 
-    return sf.aggregate(rows, zero, walk, _all)
+    return _in_blocks(rows, zero, walk, _all)
 
 
 def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
@@ -190,14 +202,8 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
     last one stays. `unread` as in the dead band.
     """
     point = "struct<ts:bigint,value:double>"
-    wide = [sf.lit(float("-inf")).alias("low"), sf.lit(float("inf")).alias("high")]
-    zero = sf.struct(
-        nothing(point).alias("pivot"),
-        nothing(point).alias("held"),
-        *wide,
-        nothing("int").alias("last"),
-        *_nothing_yet(),
-    )
+    wide = {"low": sf.lit(float("-inf")), "high": sf.lit(float("inf"))}
+    zero = {"pivot": nothing(point), "held": nothing(point), **wide, "last": nothing("int")}
     deviation = float(node.deviation)
 
     def walk(state: Column, row: Column) -> Column:
@@ -217,7 +223,7 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
         )
         if not unread:
             return sf.when(row.getField(VALUE).isNull(), state).otherwise(moved)
-        listed = _listed(state, ("pivot", "held", "low", "high", "last"), row.getField(PLACE))
+        listed = sf.struct(*_same(state, zero), _append(state, row.getField(PLACE)))
         return (
             sf.when(row.getField(VALUE).isNotNull(), moved)
             .when(row.getField(_STAYS), listed)
@@ -238,8 +244,7 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
             door.getField("low").alias("low"),
             door.getField("high").alias("high"),
             door.getField("place").alias("last"),
-            state.getField("chunk").alias("chunk"),
-            state.getField("chunks").alias("chunks"),
+            state.getField("places").alias("places"),
         )
 
     def _turn(state: Column, door: Column) -> Column:
@@ -247,23 +252,20 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
         here, last = door.getField("here"), state.getField("last")
         pivot = sf.coalesce(state.getField("held"), state.getField("pivot"))
         fresh = sf.coalesce(here.getField("ts") <= pivot.getField("ts"), sf.lit(True))
-        longer = [
-            sf.when(last.isNull(), state.getField(name)).otherwise(made).alias(name)
-            for name, made in zip(("chunk", "chunks"), _append(state, last), strict=True)
-        ]
+        longer = sf.when(last.isNull(), state.getField("places")).otherwise(_append(state, last))
         return sf.struct(
             sf.when(fresh, here).otherwise(pivot).alias("pivot"),
             sf.when(~fresh, here).alias("held"),
-            *wide,
+            *(found.alias(name) for name, found in wide.items()),
             door.getField("place").alias("last"),
-            *longer,
+            longer.alias("places"),
         )
 
     def places(state: Column) -> Column:
         found = sf.concat(_all(state), sf.array_compact(sf.array(state.getField("last"))))
         return sf.sort_array(found) if unread else found  # an unread event is listed before the `last`
 
-    return sf.aggregate(rows, zero, walk, places)
+    return _in_blocks(rows, zero, walk, places)
 
 
 def _slope(a: Column, b: Column, offset: float) -> Column:
