@@ -17,7 +17,7 @@ from penstock.model.digest import Cause
 from penstock.pipeline import streaming_bundles
 from penstock.pipeline.schemas import DIGEST
 from penstock.pipeline.streaming_bundles import BUNDLE, NOW, TIE, bundled, in_order, read, unbundled, write
-from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules, Turn
+from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules, Turn, of_key
 from penstock.pipeline.unpacking import digest_of_row, row_of_digest
 from penstock.policy.read import parse
 
@@ -226,6 +226,15 @@ def test_other_columns_than_those_held_are_refused() -> None:
     other = rows_of([event(3, 3.0)]).set_column(2, "v", pa.array(["3"]))
     with pytest.raises(InputError, match="the columns of the stream are not those of the checkpoint"):
         key.queue.turn(other, now_us=1, held=key.held, ladder=lambda: None)
+
+
+def test_what_was_held_of_queues_by_other_columns_is_refused() -> None:
+    key = Key(rules())
+    key.turn([event(0, 1), digest(1)], 0)
+    assert key.held is not None
+    assert of_key(key.held.rows, key.queue._rules.key) is key.held.rows
+    with pytest.raises(InputError, match="of queues by other columns than v; use a new checkpoint"):
+        of_key(key.held.rows, ("v",))
 
 
 def test_bundles_hold_the_rows_of_one_key_each_in_order() -> None:

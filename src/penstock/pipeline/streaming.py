@@ -31,7 +31,7 @@ from penstock.pipeline.fates import read_by
 from penstock.pipeline.schemas import DIGEST
 from penstock.pipeline.sources import Sources, sortable
 from penstock.pipeline.streaming_bundles import BUNDLE, NOW, TIE, bundled, in_order, read, unbundled, write
-from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules
+from penstock.pipeline.streaming_queue import Held, KeyQueue, Rules, of_key
 from penstock.pipeline.verdicts import column
 from penstock.policy import paths
 from penstock.policy.filters import Random
@@ -306,7 +306,9 @@ class _Packer(StatefulProcessor):
 
     def _read_held(self) -> Held | None:
         found = self._held.get()
-        return None if found is None else Held(found[1], read(bytes(found[2])), found[0])
+        if found is None:
+            return None
+        return Held(found[1], of_key(read(bytes(found[2])), self._rules.key), found[0])
 
     def _write_held(self, before: Held | None, held: Held | None) -> None:
         if held is None:

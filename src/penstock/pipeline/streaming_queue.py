@@ -157,6 +157,15 @@ class KeyQueue:
             raise InputError(f"column 'digest' where {where}: {reason}") from None
 
 
+def of_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Rows that were held, the columns of their key first; Spark compares no more than the types of a key."""
+    if tuple(rows.column_names[: len(key)]) != key:
+        raise InputError(
+            f"the checkpoint is of queues by other columns than {', '.join(key)}; use a new checkpoint"
+        )
+    return rows
+
+
 def _events(rows: pa.Table) -> list[Event | None]:
     """The events of the rows; None where a row is a digest."""
     count = rows.num_rows
