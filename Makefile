@@ -18,7 +18,7 @@ setup: python java ## create .venv from uv.lock, and install Java 17+ if there i
 demo: setup ## the tour
 	$(BIN)/penstock demo $(ARGS)
 
-# loadgroup keeps the tests that share a cluster or a server in one worker.
+# loadgroup keeps the tests that share a cluster or a server in one worker (see pytest in pyproject.toml).
 test: setup rivals ## all tests
 	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
