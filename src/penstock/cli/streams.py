@@ -131,7 +131,7 @@ def _consumers(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
 
 def _behind(row: dict[str, Any], place: int) -> str:
     """How far a consumer is behind; the log of one that has everything is empty after a while."""
-    if not row["log"]["messages"]:
+    if row["log"] is not None and not row["log"]["messages"]:
         return "0.0 s"
     behind_s = max(0, row["position"] - place) / TICKS_PER_S
     return "everything" if place <= row["trimmed"] else f"{behind_s:.1f} s"

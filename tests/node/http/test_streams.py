@@ -92,6 +92,8 @@ STATUS = StreamsStatus(node="north", streams=(ORDERS, SOUTH), neighbours=(LINK,)
 class Told:
     """Stands where the streams of a node are."""
 
+    started = True
+
     def __init__(self, status: StreamsStatus) -> None:
         self._status = status
 
