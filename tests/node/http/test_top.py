@@ -28,7 +28,6 @@ async def run(*arguments: str) -> tuple[str, BaseException | None]:
 
 
 def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.out, "file", None)
     monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal cuts names
 
     async def story() -> None:
