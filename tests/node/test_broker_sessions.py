@@ -43,6 +43,7 @@ def test_a_will_is_published_unless_the_client_says_goodbye() -> None:
     run(test())
 
 
+@pytest.mark.slow  # it waits for seconds
 def test_a_will_waits_and_is_void_if_the_client_comes_back() -> None:
     async def test() -> None:
         async with node() as running:

@@ -192,6 +192,7 @@ def test_a_session_that_is_not_to_be_kept_leaves_nothing(tmp_path: Path) -> None
     assert [len(each) for each in store(tmp_path).load()] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow  # it waits for seconds
 def test_expiry_and_wills_go_on_after_a_restart(tmp_path: Path) -> None:
     async def before() -> None:
         async with node(store=store(tmp_path)) as running:
