@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from penstock.mqtt.acks import Pubrec
 from penstock.mqtt.connect import Connect
 from penstock.mqtt.disconnect import Disconnect
@@ -185,6 +187,7 @@ def test_a_client_that_takes_no_connack_is_let_go() -> None:
     run(test())
 
 
+@pytest.mark.slow  # it waits for seconds
 def test_a_client_that_is_read_slowly_is_not_taken_for_silent() -> None:
     async def test() -> None:
         async with node(Config(data="", bounds=Bounds(messages_per_s=20.0))) as running:
