@@ -122,26 +122,27 @@ def test_a_writer_is_told_and_goes_on_once_there_is_room(node: Running) -> None:
     assert read(node) == [LARGE]
 
 
+def told_of_a_batch(node: Running, connection: StreamConnection) -> Commit:
+    """A commit that was refused by a full disk, which has room again."""
+    connection.call(Stage(0, STREAM, "one", 0, (Row("a/b", LARGE),)))
+    messages(node, full=True)
+    commit = Commit(0, STREAM, "q", 7, (Staged("one", 1),))
+    with pytest.raises(StreamRefused, match=TOLD):
+        connection.call(commit)
+    messages(node, full=False)
+    return commit
+
+
 def test_a_batch_that_was_told_is_in_the_stream_once(node: Running) -> None:
     with StreamConnection(node.url) as connection:
-        connection.call(Stage(0, STREAM, "one", 0, (Row("a/b", LARGE),)))
-        messages(node, full=True)
-        commit = Commit(0, STREAM, "q", 7, (Staged("one", 1),))
-        with pytest.raises(StreamRefused, match=TOLD):
-            connection.call(commit)
-        messages(node, full=False)
+        commit = told_of_a_batch(node, connection)
         connection.call(commit)
     assert read(node) == [LARGE]
 
 
 def test_a_batch_that_was_told_is_not_forgotten_before_it_is_done(node: Running) -> None:
     with StreamConnection(node.url) as connection:
-        connection.call(Stage(0, STREAM, "one", 0, (Row("a/b", LARGE),)))
-        messages(node, full=True)
-        commit = Commit(0, STREAM, "q", 7, (Staged("one", 1),))
-        with pytest.raises(StreamRefused, match=TOLD):
-            connection.call(commit)
-        messages(node, full=False)
+        commit = told_of_a_batch(node, connection)
         node.run(node.serving.older(limits.STREAM_WRITER_S))
         connection.call(commit)
     assert read(node) == [LARGE]

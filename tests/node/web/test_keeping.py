@@ -31,19 +31,24 @@ class Disk(ChannelStore):
         super().write(rows)
 
 
+async def given_up(store: Disk, comparing: Comparing, keeping: Keeping) -> None:
+    """A channel's facts that a full disk does not take: who waited for them was answered without."""
+    keeping.changed(URL)
+    store.full = True
+    late = asyncio.create_task(keeping.write())
+    while not comparing.fault:
+        await asyncio.sleep(0.01)
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+
+
 def test_what_could_not_be_written_in_time_is_not_written_over_what_was_since() -> None:
     async def story() -> None:
         store = Disk(None)
         comparing = Comparing(store, history=1)
         channel = Channel(URL, Known(since_us=1))
         keeping = Keeping(comparing, channel={URL: channel}.get, beside=tuple)
-        keeping.changed(URL)
-        store.full = True
-        late = asyncio.create_task(keeping.write())
-        while not comparing.fault:
-            await asyncio.sleep(0.01)
-        late.cancel()  # who waited for it was answered without
-        await asyncio.gather(late, return_exceptions=True)
+        await given_up(store, comparing, keeping)
         store.full = False
         channel.known.paused = True
         keeping.changed(URL)
@@ -64,13 +69,7 @@ def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
         comparing = Comparing(store, history=1)
         channel = Channel(URL, Known(since_us=1))
         keeping = Keeping(comparing, channel={URL: channel}.get, beside=tuple)
-        keeping.changed(URL)
-        store.full = True
-        late = asyncio.create_task(keeping.write())
-        while not comparing.fault:
-            await asyncio.sleep(0.01)
-        late.cancel()
-        await asyncio.gather(late, return_exceptions=True)
+        await given_up(store, comparing, keeping)
         assert list(store.channels()) == []
         store.full = False
         await keeping.write()
