@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.demo_commands import Command, Found, run
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.cli.html_page import Table
+from penstock.experiments.outcome import Outcome, Row
 
 OUTCOME = Outcome(
     experiment="one",

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.cli.html_page import Page
 from penstock.experiments import pack_fig8, ward
 from penstock.experiments.outcome import Outcome, Row
-from penstock.experiments.report import Page
+from penstock.experiments.report import add_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def test_the_same_seed_gives_the_same_figures(figure8: Outcome) -> None:
 
 def test_the_report_is_one_file(figure8: Outcome, tmp_path: Path) -> None:
     page = Page("a <b> & c")
-    page.outcome(figure8)
+    add_result(page, figure8)
     text = page.write(tmp_path / "deep" / "report.html").read_text()
     assert "a &lt;b&gt; &amp; c" in text
     assert "data:image/png;base64," in text

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from penstock.experiments.outcome import Table
-from penstock.experiments.report import Page
+from penstock.cli.html_page import Page, Table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,10 @@ import typer
 
 from penstock.cli.demo_commands import Found, advise, backtest, generate, run, streams, web_and_flows
 from penstock.cli.files import write_text
+from penstock.cli.html_page import Page
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.errors import GoalMissed
-from penstock.experiments.report import Page
+from penstock.experiments.report import add_result
 from penstock.policy.explain import explain
 from penstock.policy.write import to_yaml
 
@@ -141,12 +142,12 @@ def _report(  # what the tour found, part by part
     page.code(to_yaml(policy))
     for line in explain(policy):
         page.text(line)
-    page.outcome(watched)
+    add_result(page, watched)
     for one in found:
         page.heading(one.command.title)
         page.code(f"$ {one.command.line}")
         if one.outcome is not None:
-            page.outcome(one.outcome)
+            add_result(page, one.outcome)
         page.code("\n".join(one.lines()))
     if advised.is_file():
         page.code(advised.read_text())

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from penstock.cli.choices import chosen
+from penstock.cli.html_page import Page
 from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
 from penstock.cli.spark import need_spark
 from penstock.errors import GoalMissed
 from penstock.experiments.catalogue import EXPERIMENTS, LIVE, OPTIONS, load
-from penstock.experiments.report import Page
+from penstock.experiments.report import add_result
 
 
 def reproduce(  # noqa: PLR0917  # options of a command
@@ -53,7 +54,7 @@ def reproduce(  # noqa: PLR0917  # options of a command
     with progress(name) as step:
         outcome = run(seed=seed, quick=quick, out=folder, progress=step, **options)
     page = Page(outcome.title)
-    page.outcome(outcome)
+    add_result(page, outcome)
     report = page.write(folder / f"{outcome.experiment}.html")
     if as_json:
         print_json(outcome.as_json() | {"report": str(report)})

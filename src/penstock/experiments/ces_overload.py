@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.experiments.ces_periods import error_table, hit_rates, hit_table, period_rows
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.model.instant import SECOND_US
 from penstock.policy.builder import drop, policy
 from penstock.sim import World

@@ -7,9 +7,10 @@ from random import Random
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.slots.grid import Grid
 from penstock.core.slots.period import MOST, estimate
-from penstock.experiments.outcome import Row, Table
+from penstock.experiments.outcome import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

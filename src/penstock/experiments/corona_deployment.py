@@ -11,9 +11,10 @@ from importlib.util import find_spec
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.channels.allocation import Scheme
 from penstock.experiments.corona_table2 import LOAD_SLACK, spread
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.sim.corona import Continuous, Corona, Legacy, Method, Setting, simulate
 from penstock.sim.corona_polls import Phases
 from penstock.sim.corona_workload import MINUTE_US, a_workload

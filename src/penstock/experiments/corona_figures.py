@@ -6,7 +6,7 @@ when a tenth of the nodes fail at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,7 @@ from penstock.experiments.corona_deltas import delta_row
 from penstock.experiments.corona_deployment import deploy
 from penstock.experiments.corona_table2 import CHANNELS, QUICK_CHANNELS, SUBSCRIPTIONS, TARGET_US
 from penstock.experiments.outcome import Outcome, Row
-from penstock.sim.corona import Continuous, Corona, Legacy, Method, Setting, a_ring, simulate
+from penstock.sim.corona import Continuous, Corona, Found, Legacy, Method, Setting, a_ring, simulate
 from penstock.sim.corona_workload import DAY_US, HOUR_US, a_workload
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.experiments.outcome import Progress
     from penstock.sim.corona import Run
-    from penstock.sim.corona_workload import Floats, Workload
+    from penstock.sim.corona_workload import Floats
 
 NAME: Final = "corona-figures"
 FAILED: Final = 0.1
@@ -42,24 +42,6 @@ METHODS: Final[dict[str, Method]] = {
     "ours, lite": Continuous(Scheme.LITE),
 }
 FAILING: Final = {"Corona-Lite": METHODS["Corona-Lite"], "ours, lite": METHODS["ours, lite"]}
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All runs of the large system."""
-
-    workload: Workload
-    runs: dict[str, Run]
-    failing: dict[str, Run]
-
-    def delays_s(self, name: str) -> Floats:
-        """Mean detection time of each channel, in order of popularity."""
-        return delays_s(self.runs[name])
-
-
-def delays_s(run: Run) -> Floats:
-    """Mean detection time of each channel in the second half."""
-    return run.probes.by_channel_s(run.channels, run.setting.settled_us)
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> Outcome:

@@ -12,8 +12,7 @@ from penstock.sim.corona_workload import HOUR_US, MINUTE_US
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.experiments.corona_figures import Found
-    from penstock.sim.corona import Run
+    from penstock.sim.corona import Found, Run
 
 mpl.use("Agg")
 

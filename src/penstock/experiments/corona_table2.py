@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.channels.allocation import Scheme
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.model.instant import SECOND_US
 from penstock.sim.corona import Continuous, Corona, Legacy, Method, Setting, simulate
 from penstock.sim.corona_polls import Phases

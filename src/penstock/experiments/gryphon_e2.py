@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock.experiments.gryphon import (
     MESSAGE_BYTES,
@@ -18,7 +19,7 @@ from penstock.experiments.gryphon import (
     steps,
     variation,
 )
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.sim.streams_gryphon import KB, Setting, play
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock.experiments.gryphon import caught_up, checked, mean_delivered, mean_published, steps
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.sim.streams_gryphon import COMPLEX, KB, Setting, play
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from itertools import pairwise
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock.experiments.gryphon import caught_up, checked, jain, recovered
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.model.instant import SECOND_US
 from penstock.sim.streams_gryphon import PUBENDS, Played, Setting, play
 

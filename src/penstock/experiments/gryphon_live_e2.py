@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.experiments.gryphon import checked, mean_delivered, mean_published
 from penstock.experiments.gryphon_e2 import follows
 from penstock.experiments.gryphon_live import MESSAGE_BYTES, RATE, Change, LiveSetting, play
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.sim.streams_gryphon import KB
 
 if TYPE_CHECKING:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from penstock.cli.html_page import Table
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -18,21 +20,6 @@ class Row:
     ok: bool | None
     """None: stated for information, not judged."""
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Figures beside the rows: what was measured, in full."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
-        """With one row at least: its names are the header."""
-        rows = found["rows"]
-        return cls(found["title"], tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.queues import Smoothing
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 
 if TYPE_CHECKING:
     from pathlib import Path

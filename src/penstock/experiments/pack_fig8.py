@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.queues import (
     BoundedQueue,
     DropNewestQueue,
@@ -24,7 +25,7 @@ from penstock.core.queues import (
     Smoothing,
 )
 from penstock.errors import SimulationError
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
 from penstock.policy import evaluate

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 import msgspec
 
+from penstock.cli.html_page import Table
 from penstock.client import Client
 from penstock.client.local_node import local_node
 from penstock.client.slow_link import SlowLink
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.experiments.picture import take_picture
 from penstock.experiments.ward import POLICY
 from penstock.model.digest import Digest

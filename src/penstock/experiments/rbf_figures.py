@@ -17,9 +17,10 @@ from math import sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.core.slots import formulas
 from penstock.errors import MissingTool
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.experiments.rbf_figures_sweep import (
     ARRAYS,
     ARRIVALS,

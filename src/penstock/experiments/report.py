@@ -1,88 +1,33 @@
-"""A self-contained HTML page: tables and pictures in one file that can be sent to someone."""
+"""Puts the result of an experiment into an HTML page."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
+    from penstock.cli.html_page import Page
     from penstock.experiments.outcome import Outcome
-
-_STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; color: #222; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; margin: .8rem 0; } th, td { padding: .3rem .7rem; text-align: left; }
-th { border-bottom: 2px solid #1f6f8b; } td { border-bottom: 1px solid #ddd; vertical-align: top; }
-.yes { color: #1a7f37; } .no { color: #c5221f; font-weight: 600; } .note { color: #666; font-size: .9em; }
-img { max-width: 100%; } pre { background: #f4f6f7; padding: .6rem .8rem; }
-"""
 
 _MARKS: Final = {True: '<span class="yes">yes</span>', False: '<span class="no">no</span>', None: "–"}
 
 
-class Page:
-    """Grows from top to bottom."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._parts = [f"<h1>{escape(title)}</h1>"]
-
-    def heading(self, text: str) -> None:
-        """A section begins."""
-        self._parts.append(f"<h2>{escape(text)}</h2>")
-
-    def text(self, text: str) -> None:
-        """A paragraph."""
-        self._parts.append(f"<p>{escape(text)}</p>")
-
-    def code(self, text: str) -> None:
-        """Something to be read letter by letter."""
-        self._parts.append(f"<pre>{escape(text)}</pre>")
-
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table of texts."""
-        self._table([escape(cell) for cell in header], [[escape(cell) for cell in row] for row in rows])
-
-    def picture(self, path: Path) -> None:
-        """A PNG, inside the page."""
-        data = b64encode(path.read_bytes()).decode()
-        self._parts.append(f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,{data}"></p>')
-
-    def outcome(self, outcome: Outcome) -> None:
-        """An experiment: its claims, its figures, its pictures."""
-        self.text(f"{outcome.setting}; seed {outcome.seed}.")
-        rows = [
-            [
-                escape(row.what),
-                escape(row.paper),
-                escape(row.ours),
-                _MARKS[row.ok],
-                f'<span class="note">{escape(row.note)}</span>',
-            ]
-            for row in outcome.rows
+def add_result(page: Page, outcome: Outcome) -> None:
+    """Add the claims, tables and plots of an experiment to a page."""
+    page.text(f"{outcome.setting}; seed {outcome.seed}.")
+    rows = [
+        [
+            escape(row.what),
+            escape(row.paper),
+            escape(row.ours),
+            _MARKS[row.ok],
+            f'<span class="note">{escape(row.note)}</span>',
         ]
-        self._table(["what", escape(outcome.rival), "ours", "holds", "note"], rows)
-        for table in outcome.tables:
-            self.heading(table.title)
-            self.table(table.header, table.rows)
-        for plot in outcome.plots:
-            self.picture(plot)
-
-    def _table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        head = "".join(f"<th>{cell}</th>" for cell in header)
-        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-        self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>")
-
-    def write(self, path: Path) -> Path:
-        """The finished page."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = f'<meta charset="utf-8"><title>{escape(self._title)}</title><style>{_STYLE}</style>'
-        body = "\n".join(self._parts)
-        path.write_text(
-            f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
-        )
-        return path
+        for row in outcome.rows
+    ]
+    page.raw_table(["what", escape(outcome.rival), "ours", "holds", "note"], rows)
+    for table in outcome.tables:
+        page.heading(table.title)
+        page.table(table.header, table.rows)
+    for plot in outcome.plots:
+        page.picture(plot)

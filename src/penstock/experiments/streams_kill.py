@@ -17,9 +17,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.html_page import Table
 from penstock.client.nats_server import nats_server
 from penstock.errors import InputError, NodeError
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.experiments.streams_kill_main import AGAIN, TWICE
 from penstock.experiments.streams_kill_world import PER_S, World
 

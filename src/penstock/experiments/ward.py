@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.cli.html_page import Table
 from penstock.core.queues import (
     BoundedQueue,
     DropNewestQueue,
@@ -20,7 +21,7 @@ from penstock.core.queues import (
     Predictive,
     QueueOptions,
 )
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.model.instant import SECOND_US
 from penstock.policy.builder import drop, keep, policy
 from penstock.sim import World

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from penstock.cli.html_page import Table
 from penstock.client import Client
 from penstock.client.local_node import local_node
 from penstock.core.channels.address import topic_of
 from penstock.core.channels.delta import apply
 from penstock.core.channels.difference import Rules, from_json, read
 from penstock.errors import ChannelError, NodeError
-from penstock.experiments.outcome import Outcome, Row, Table
+from penstock.experiments.outcome import Outcome, Row
 from penstock.experiments.web_feed_site import CHANGES, HEADLINES, PRICES, Site
 from penstock.model.event import Event
 

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Continuous",
     "Corona",
+    "Found",
     "Legacy",
     "Method",
     "Run",
     "Setting",
     "Waits",
     "a_ring",
+    "delays_s",
     "simulate",
 ]
 
@@ -176,3 +178,21 @@ def _update(
 def _wait(workload: Workload, setting: Setting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Waits:
     wait_us = detected_us(epochs, channel, at_us) - at_us
     return Waits(channel, at_us, wait_us, workload.subscribers[channel] * setting.arrived(at_us))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All runs of the large system."""
+
+    workload: Workload
+    runs: dict[str, Run]
+    failing: dict[str, Run]
+
+    def delays_s(self, name: str) -> Floats:
+        """Mean detection time of each channel, in order of popularity."""
+        return delays_s(self.runs[name])
+
+
+def delays_s(run: Run) -> Floats:
+    """Mean detection time of each channel in the second half."""
+    return run.probes.by_channel_s(run.channels, run.setting.settled_us)
