@@ -45,7 +45,7 @@ docs: python ## docs/_build/html, warnings are errors
 clean: ## remove what building and testing left behind (.venv stays)
 	rm -rf docs/_build dist out spark-warehouse metastore_db derby.log .setup.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src lab tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## clean, and remove .venv and .uv
 	rm -rf .venv .uv

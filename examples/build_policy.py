@@ -3,11 +3,10 @@
 from penstock.errors import PolicyError
 from penstock.model import Event
 from penstock.policy import evaluate
-from penstock.policy.builder import drop, keep, policy
 from penstock.policy.explain import explain
 from penstock.policy.lint import lint
-from penstock.policy.read import parse
-from penstock.policy.write import to_yaml
+from penstock.policy.text.forms import parse, to_yaml
+from penstock.policy.text.python_form import drop, keep, policy
 
 ward = policy(
     drop.delta(5),

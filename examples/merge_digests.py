@@ -6,7 +6,7 @@ from functools import reduce
 from penstock.model import Digest, Event
 from penstock.model.digest_wire import from_bytes, to_bytes, to_json
 from penstock.policy import evaluate
-from penstock.policy.builder import keep, policy
+from penstock.policy.text.python_form import keep, policy
 
 POLICY = policy(
     keep.latest(1),

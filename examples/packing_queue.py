@@ -4,7 +4,7 @@ from math import sin
 
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.model import SECOND_US, Digest, Event
-from penstock.policy.read import parse
+from penstock.policy.text.forms import parse
 
 POLICY = parse("""
 attribute: pulse

@@ -5,9 +5,9 @@ import json
 
 from penstock import Client
 from penstock.model import Digest
-from penstock.mqtt.reasons import Reason
-from penstock.node.config import Config, Http, Listener
-from penstock.node.read_config import Loaded
+from penstock.mqtt.codes import Reason
+from penstock.node.config.read import LoadedConfig
+from penstock.node.config.schema import Config, Http, Listener
 from penstock.node.service import Node, about
 
 MAY_GO = """
@@ -52,7 +52,7 @@ async def show(node: Node) -> None:
 
 async def main() -> None:
     config = Config(data="", listeners=(Listener(port=0),), http=Http(enabled=False))
-    async with Node(Loaded(config)) as node:
+    async with Node(LoadedConfig(config)) as node:
         await show(node)
 
 

@@ -3,7 +3,7 @@
 from tempfile import TemporaryDirectory
 
 from penstock.client import StreamReader, StreamWriter
-from penstock.client.local_node import local_node
+from penstock_lab.rigs.local_node import local_node
 
 LINES = ["three apples", "two pears", "a plum"]
 

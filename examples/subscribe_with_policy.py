@@ -4,10 +4,10 @@ import asyncio
 
 from penstock import Client
 from penstock.model import Digest
-from penstock.node.config import Config, Http, Listener, Queues
-from penstock.node.read_config import Loaded
+from penstock.node.config.read import LoadedConfig
+from penstock.node.config.schema import Config, Http, Listener, Queues
 from penstock.node.service import Node, about
-from penstock.policy.builder import drop, keep, policy
+from penstock.policy.text.python_form import drop, keep, policy
 
 VITALS = policy(
     drop.within(50, 100),  # the normal range goes first
@@ -46,7 +46,7 @@ async def main() -> None:
     config = Config(
         data="", listeners=(Listener(port=0),), http=Http(enabled=False), queues=Queues(events=50)
     )
-    async with Node(Loaded(config)) as node:
+    async with Node(LoadedConfig(config)) as node:
         await show(about(node)["listeners"][0]["url"])
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.kit.paths import ROOT
+
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 
 
@@ -39,7 +39,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_are_named_are_there(page: str) -> None:
-    places = (ROOT, ROOT / "src" / "penstock")
+    places = (ROOT, ROOT / "src" / "penstock", ROOT / "lab" / "src" / "penstock_lab")
     gone = [
         each
         for word in named(page)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.filters import as_markdown
+from tests.kit.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("docs/[!_]*/*.md"), *ROOT.glob("docs/*.md")]

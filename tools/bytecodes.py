@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from penstock.mqtt.connect import Connect
-from penstock.mqtt.kinds import V4, V5
-from penstock.mqtt.packet import encode
-from penstock.mqtt.properties import Properties
-from penstock.mqtt.publish import Publish
-from penstock.mqtt.subscribe import Subscribe, Subscription
-from penstock.node.broker import Broker
-from penstock.node.config import Config, Queues
-from penstock.node.gate import Gate
+from penstock.mqtt.codes import V4, V5
+from penstock.mqtt.packets.connect import Connect
+from penstock.mqtt.packets.packet import encode
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.publish import Publish
+from penstock.mqtt.packets.subscribe import Subscribe, Subscription
+from penstock.node.access.gate import Gate
+from penstock.node.broker.broker import Broker
+from penstock.node.config.schema import Config, Queues
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from penstock.node.connection import Connection
+    from penstock.node.broker.connection import Connection
 
 FEW, MANY, CHUNK = 500, 2_500, 50
 PAYLOAD = bytes(100)

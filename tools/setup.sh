@@ -189,7 +189,7 @@ sync_venv() {
 # What the stamp must say for .venv to be current. The folder is part of it because the scripts
 # in .venv/bin name it: a copied or moved checkout is set up again.
 fingerprint() {
-    cat pyproject.toml uv.lock tools/setup.sh | cksum
+    cat pyproject.toml lab/pyproject.toml uv.lock tools/setup.sh | cksum
     echo "${PYTHON:-} $PWD"
 }
 

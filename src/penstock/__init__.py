@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.client import Client as Client
+    from penstock.client import Client
 
 __all__ = ["Client"]
 

@@ -28,7 +28,7 @@
     │   ├── BadAddress            a URL that cannot be one
     │   └── ChannelRefused        an address, a host or one channel more is not allowed
     │       └── ChannelsFull      the bound on channels or subscriptions is reached
-    ├── OverlayError              a ring of nodes cannot be what is asked for
+    ├── ClusterError              a ring of nodes cannot be what is asked for
     ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
     ├── StreamError               a reliable stream was given what cannot be, or a peer sent what is none
     ├── SimulationError           a simulation was set up wrongly or does not come to an end
@@ -301,7 +301,7 @@ class SlotError(PenstockError):
         super().__init__(printable(problem))
 
 
-class OverlayError(PenstockError):
+class ClusterError(PenstockError):
     """A ring of nodes was given ids or levels that cannot be."""
 
 

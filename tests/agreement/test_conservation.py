@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Literal, TypeAlias
 
@@ -19,12 +18,13 @@ import xxhash
 
 from penstock.model import Control, Digest, Event, Item
 from penstock.policy import evaluate, filters
+from penstock.policy.columns import Plan, plan
 from penstock.policy.evaluate import Packed
-from penstock.policy.fast import Plan, plan
 from penstock.policy.filters import CATALOGUE, Verb
 from penstock.policy.nodes import Policy, Step
 from tests.agreement.cases import Case, a_filter, a_queue, case
 from tests.agreement.comparing import assert_same
+from tests.kit.paths import ROOT
 
 CASES = 10_000
 BATCH = 250
@@ -203,7 +203,7 @@ FINGERPRINT = """
 import xxhash
 from penstock.model import Digest, Event
 from penstock.policy import evaluate
-from penstock.policy.fast import Plan, plan
+from penstock.policy.columns import Plan, plan
 from tests.agreement.cases import case
 plan.SMALL = 0
 seen = xxhash.xxh64()
@@ -227,7 +227,7 @@ print(seen.hexdigest())
 @pytest.mark.slow
 def test_the_hash_seed_of_python_changes_nothing() -> None:
     def run(hash_seed: str) -> str:
-        root = Path(__file__).parents[2]
+        root = ROOT
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{root / 'src'}:{root}"}
         done = subprocess.run(
             [sys.executable, "-c", FINGERPRINT], env=environment, capture_output=True, text=True, check=True

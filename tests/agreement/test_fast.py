@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.policy import evaluate
-from penstock.policy.fast import Plan, plan
+from penstock.policy.columns import Plan, plan
 from tests.agreement.cases import case
 from tests.agreement.comparing import assert_same
 

@@ -19,7 +19,7 @@ from penstock.model import SECOND_US, Control, Digest, Event, Item
 from penstock.model.digest import WORST_CASE
 from penstock.model.sketches import distinct_estimate, quantile_estimates
 from penstock.policy import evaluate, filters
-from penstock.policy.fast import Plan, plan
+from penstock.policy.columns import Plan, plan
 from penstock.policy.filters import CATALOGUE, Filter, Verb
 from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import argon2
 import pytest
 
-from penstock.node.read_config import read_config
-from tests.cli.test_commands import answer, penstock
+from penstock.node.config.read import read_config
+from tests.cli.test_app import answer, penstock
+from tests.kit.paths import ROOT
 
-EXAMPLE = str(Path(__file__).parents[2] / "examples" / "penstock.yaml")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLE = str(ROOT / "examples" / "penstock.yaml")
 
 pytestmark = pytest.mark.e2e
 

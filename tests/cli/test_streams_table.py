@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli import streams
-from penstock.core.streams.tick import TICKS_PER_S
+from penstock.core.streams.ticks import TICKS_PER_S
 
 POSITION = 5_000 * TICKS_PER_S
 

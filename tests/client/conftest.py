@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import keeping
-from penstock.client.backoff import pauses_s
+from penstock.client import reconnect
+from penstock.core.backoff import pauses_s
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "pauses_s", lambda dice, **_: pauses_s(dice, least_s=0.02, most_s=0.05))
+    monkeypatch.setattr(reconnect, "pauses_s", lambda dice, **_: pauses_s(dice, least_s=0.02, most_s=0.05))

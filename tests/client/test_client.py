@@ -26,21 +26,21 @@ from penstock.errors import (
     Unreachable,
 )
 from penstock.model import Digest, Event
-from penstock.mqtt.reasons import Reason
-from penstock.node.config import Bounds, Config, Listener, Queues, Rule, User
-from penstock.node.listeners import Doors
-from penstock.policy.builder import drop, policy
-from tests.client.way import until
-from tests.node import certificates
-from tests.node.peer import node, run
-from tests.node.test_gate import cheap
+from penstock.mqtt.codes import Reason
+from penstock.node.broker.listeners import Listeners
+from penstock.node.config.schema import Bounds, Config, Listener, Queues, Rule, User
+from penstock.policy.text.python_form import drop, policy
+from tests.kit import certificates
+from tests.kit.breakable_link import until
+from tests.kit.peer import node, run
+from tests.node.access.test_gate import cheap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from penstock.client import Subscription
-    from tests.node.peer import Running
+    from tests.kit.peer import Running
 
 VITALS = """
 name: vitals
@@ -531,7 +531,7 @@ def test_tls_and_websockets(tmp_path: Path, loop: Callable[[], asyncio.AbstractE
     async def test() -> None:
         async with node() as running:
             secure = partial(Listener, port=0, certificate=str(files.server), key=str(files.server_key))
-            doors = Doors(running.broker.protocol)
+            doors = Listeners(running.broker.protocol)
             await doors.open(
                 (
                     secure(kind="tls"),

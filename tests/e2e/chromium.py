@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.experiments.picture import browser
+from penstock_lab.rigs.browser import browser
 
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
 

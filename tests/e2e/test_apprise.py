@@ -9,10 +9,10 @@ import pytest
 
 from penstock import limits
 from penstock.errors import ChannelError, NodeError
-from penstock.node.telling.settings import Apprise, AppriseTarget
-from tests.node.telling.desk import MemoryDesk
-from tests.node.telling.receiver import Receiver
-from tests.node.telling.running import telling
+from penstock.node.config.notify import AppriseSettings, AppriseTarget
+from tests.kit.channel_api import MemoryDesk
+from tests.kit.notify_service import telling
+from tests.kit.webhook_receiver import Receiver
 
 pytestmark = [
     pytest.mark.e2e,  # loading its hundred plugins takes seconds
@@ -22,9 +22,9 @@ pytestmark = [
 PAGE = "http://page.example/"
 
 
-def targets(receiver: Receiver, *, send_s: float = 10) -> Apprise:
+def targets(receiver: Receiver, *, send_s: float = 10) -> AppriseSettings:
     url = receiver.url.replace("http://", "json://")
-    return Apprise(targets=(AppriseTarget("ops", url),), send_s=send_s)
+    return AppriseSettings(targets=(AppriseTarget("ops", url),), send_s=send_s)
 
 
 def test_a_change_is_notified_in_words() -> None:
@@ -90,7 +90,7 @@ def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.Monke
 
 def test_an_address_apprise_does_not_know_stops_the_start() -> None:
     async def run() -> None:
-        bad = Apprise(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
+        bad = AppriseSettings(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
         with pytest.raises(NodeError, match=r"targets\[0\].url: Apprise does not know") as caught:
             async with telling(MemoryDesk(), apprise=bad):
                 pass

@@ -11,9 +11,9 @@ import pytest
 
 from penstock import Client
 from tests.client.test_client import events
-from tests.client.way import until, way
 from tests.e2e.test_mqtt_mosquitto import MOSQUITTO, port
-from tests.node.peer import run
+from tests.kit.breakable_link import until, way
+from tests.kit.peer import run
 
 __all__ = ["port"]  # the fixture: a Mosquitto of our own
 

@@ -19,9 +19,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from playwright.sync_api import expect
 
+from penstock.cli.api import api_address
 from penstock.cli.top import _first
-from penstock.cli.window import where_of
-from penstock.experiments.picture import take_picture
+from penstock_lab.rigs.browser import take_picture
 from tests.e2e.chromium import chromium
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def test_an_account_that_does_not_add_up_is_loud(page: Page) -> None:
 
 def take_first(page: Page) -> str:
     """A snapshot, by hand."""
-    return msgspec.json.encode(_first(where_of(page.url, ""))).decode()
+    return msgspec.json.encode(_first(api_address(page.url, ""))).decode()
 
 
 def test_a_client_id_that_is_markup_stays_text(page: Page) -> None:

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.client import Client
-from penstock.client.local_node import local_node
+from penstock_lab.rigs.local_node import local_node
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from penstock.client.local_node import LocalNode
+    from penstock_lab.rigs.local_node import LocalNode
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from penstock.client import Client, StreamReader
-from penstock.client.local_node import local_node
+from penstock_lab.rigs.local_node import local_node
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -16,13 +16,13 @@ from urllib.request import urlopen
 import pytest
 
 from penstock.client import Client
-from penstock.client.local_node import local_node
-from penstock.client.slow_link import SlowLink
 from penstock.model.digest import Digest
+from penstock_lab.rigs.local_node import local_node
+from penstock_lab.rigs.slow_link import SlowLink
 
 if TYPE_CHECKING:
     from penstock.client import Subscription
-    from penstock.client.local_node import LocalNode
+    from penstock_lab.rigs.local_node import LocalNode
 
 pytestmark = pytest.mark.e2e
 

@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
-from penstock.mqtt.client import ClientConnection, ClientState
-from penstock.mqtt.client_session import Answered, ClientSession, Received, Settled
-from penstock.mqtt.connect import Connack, Connect, Will
-from penstock.mqtt.disconnect import Disconnect
-from penstock.mqtt.framing import Framer
-from penstock.mqtt.ping import Pingreq, Pingresp
-from penstock.mqtt.properties import NONE, Properties
-from penstock.mqtt.publish import Publish
-from penstock.mqtt.subscribe import Subscription
+from penstock.mqtt.packets.connect import Connack, Connect, Disconnect, Pingreq, Pingresp, Will
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.packets.publish import Publish
+from penstock.mqtt.packets.subscribe import Subscription
+from penstock.mqtt.sessions.client import (
+    Answered,
+    ClientConnection,
+    ClientSession,
+    ClientState,
+    Received,
+    Settled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.mqtt.packet import Packet
+    from penstock.mqtt.packets.packet import Packet
 
 T = TypeVar("T")
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.mqtt.acks import Puback
-from penstock.mqtt.publish import Publish
-from tests.node.peer import Peer, run
+from penstock.mqtt.packets.publish import Puback, Publish
+from tests.kit.peer import Peer, run
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

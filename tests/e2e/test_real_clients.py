@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.bench.brokers import our_node
+from penstock_lab.rigs.brokers import our_node
 from tests.e2e.real_clients import Aiomqtt, Client, Heard, How, Npm, Paho, Tools, install_npm_mqtt, wait
 
 if TYPE_CHECKING:

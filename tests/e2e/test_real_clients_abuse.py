@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.bench.brokers import Broker, our_node
-from penstock.mqtt.connect import Connack, Connect
-from penstock.mqtt.disconnect import Disconnect
-from penstock.mqtt.framing import Framer
-from penstock.mqtt.packet import decode, encode
-from penstock.mqtt.ping import PINGREQ
-from penstock.mqtt.publish import Publish
-from penstock.mqtt.reasons import Reason
-from penstock.mqtt.subscribe import Subscribe, Subscription
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.connect import PINGREQ, Connack, Connect, Disconnect
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.packet import decode, encode
+from penstock.mqtt.packets.publish import Publish
+from penstock.mqtt.packets.subscribe import Subscribe, Subscription
+from penstock_lab.rigs.brokers import Broker, our_node
 from tests.e2e.real_clients import How, Paho, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.mqtt.packet import Packet
+    from penstock.mqtt.packets.packet import Packet
 
 pytestmark = pytest.mark.e2e
 

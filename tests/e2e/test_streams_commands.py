@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client.local_node import local_node
-from tests.node.test_gate import cheap
+from penstock_lab.rigs.local_node import local_node
+from tests.node.access.test_gate import cheap
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from penstock.client.local_node import LocalNode
+    from penstock_lab.rigs.local_node import LocalNode
 
 pytestmark = pytest.mark.e2e
 

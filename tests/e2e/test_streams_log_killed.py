@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client.nats_server import nats_server
-from tests.node.streams.logged import Disk, body
+from penstock_lab.rigs.nats_server import nats_server
+from tests.kit.stream_logs import Disk, body
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("nats-log")]
 APPEND = """
 import asyncio, sys
 from pathlib import Path
-from tests.node.streams.logged import body
-from penstock.node.streams.logs import open_log
-from penstock.node.streams.settings import Nats, Streams
+from tests.kit.stream_logs import body
+from penstock.node.streams.log.factory import open_log
+from penstock.node.config.streams import Nats, Streams
 
 async def go():
     folder, url, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

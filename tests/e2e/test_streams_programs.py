@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client import StreamReader, StreamWriter
-from penstock.client.stream_connection import StreamConnection
+from penstock.client.streams.connection import StreamConnection
 from penstock.core.streams.requests import Commit, Row, Stage, Staged
 
 if TYPE_CHECKING:

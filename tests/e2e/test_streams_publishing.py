@@ -17,12 +17,11 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from penstock.core.streams.record import Record, decode
-from penstock.mqtt.acks import Pubcomp, Pubrec, Pubrel
-from penstock.mqtt.publish import Publish
-from penstock.node.streams.sqlite_log import SqliteLog
+from penstock.core.streams.wire import Record, decode_record
+from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
+from penstock.node.streams.log.sqlite import SqliteLog
 from tests.e2e.real_clients import wait
-from tests.node.peer import Peer, run
+from tests.kit.peer import Peer, run
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -81,7 +80,7 @@ def logged(folder: Path) -> list[Record]:
         found: list[Record] = []
         since = 0
         while more := await log.fetch(since, log.end, 10_000):
-            found += [decode(body) for _, body in more]
+            found += [decode_record(body) for _, body in more]
             since = more[-1][0] + 1
         await log.close()
         return found

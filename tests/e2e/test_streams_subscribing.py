@@ -19,7 +19,7 @@ from penstock.client import Client
 from penstock.model.event import Event
 from tests.e2e.real_clients import properties
 from tests.e2e.test_streams_publishing import configuration, free_port, service
-from tests.node.peer import run
+from tests.kit.peer import run
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

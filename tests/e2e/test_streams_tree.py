@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client import Client
-from penstock.client.local_node import local_node
 from penstock.model.event import Event
+from penstock_lab.rigs.local_node import local_node
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
     from penstock.client import Subscription
-    from penstock.client.local_node import LocalNode
+    from penstock_lab.rigs.local_node import LocalNode
 
 pytestmark = pytest.mark.e2e
 

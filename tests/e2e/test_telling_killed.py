@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.node.telling.receiver import Receiver
+from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

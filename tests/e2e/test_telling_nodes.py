@@ -13,10 +13,10 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from penstock.cli.app import app as cli
-from penstock.node.read_config import load
+from penstock.node.config.read import load
 from penstock.node.service import Node
-from tests.node.telling.receiver import Receiver
-from tests.node.telling.served import free_port
+from tests.kit.notify_http import free_port
+from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:
     from pathlib import Path

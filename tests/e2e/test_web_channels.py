@@ -18,10 +18,10 @@ from penstock.core.channels.address import topic_of
 from penstock.model.event import Event
 from tests.e2e.chromium import ARGUMENTS, chromium
 from tests.e2e.test_xmpp import ACCOUNTS, person
-from tests.node.telling.prosody import PROSODY, prosody
-from tests.node.telling.receiver import Receiver
-from tests.node.web.watched import html
-from tests.node.web.web_server import WebServer
+from tests.kit.channels import html
+from tests.kit.prosody import PROSODY, prosody
+from tests.kit.web_server import WebServer
+from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -14,17 +14,17 @@ import uvloop
 
 from penstock import limits
 from penstock.errors import ChannelRefused, NodeError
-from penstock.node.telling.settings import Xmpp
-from penstock.node.telling.xmpp_account import VARIABLE, may_talk, password_of
-from tests.node.telling.desk import MemoryDesk
-from tests.node.telling.prosody import PROSODY, Prosody, prosody
-from tests.node.telling.running import telling
+from penstock.node.config.notify import XmppSettings
+from penstock.node.notify.xmpp import PASSWORD_VARIABLE, may_talk, password_of
+from tests.kit.channel_api import MemoryDesk
+from tests.kit.notify_service import telling
+from tests.kit.prosody import PROSODY, Prosody, prosody
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from penstock.node.telling.service import Telling
+    from penstock.node.notify.service import NotifyService
 
 pytestmark = [
     pytest.mark.e2e,
@@ -104,18 +104,18 @@ async def person(name: str, server: Prosody) -> AsyncIterator[Person]:
         await found.go()
 
 
-def settings(server: Prosody, **more: Any) -> Xmpp:
+def settings(server: Prosody, **more: Any) -> XmppSettings:
     given = {"password": ACCOUNTS["bot"], "ca": str(server.ca), **more}
-    return Xmpp(jid="bot@localhost", host="127.0.0.1", port=server.port, **given)
+    return XmppSettings(jid="bot@localhost", host="127.0.0.1", port=server.port, **given)
 
 
-async def connected(at: Telling) -> None:
+async def connected(at: NotifyService) -> None:
     async with asyncio.timeout(120):
         while not at.status().doors["xmpp"]["connected"]:
             await asyncio.sleep(0.02)
 
 
-async def settled(at: Telling) -> None:
+async def settled(at: NotifyService) -> None:
     async with asyncio.timeout(120):
         while at.statistics().waiting:
             await asyncio.sleep(0.02)
@@ -286,7 +286,7 @@ def test_what_comes_back_is_not_counted_as_told(server: Prosody, monkeypatch: py
 
 
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
-    async def connects(given: Xmpp) -> None:
+    async def connects(given: XmppSettings) -> None:
         async with telling(MemoryDesk(), xmpp=given) as at:
             await connected(at)
 
@@ -297,16 +297,16 @@ def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
 
 
 def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
     file = tmp_path / "word"
     with pytest.raises(NodeError, match="no password: set"):
-        password_of(Xmpp(jid="a@b"))
+        password_of(XmppSettings(jid="a@b"))
     with pytest.raises(NodeError, match="password_file"):
-        password_of(Xmpp(jid="a@b", password_file=str(file)))
+        password_of(XmppSettings(jid="a@b", password_file=str(file)))
     file.write_text("from the file\nsecond line\n")
-    assert password_of(Xmpp(jid="a@b", password_file=str(file))) == "from the file"
-    monkeypatch.setenv(VARIABLE, "from the environment")
-    assert password_of(Xmpp(jid="a@b")) == "from the environment"
+    assert password_of(XmppSettings(jid="a@b", password_file=str(file))) == "from the file"
+    monkeypatch.setenv(PASSWORD_VARIABLE, "from the environment")
+    assert password_of(XmppSettings(jid="a@b")) == "from the environment"
 
 
 @pytest.mark.parametrize(
@@ -322,4 +322,4 @@ def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_who_may_talk(accept: tuple[str, ...], bare: str, may: bool) -> None:
-    assert may_talk(Xmpp(jid="bot@example.org/x", accept=accept), bare) is may
+    assert may_talk(XmppSettings(jid="bot@example.org/x", accept=accept), bare) is may

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.errors import MqttError
-from penstock.mqtt.retained import RetainedTree
 from penstock.mqtt.topics import Shared, check_filter, check_topic, matches, shared_of
-from penstock.mqtt.tree import TopicTree
+from penstock.mqtt.trees import RetainedTree, TopicTree
 
 LEVELS = st.sampled_from(["a", "b", "", "$s"])
 TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)

@@ -20,14 +20,15 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from penstock.errors import NodeError
-from penstock.node import logs, service
-from penstock.node.data_folder import DataFolder
-from penstock.node.read_config import Loaded, load
-from penstock.node.reload import Files, applicable
+from penstock.node import service
+from penstock.node.config.read import LoadedConfig, load
+from penstock.node.config.reload import Files, applicable
+from penstock.node.observe import logs
 from penstock.node.service import Node, about
-from tests.node import certificates
-from tests.node.test_gate import cheap
-from tests.node.test_listeners import raw_websocket
+from penstock.node.store.database import DataFolder
+from tests.kit import certificates
+from tests.node.access.test_gate import cheap
+from tests.node.broker.test_listeners import raw_websocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ def wait(true: Callable[[], object]) -> None:
     pytest.fail("it did not come true")
 
 
-def with_node(loaded: Loaded, scenario: Callable[[Node], None], **given: Any) -> None:
+def with_node(loaded: LoadedConfig, scenario: Callable[[Node], None], **given: Any) -> None:
     """Run a scenario that waits, beside a node in this process."""
 
     async def main() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import given
-from tests.policy.strategies import policies
 
-from penstock.policy.builder import drop, keep, policy
 from penstock.policy.explain import explain
+from penstock.policy.text.python_form import drop, keep, policy
+from tests.kit.policies import policies
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Policy

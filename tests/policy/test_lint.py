@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.strategies import policies
 
 from penstock.model.event import Event
 from penstock.policy import evaluate
-from penstock.policy.builder import drop, keep, policy
 from penstock.policy.lint import lint
+from penstock.policy.text.python_form import drop, keep, policy
+from tests.kit.policies import policies
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Level, Policy

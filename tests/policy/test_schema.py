@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
-from tests.policy.strategies import policies
 
 from penstock.errors import PolicyError
 from penstock.policy import digesters, filters
 from penstock.policy.params import params_of
-from penstock.policy.read import parse
 from penstock.policy.schema import json_schema
-from penstock.policy.write import to_json
+from penstock.policy.text.forms import parse, to_json
+from tests.kit.policies import policies
 
 if TYPE_CHECKING:
     from penstock.policy.nodes import Policy

@@ -1,4 +1,4 @@
-"""`penstock advise`: a policy proposed for a recorded stream and a budget, with what to expect of it."""
+"""`penstock advise`: proposes a policy for a recorded stream and a budget, with the expected results."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock import limits
-from penstock.cli.backtest_report import balances, duration, share
+from penstock.cli.backtest import balances, duration, share
 from penstock.cli.files import writable, write_text
-from penstock.cli.output import (
-    JsonFlag,
-    complain,
-    escape,
-    out,
-    print_json,
-    print_table,
-    print_text,
-    progress,
-    warn,
-)
-from penstock.cli.spark import (
+from penstock.cli.options import (
     ColumnsOption,
     EventsOption,
     FormatOption,
@@ -35,13 +24,24 @@ from penstock.cli.spark import (
     in_a_hurry,
     need_spark,
 )
+from penstock.cli.output import (
+    JsonFlag,
+    complain,
+    escape,
+    out,
+    print_json,
+    print_table,
+    print_text,
+    progress,
+    warn,
+)
 from penstock.errors import GoalMissed
-from penstock.policy import write
+from penstock.policy.text import forms
 
 if TYPE_CHECKING:
-    from penstock.pipeline.advise import Advice
-    from penstock.pipeline.advise_measure import Reached
-    from penstock.pipeline.backtest_account import Account
+    from penstock.pipeline.jobs.advise.advice import Advice
+    from penstock.pipeline.jobs.advise.measure import LevelResult
+    from penstock.pipeline.jobs.backtest.account import Account
 
 
 def advise(
@@ -84,12 +84,12 @@ def advise(
     """
     need_spark()
     in_a_hurry(path=events)
-    from penstock.pipeline.advise import advise as propose  # noqa: PLC0415  # Spark, where it is needed
-    from penstock.pipeline.advise_profile import Asked  # noqa: PLC0415
-    from penstock.pipeline.recorded import read  # noqa: PLC0415
+    from penstock.pipeline.jobs.advise.advice import advise as propose  # noqa: PLC0415  # Spark, where it is needed
+    from penstock.pipeline.jobs.advise.profile import AdviceRequest  # noqa: PLC0415
     from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
+    from penstock.pipeline.tables.recorded import read  # noqa: PLC0415
 
-    asked = Asked(
+    asked = AdviceRequest(
         attributes=tuple(dict.fromkeys(attribute)),
         budget=budget,
         capacity=capacity,
@@ -109,7 +109,7 @@ def advise(
             config=few_parts(master, remote),
         ) as spark:
             found = propose(read(spark, events, format=form, ts=ts), asked, step)
-    text = write.to_yaml(found.policy)
+    text = forms.to_yaml(found.policy)
     if path is not None:
         write_text(path, text)
     for doubt in found.doubts:
@@ -167,7 +167,7 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         warn("the policy is not written to a file; give --out policy.yaml")
 
 
-def _rmse(found: Reached) -> str:
+def _rmse(found: LevelResult) -> str:
     shown = [f"{name} {error.rmse:.4g}" for name, error in found.errors.items() if error.rmse is not None]
     return "\n".join(shown) or "–"
 
@@ -200,7 +200,7 @@ def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:
     }
 
 
-def _reached(found: Reached) -> dict[str, Any]:
+def _reached(found: LevelResult) -> dict[str, Any]:
     return {
         "kept": found.kept,
         "items": found.items,

@@ -22,30 +22,26 @@ from typer.exceptions import TyperException
 
 from penstock.cli import (
     advise,
-    allocate,
     backtest,
-    bench,
     channels,
     config,
-    conformance,
-    demo,
     filters,
     flows,
     generate,
+    notify,
     passwd,
     policy,
     pub,
-    reproduce,
     shed,
-    sim,
     streams,
     sub,
-    telling,
     top,
     up,
     watch,
 )
+from penstock.cli.allocate import allocate
 from penstock.cli.output import complain, print_json, print_text
+from penstock.cli.plugins import add_commands
 from penstock.errors import PenstockError, PlacedError
 
 app = typer.Typer(
@@ -60,17 +56,12 @@ app = typer.Typer(
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(channels.app, name="channels")
-app.add_typer(telling.app, name="telling")
+app.add_typer(notify.app, name="telling")
 app.add_typer(flows.app, name="flows")
-app.add_typer(sim.app, name="sim")
 app.add_typer(streams.app, name="streams")
 app.command("passwd")(passwd.passwd)
 app.command("up")(up.up)
-app.command("conformance")(conformance.conformance)
 app.command("filters")(filters.show)
-app.command("reproduce")(reproduce.reproduce)
-app.command("bench")(bench.bench)
-app.command("demo")(demo.demo)
 app.command("shed")(shed.shed)
 app.command("generate")(generate.generate)
 app.command("backtest")(backtest.backtest)
@@ -80,6 +71,7 @@ app.command("top")(top.top)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("watch")(watch.watch)
+add_commands(app)
 
 
 def _print_version(value: bool) -> None:

@@ -1,4 +1,4 @@
-"""`penstock backtest`: a recorded stream replayed under policies, before one of them meets a real one."""
+"""`penstock backtest`: replays a recorded stream under policies; prints tables, writes a page with plots."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock import limits
-from penstock.cli.backtest_report import balances, tables, write_page
-from penstock.cli.choices import chosen
 from penstock.cli.files import read_policy, writable
-from penstock.cli.output import JsonFlag, complain, escape, out, print_json, print_table, progress, warn
-from penstock.cli.spark import (
+from penstock.cli.html_page import Page, Table
+from penstock.cli.options import (
     ColumnsOption,
     EventsOption,
     FormatOption,
@@ -23,18 +21,150 @@ from penstock.cli.spark import (
     RemoteOption,
     SeqOption,
     TsOption,
+    chosen,
     columns_of,
     in_a_hurry,
     need_spark,
 )
+from penstock.cli.output import JsonFlag, complain, escape, out, print_json, print_table, progress, warn
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
-from penstock.policy import paths, write
+from penstock.policy import paths
 from penstock.policy.paths import Source
+from penstock.policy.text import forms
 
 if TYPE_CHECKING:
-    from penstock.pipeline.backtest import Backtest, Candidate, Settings
+    from penstock.pipeline.jobs.backtest.account import Account
+    from penstock.pipeline.jobs.backtest.replay import Backtest, Candidate, Settings
     from penstock.policy.nodes import Policy
+
+
+def tables(found: Backtest) -> list[Table]:
+    """What was measured; a table with nothing in it is left out."""
+    made = [_candidate_table(found), _levels(found), _filters(found), _errors(found), _worst(found)]
+    return [table for table in made if table.rows]
+
+
+def balances(found: Backtest) -> list[str]:
+    """The lines that show that nothing is lost unaccounted."""
+    return [_balance(name, account, silent=name in found.silent) for name, account in found.accounts.items()]
+
+
+def _balance(name: str, account: Account, *, silent: bool) -> str:
+    gone = "dropped without a word" if silent else "counted in digests"
+    sign = "=" if account.is_conserved else "≠"
+    parts = f"delivered {account.delivered:,} + {gone} {account.digested:,}"
+    return f"{name}: accepted {account.accepted:,} {sign} {parts}"
+
+
+def write_page(found: Backtest, title: str, setting: str, policies: dict[str, str], folder: Path) -> Path:
+    """The page, in a file of its own; `policies` are texts by candidate."""
+    page = Page(title)
+    page.text(setting)
+    drawn: tuple[Path, ...] = ()
+    if find_spec("matplotlib") is not None:
+        from penstock.pipeline.jobs.backtest.plots import draw  # noqa: PLC0415  # an extra
+
+        drawn = draw(found, folder)
+    first, *others = tables(found)
+    page.heading(first.title)
+    page.table(first.header, first.rows)
+    for line in balances(found):
+        page.text(line)
+    for path in drawn:
+        page.picture(path)
+    for table in others:
+        page.heading(table.title)
+        page.table(table.header, table.rows)
+    for name, text in policies.items():
+        page.heading(f"Policy {name}")
+        page.code(text)
+    return page.write(folder / "backtest.html")
+
+
+def _candidate_table(found: Backtest) -> Table:
+    header = ("candidate", "lost", "digests", "mean latency", "p50", "p99", "packs", "most often at level")
+    rows = []
+    for name, account in found.accounts.items():
+        times = (account.latency.mean_us, account.latency.quantile_us(0.5), account.latency.quantile_us(0.99))
+        often = max(account.levels, key=lambda level: account.levels[level], default=None)
+        rows.append(
+            (
+                name,
+                share(account.loss),
+                "–" if name in found.silent else f"{account.digests:,}",
+                *map(duration, times),
+                f"{account.packs:,}",
+                "–" if often is None else _level(often),
+            )
+        )
+    return Table("Candidates", header, tuple(rows))
+
+
+def _levels(found: Backtest) -> Table:
+    rows = []
+    for name, account in found.accounts.items():
+        if account.packs:
+            levels = ", ".join(
+                f"{_level(level)}: {share(count / account.packs)}" for level, count in account.levels.items()
+            )
+            spaced = account.intervals
+            times = (spaced.mean_us, spaced.quantile_us(0.5), spaced.quantile_us(0.99))
+            rows.append((name, f"{account.packs:,}", levels, *map(duration, times)))
+    header = ("candidate", "packs", "by level", "mean interval", "p50", "p99")
+    return Table("Packs", header, tuple(rows))
+
+
+def _filters(found: Backtest) -> Table:
+    rows = [
+        (name, str(cause), f"{count.seen:,}", f"{count.dropped:,}", share(count.ratio))
+        for name, account in found.accounts.items()
+        for cause, count in account.effects()
+    ]
+    return Table("What each filter did", ("candidate", "filter", "seen", "dropped", "share"), tuple(rows))
+
+
+def _errors(found: Backtest) -> Table:
+    rows = []
+    for name, account in found.accounts.items():
+        for attribute, held in account.errors.items():
+            spread = held.spread.stddev
+            for when, error in (("live", held.live), ("later", held.later)):
+                if error.rmse is not None:
+                    relative = "–" if not spread else f"{error.rmse / spread:.3f}"
+                    rows.append(
+                        (attribute, name, when, f"{error.rmse:.4g}", relative, f"{error.largest:.4g}")
+                    )
+    header = ("attribute", "candidate", "seen", "RMSE", "RMSE / std", "largest")
+    title = "Error of the value held (live: at that moment, delay included; later: delay aside)"
+    return Table(title, header, tuple(sorted(rows, key=lambda row: row[0])))
+
+
+def _worst(found: Backtest) -> Table:
+    rows = [
+        (name, one.queue or "all events", f"{one.events:,}", share(one.share), duration(one.latency_us))
+        for name, account in found.accounts.items()
+        for one in account.worst[:3]
+    ]
+    return Table(
+        "Queues that lost most", ("candidate", "queue", "events", "lost", "mean latency"), tuple(rows)
+    )
+
+
+def _level(level: int) -> str:
+    return str(level) if level else "worst case"
+
+
+def share(found: float) -> str:
+    """A share for people."""
+    return f"{100 * found:.1f} %"
+
+
+def duration(time_us: float | None) -> str:
+    """A time for people."""
+    if time_us is None:
+        return "–"
+    return f"{time_us / 1e6:,.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
 
 
 def backtest(
@@ -88,10 +218,10 @@ def backtest(
     writable(folder, folder=True)
     need_spark()
     in_a_hurry(path=events)
-    from penstock.pipeline import backtest as run  # noqa: PLC0415  # Spark, where it is needed
-    from penstock.pipeline.recorded import read  # noqa: PLC0415
+    from penstock.pipeline.jobs.backtest import replay as run  # noqa: PLC0415  # Spark, where it is needed
+    from penstock.pipeline.progress import watched  # noqa: PLC0415
     from penstock.pipeline.session import few_parts, open_session  # noqa: PLC0415
-    from penstock.pipeline.watching import watched  # noqa: PLC0415
+    from penstock.pipeline.tables.recorded import read  # noqa: PLC0415
 
     candidates = _candidates(read_policies)
     settings = run.Settings(
@@ -118,7 +248,7 @@ def backtest(
         ):
             found = run.backtest(read(spark, events, format=form, ts=ts), settings)
     setting = _setting(events, found, settings)
-    texts = {candidate.name: write.to_yaml(candidate.policy) for candidate in candidates if candidate.policy}
+    texts = {candidate.name: forms.to_yaml(candidate.policy) for candidate in candidates if candidate.policy}
     report = write_page(found, f"Backtest of {Path(events).name}", setting, texts, folder)
     _show(found, setting, report, as_json=as_json, settings=settings)
     if find_spec("matplotlib") is None:
@@ -130,7 +260,7 @@ def backtest(
 
 def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:
     """Policies by their names; by their files where names repeat."""
-    from penstock.pipeline.backtest import Candidate  # noqa: PLC0415
+    from penstock.pipeline.jobs.backtest.replay import Candidate  # noqa: PLC0415
 
     names = [policy.name or path.stem for path, policy in found]
     return [
@@ -141,7 +271,7 @@ def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:
 
 def _read(policies: list[Policy]) -> list[str]:
     """The attributes of payloads that policies read."""
-    from penstock.pipeline.fates import read_by  # noqa: PLC0415
+    from penstock.pipeline.compile.fates import read_by  # noqa: PLC0415
 
     names = dict.fromkeys(name for policy in policies for name in read_by(policy))
     return [name for name in names if paths.parse(name).source is Source.PAYLOAD]

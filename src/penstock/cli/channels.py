@@ -1,4 +1,4 @@
-"""`penstock channels`: the web pages that a running node watches."""
+"""`penstock channels`: the channels (web pages and feeds) that a running node polls."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 import typer
 
 from penstock import limits
+from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask, ask_all, ask_text
 from penstock.cli.files import read_bytes, write_text
 from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
-from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask, ask_all, ask_text, where_of
 from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
-from penstock.core.channels.polling.words import duration
 from penstock.errors import GoalMissed, InputError, printable
+from penstock.model.instant import duration
 
 app = typer.Typer(no_args_is_help=True, help="The web pages that a running node watches.")
 
@@ -30,12 +30,12 @@ CHUNK: Final = 500
 @app.command("list")
 def list_(
     search: Annotated[str, typer.Option("--search", help="Text within URL or title.")] = "",
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """List the pages: those that fail first, then those that changed last."""
-    found = ask_all(where_of(url, token), "channels", search=search)
+    found = ask_all(api_address(url, token), "channels", search=search)
     rows = found["channels"]
     if as_json:
         print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
@@ -85,7 +85,7 @@ def add(
     compare_last: Annotated[
         int | None, typer.Option("--compare-last", min=1, metavar="N", help="One of the last N is no change.")
     ] = None,
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -112,38 +112,34 @@ def add(
         body["rules"] = rules
     if every is not None:
         body["every_s"] = seconds_of(every, least_s=0)
-    found = ask(where_of(url, token), "/channels/add", body)
+    found = ask(api_address(url, token), "/channels/add", body)
     _print_details(found, as_json=as_json, said="is watched")
 
 
 @app.command()
-def remove(
-    page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False
-) -> None:
+def remove(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Forget a page with its history and its subscribers."""
-    _done(ask(where_of(url, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
+    _done(ask(api_address(url, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
 
 
 @app.command()
-def pause(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def pause(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Stop polling a page for everybody."""
-    found = ask(where_of(url, token), "/channels/pause", {"url": canonical(page), "paused": True})
+    found = ask(api_address(url, token), "/channels/pause", {"url": canonical(page), "paused": True})
     _print_details(found, as_json=as_json, said="is paused")
 
 
 @app.command()
-def resume(
-    page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False
-) -> None:
+def resume(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Poll a paused page again."""
-    found = ask(where_of(url, token), "/channels/pause", {"url": canonical(page), "paused": False})
+    found = ask(api_address(url, token), "/channels/pause", {"url": canonical(page), "paused": False})
     _print_details(found, as_json=as_json, said="is polled again")
 
 
 @app.command()
-def why(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Say why a page is polled when it is."""
-    found = ask(where_of(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
+    found = ask(api_address(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
     if as_json:
         print_json({"url": found["channel"]["url"], "why": found["why"]})
     else:
@@ -154,7 +150,7 @@ def why(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json
 def history(
     page: Page,
     count: Annotated[int, typer.Option("--count", min=1, max=1_000, metavar="N", help="Changes.")] = 10,
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -162,7 +158,7 @@ def history(
     from penstock.cli.watch import change_text  # noqa: PLC0415
 
     found = ask(
-        where_of(url, token), f"/channels/history?url={quote(canonical(page), safe='')}&limit={count}"
+        api_address(url, token), f"/channels/history?url={quote(canonical(page), safe='')}&limit={count}"
     )
     if as_json:
         print_json(found)
@@ -174,9 +170,9 @@ def history(
 
 
 @app.command()
-def check(page: Page, url: WindowOption = WINDOW, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+def check(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Poll a page now, if its server and the budgets allow it."""
-    _done(ask(where_of(url, token), "/channels/check", {"url": canonical(page)}), as_json=as_json)
+    _done(ask(api_address(url, token), "/channels/check", {"url": canonical(page)}), as_json=as_json)
 
 
 @app.command()
@@ -187,7 +183,7 @@ def subscribe(
         str, typer.Option("--policy", metavar="FILE|NAME", help="For what waits for them.")
     ] = "",
     end: Annotated[bool, typer.Option("--end", help="End the subscription instead.")] = False,
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -196,7 +192,7 @@ def subscribe(
 
     body = {"who": who, "url": canonical(page), "policy": policy_given(policy) if policy else ""}
     what = "unsubscribe" if end else "subscribe"
-    _done(ask(where_of(url, token), f"/channels/{what}", body), as_json=as_json)
+    _done(ask(api_address(url, token), f"/channels/{what}", body), as_json=as_json)
 
 
 @app.command("import")
@@ -205,14 +201,14 @@ def import_(
     who: Annotated[
         str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are just watched.")
     ] = "",
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Watch the feeds of a list, as feed readers export it."""
-    from penstock.node.telling.opml import read_opml, write_opml  # noqa: PLC0415
+    from penstock.node.notify.opml import read_opml, write_opml  # noqa: PLC0415
 
-    where = where_of(url, token)
+    where = api_address(url, token)
     feeds = read_opml(read_bytes(file, most=limits.OPML_BYTES))
     added = 0
     refused: list[dict[str, str]] = []
@@ -236,11 +232,11 @@ def export(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Where to; standard output if omitted.")
     ] = None,
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
 ) -> None:
     """Write the watched pages as a list of feeds (OPML)."""
-    text = ask_text(where_of(url, token), "/channels/export")
+    text = ask_text(api_address(url, token), "/channels/export")
     if file is None:
         sys.stdout.write(text + "\n" * (not text.endswith("\n")))
     else:

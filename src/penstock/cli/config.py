@@ -1,4 +1,4 @@
-"""`penstock config`: check and show a node's configuration; list its settings."""
+"""`penstock config`: checks and shows a node's configuration; lists its settings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import typer
 
 from penstock.cli.output import JsonFlag, complain, print_json, print_table, print_text, warn
 from penstock.errors import ConfigError, GoalMissed, printable
-from penstock.node.quantity import UNITS
-from penstock.node.read_config import load
-from penstock.node.settings import Setting, settings
-from penstock.node.write_config import as_yaml, shown
+from penstock.node.config.read import load
+from penstock.node.config.schema import UNITS
+from penstock.node.config.write import Setting, as_yaml, settings, shown
 
 app = typer.Typer(no_args_is_help=True, help="Check and show a node's configuration.")
 

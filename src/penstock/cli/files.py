@@ -1,4 +1,4 @@
-"""Reading the files people name on the command line; a problem names the file and the line."""
+"""Reads policies and events from files named on the command line; an error names the file and the line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from penstock import limits
 from penstock.errors import InputError
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
-from penstock.policy import read
 from penstock.policy.nodes import Policy
+from penstock.policy.text import forms
 
 ENVELOPE: Final = frozenset({"topic", "ts", "payload", "properties", "sender", "seq", "content_type"})
 """An object with a `payload` and none but these keys is an envelope; any other JSON value is a payload."""
@@ -27,7 +27,7 @@ EVENTS_BYTES: Final = 1 << 30
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file, `-` for standard input."""
-    return read.parse(read_bytes(path, most=limits.POLICY_BYTES), source=str(path))
+    return forms.parse(read_bytes(path, most=limits.POLICY_BYTES), source=str(path))
 
 
 def read_bytes(path: Path, *, most: int) -> bytes:
@@ -48,16 +48,16 @@ def read_bytes(path: Path, *, most: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEvent:
     """An event from a file, and the line it came from."""
 
     event: Event
     line: Any
 
 
-def read_events(path: Path) -> list[Recorded]:
+def read_events(path: Path) -> list[RecordedEvent]:
     """Events from a file of JSON lines, `-` for standard input."""
-    found: list[Recorded] = []
+    found: list[RecordedEvent] = []
     last_us = -SECOND_US
     for number, line in enumerate(read_bytes(path, most=EVENTS_BYTES).splitlines(), start=1):
         if not line.strip():
@@ -71,7 +71,7 @@ def read_events(path: Path) -> list[Recorded]:
         except (ValueError, TypeError, OverflowError) as error:
             raise InputError(str(error), path=path, line=number) from None
         last_us = event.ts_us
-        found.append(Recorded(event, value))
+        found.append(RecordedEvent(event, value))
     return found
 
 

@@ -1,4 +1,4 @@
-"""`penstock filters`: the vocabulary of the policy language, from the code itself."""
+"""`penstock filters`: lists the filters and digesters of the policy language, from the code itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock generate`: streams to try things with."""
+"""`penstock generate`: writes a synthetic stream into a folder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from penstock.cli.choices import chosen
+from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chosen, in_a_hurry
 from penstock.cli.output import JsonFlag, escape, out, print_json, progress
-from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, in_a_hurry
 from penstock.errors import MissingTool
 from penstock.model.instant import SECOND_US
 
@@ -79,11 +78,11 @@ def generate(
     if hours is not None and not 0 < hours < float("inf"):
         raise typer.BadParameter(f"a stream lasts more than 0 hours, not {hours:g}")
     try:
-        from penstock.pipeline import recorded  # noqa: PLC0415  # the help of a command must not wait for it
-        from penstock.pipeline.generators import GENERATORS, Recipe, writing  # noqa: PLC0415
-        from penstock.pipeline.generators.recipe import START_US  # noqa: PLC0415
+        from penstock.pipeline.jobs.generate import GENERATORS, Recipe, writing  # noqa: PLC0415
+        from penstock.pipeline.jobs.generate.recipe import START_US  # noqa: PLC0415
+        from penstock.pipeline.progress import watched  # noqa: PLC0415
         from penstock.pipeline.session import open_session  # noqa: PLC0415
-        from penstock.pipeline.watching import watched  # noqa: PLC0415
+        from penstock.pipeline.tables import recorded  # noqa: PLC0415  # the help of a command must not wait for it
     except ImportError:
         raise MissingTool("Spark is not installed: pip install 'penstock[spark]'") from None
 

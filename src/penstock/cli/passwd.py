@@ -1,4 +1,4 @@
-"""`penstock passwd`: the hash of a password, for the configuration."""
+"""`penstock passwd`: prints the hash of a password, for the configuration."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 from penstock.cli.output import print_text, warn
 from penstock.errors import InputError
-from penstock.mqtt.text import TEXT_BYTES
-from penstock.node.config_checks import problem_with_name
-from penstock.node.passwords import hashed
+from penstock.mqtt.fields import TEXT_BYTES
+from penstock.node.access.passwords import hashed
+from penstock.node.config.checks import problem_with_name
 
 SHORT: Final = 8
 """Characters below which a password deserves a warning (NIST SP 800-63B, section 5.1.1)."""

@@ -1,4 +1,4 @@
-"""`penstock policy`: check, explain, convert and try policies; print their schema."""
+"""`penstock policy`: checks, explains, converts and tries policies; prints their schema."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.files import Recorded, read_events, read_policy, write_text
+from penstock.cli.files import RecordedEvent, read_events, read_policy, write_text
 from penstock.cli.output import JsonFlag, complain, out, print_json, print_table, print_text, warn
 from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
-from penstock.policy import evaluate, write
+from penstock.policy import evaluate
 from penstock.policy.evaluate import Packed
 from penstock.policy.explain import counted, explain
 from penstock.policy.lint import lint
 from penstock.policy.nodes import Policy
 from penstock.policy.schema import json_schema
+from penstock.policy.text import forms
 
 app = typer.Typer(no_args_is_help=True, help="Check, explain, convert and try policies.")
 
@@ -106,10 +107,10 @@ class Form(Enum):
 
 
 _WRITERS = {
-    Form.YAML: write.to_yaml,
-    Form.XML: write.to_xml,
-    Form.JSON: write.to_json,
-    Form.PYTHON: write.to_python,
+    Form.YAML: forms.to_yaml,
+    Form.XML: forms.to_xml,
+    Form.JSON: forms.to_json,
+    Form.PYTHON: forms.to_python,
 }
 
 
@@ -174,7 +175,7 @@ def try_(
         _show_tried(policy, packed, recorded)
 
 
-def _tried(packed: Packed, recorded: Sequence[Recorded]) -> dict[str, Any]:
+def _tried(packed: Packed, recorded: Sequence[RecordedEvent]) -> dict[str, Any]:
     lines = {id(one.event): one.line for one in recorded}
     digests = [item for item in packed.items if isinstance(item, Digest)]
     return {
@@ -197,7 +198,7 @@ def _tried(packed: Packed, recorded: Sequence[Recorded]) -> dict[str, Any]:
     }
 
 
-def _show_tried(policy: Policy, packed: Packed, recorded: Sequence[Recorded]) -> None:
+def _show_tried(policy: Policy, packed: Packed, recorded: Sequence[RecordedEvent]) -> None:
     found = _tried(packed, recorded)
     rows = []
     for item in packed.items:

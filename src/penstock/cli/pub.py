@@ -1,4 +1,4 @@
-"""`penstock pub`: publish a message, a file, or lines as they come."""
+"""`penstock pub`: publishes a message, a file, or lines as they come."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock import limits
-from penstock.cli.client_options import (
+from penstock.cli.files import read_bytes
+from penstock.cli.options import (
     URL,
     CaOption,
     ClientIdOption,
+    NodeLogin,
     PasswordEnvOption,
     PasswordStdinOption,
     QosOption,
     UrlOption,
     UserOption,
-    Way,
+    node_login,
     show_warnings,
-    way,
 )
-from penstock.cli.files import read_bytes
 from penstock.cli.output import JsonFlag, print_json, print_text, warn
 from penstock.errors import InputError
 
@@ -97,7 +97,7 @@ def pub(
         "content_type": content_type,
         "expiry_s": expiry_s,
     }
-    where = way(
+    where = node_login(
         url=url,
         user=user,
         password_env=password_env,
@@ -128,7 +128,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 async def _publish(
-    where: Way, topic: str, payload: bytes | None, how: dict[str, Any], rate: float | None
+    where: NodeLogin, topic: str, payload: bytes | None, how: dict[str, Any], rate: float | None
 ) -> dict[str, Any]:
     unrouted = 0
 

@@ -1,4 +1,4 @@
-"""`penstock shed`: a folder of events in, a folder of packed events out, as a Spark stream."""
+"""`penstock shed`: packs a folder of events into another folder, as a Spark stream."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from penstock.cli.files import read_policy
+from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
 from penstock.cli.output import JsonFlag, complain, err, print_json, print_text
-from penstock.cli.spark import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def shed(
     """Pack a stream of files by a policy where it is too much, and lose nothing without a digest."""
     if once and every is not None:
         raise typer.BadParameter("--once ends, --every does not: give one of them")
-    asked = _Asked(
+    asked = _Arguments(
         policy=read_policy(policy),
         source=source,
         target=target,
@@ -142,7 +142,7 @@ def shed(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Arguments:
     policy: Policy
     source: str
     target: str
@@ -206,11 +206,14 @@ def _named(row: Row) -> dict[str, Any]:
     return dict(zip(names, found["values"], strict=True))
 
 
-def _run(spark: SparkSession, asked: _Asked) -> _Account:
-    from penstock.pipeline.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
-    from penstock.pipeline.recorded import format_of  # noqa: PLC0415
-    from penstock.pipeline.streaming import pack_stream  # noqa: PLC0415
-    from penstock.pipeline.streaming_account import held_count, stands_for  # noqa: PLC0415
+def _run(spark: SparkSession, asked: _Arguments) -> _Account:
+    from penstock.pipeline.stream.pack_stream import (  # noqa: PLC0415
+        held_count,
+        pack_stream,
+        stands_for,
+    )
+    from penstock.pipeline.tables.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
+    from penstock.pipeline.tables.recorded import format_of  # noqa: PLC0415
 
     stream = folder_stream(spark, asked.source, format=asked.format, **asked.reading)
     stream = stream.observe(_IN, stands_for(stream).alias("events"))
@@ -233,7 +236,7 @@ def _run(spark: SparkSession, asked: _Asked) -> _Account:
 
 
 @contextmanager
-def _of_the_same_key(asked: _Asked) -> Iterator[None]:
+def _of_the_same_key(asked: _Arguments) -> Iterator[None]:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
@@ -274,7 +277,7 @@ def _take(query: StreamingQuery, account: _Account) -> None:
             )
 
 
-def _report(asked: _Asked, account: _Account, *, as_json: bool) -> None:
+def _report(asked: _Arguments, account: _Account, *, as_json: bool) -> None:
     if as_json:
         names = ("held_before", "events_in", "events_out", "digested", "digests", "held_after", "conserved")
         totals = {name: getattr(account, name) for name in names}

@@ -1,21 +1,220 @@
-"""`penstock streams`: a running node's reliable streams, and reading and writing them from a terminal."""
+"""`penstock streams`: shows a running node's reliable streams; reads and writes them in a pipe."""
 
 from __future__ import annotations
 
+import json
+import ssl
+import sys
+from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.output import JsonFlag, out, print_json, watching
-from penstock.cli.streams_programs import forget, read, write
-from penstock.cli.window import WINDOW, TokenOption, WindowOption, ask_all, where_of
-from penstock.core.channels.polling.words import duration
-from penstock.core.streams.tick import TICKS_PER_S
+from penstock import limits
+from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask_all
+from penstock.cli.options import CaOption, PasswordEnvOption, UserOption, password_of, tls_context
+from penstock.cli.output import JsonFlag, out, print_json, print_text, watching
+from penstock.cli.sub import payload_json, payload_text, time_of_day
+from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.errors import InputError, printable
+from penstock.model.instant import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock.client import StreamMessage, StreamReader
+
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="The node that hosts the stream, its `streams.listen`: stream://host:1884, streams:// for TLS.",
+    ),
+]
+IDLE_S: Final = 0.05
+"""So long without a message, and what was printed counts as read."""
+
+TOGETHER: Final = 1_000
+"""So many messages count as read together."""
+
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
+
+
+def read(
+    url: UrlArgument,
+    stream: StreamArgument,
+    *,
+    start: Annotated[
+        str, typer.Option("--from", metavar="earliest|new|TICK", help="Where to begin.")
+    ] = "new",
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, metavar="N", help="End after so many messages.")
+    ] = None,
+    to_end: Annotated[bool, typer.Option("--to-end", help="End after what is there now.")] = False,
+    consumer: Annotated[
+        str | None,
+        typer.Option("--consumer", metavar="NAME", help="Keep the place under a name, and go on from there."),
+    ] = None,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    ca: CaOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the messages of a stream in order, each with its tick, until interrupted.
+
+    With --json each line is an object.
+    """
+    from penstock.client import StreamReader  # noqa: PLC0415  # other commands need no client
+
+    reader = StreamReader(
+        _url(url, user, password_env),
+        stream,
+        consumer=consumer,
+        start=_start(start),
+        until="end" if to_end else None,
+        tls=_tls(ca),
+    )
+    with suppress(KeyboardInterrupt), reader:
+        try:
+            _show(reader, count, keep=consumer is not None, as_json=as_json)
+        except BrokenPipeError:
+            raise BrokenPipeError from None  # without its number typer does not take it for a failure
+
+
+def _show(reader: StreamReader, count: int | None, *, keep: bool, as_json: bool) -> None:
+    """Print what comes; what was printed counts as read, if that is to be kept."""
+    shown = committed = 0
+    over = False
+    while not over:
+        try:
+            message = reader.read(timeout_s=IDLE_S)
+        except TimeoutError:
+            message, idle = None, True
+        else:
+            idle = over = message is None
+        if message is not None:
+            sys.stdout.write((_json_line(message) if as_json else _line(message)) + "\n")
+            shown += 1
+            over = shown == count
+        if shown > committed and (idle or over or shown - committed >= TOGETHER):
+            sys.stdout.flush()
+            if keep:
+                reader.commit()
+            committed = shown
+
+
+def write(
+    url: UrlArgument,
+    stream: StreamArgument,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="One of the stream's topics.")],
+    *,
+    writer: Annotated[
+        str | None,
+        typer.Option(
+            "--writer",
+            metavar="NAME",
+            help="Exactly once: given the same lines again under this name, only those missing are added.",
+        ),
+    ] = None,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    ca: CaOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write each line of standard input into a stream; ends when all of them are durable."""
+    from penstock.client import StreamWriter  # noqa: PLC0415
+
+    lines = 0
+    with StreamWriter(_url(url, user, password_env), stream, writer, tls=_tls(ca)) as out:
+        known = out.last
+        for lines, line in enumerate(_lines(), start=1):  # the last one is their number
+            out.write(topic, line, number=lines)
+        out.flush()
+    there = min(known, lines)
+    if as_json:
+        print_json({"stream": stream, "lines": lines, "written": lines - there, "there": there})
+    else:
+        print_text(f"{lines - there} written" + (f", {there} were there already" if there else ""))
+
+
+def forget(
+    url: UrlArgument,
+    stream: StreamArgument,
+    consumer: Annotated[
+        str, typer.Argument(metavar="CONSUMER", help="Its name, as `penstock streams` lists.")
+    ],
+    *,
+    user: UserOption = None,
+    password_env: PasswordEnvOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Keep nothing more for a consumer that will not come back."""
+    from penstock.client.streams.reader import forget_consumer  # noqa: PLC0415
+
+    if not forget_consumer(_url(url, user, password_env), stream, consumer, tls=_tls(ca)):
+        raise InputError(f"stream '{stream}' has no consumer '{consumer}'; `penstock streams` lists them")
+    print_text(f"forgotten: {consumer}")
+
+
+def _start(text: str) -> Literal["earliest", "new"] | int:
+    match text:
+        case "earliest" | "new":
+            return text
+    if not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"--from is '{text}': earliest, new or a tick")
+    return int(text)
+
+
+def _url(url: str, user: str | None, password_env: str | None) -> str:
+    """The address with a name and a password, which others on the machine would read on the command line."""
+    if user is None:
+        if password_env is not None:
+            raise InputError("a password needs a user name: --user", path="--password-env")
+        return url
+    password = password_of(password_env) if password_env is not None else ""
+    scheme, found, place = url.partition("://")
+    if not found:
+        return url  # which is told to be none
+    if "@" in place:
+        raise InputError("give the user in the address, or with --user, not both", path="--user")
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext | None:
+    return None if ca is None else tls_context(ca)
+
+
+def _lines() -> Iterator[bytes]:
+    if sys.stdin is None:
+        raise InputError("standard input is closed", path="-")
+    while line := sys.stdin.buffer.readline(limits.STREAM_ROW_BYTES + 2):
+        body = line.removesuffix(b"\n").removesuffix(b"\r")
+        if len(body) > limits.STREAM_ROW_BYTES:
+            raise InputError(f"a line of more than {limits.STREAM_ROW_BYTES} bytes", path="-")
+        yield body
+
+
+def _line(message: StreamMessage) -> str:
+    said = f"{time_of_day(message.ts_us)} {printable(message.topic)} {payload_text(message.payload)}"
+    return f"{message.tick} {said}"
+
+
+def _json_line(message: StreamMessage) -> str:
+    found: dict[str, Any] = {
+        "stream": message.stream,
+        "tick": message.tick,
+        "topic": message.topic,
+        "ts": message.ts_us,
+        **payload_json(message.payload),
+    }
+    return json.dumps(found, ensure_ascii=False)
+
 
 app = typer.Typer(
     invoke_without_command=True, help="Reliable streams: at a running node, read, or written to."
@@ -34,7 +233,7 @@ def show(
     *,
     search: Annotated[str, typer.Option("--search", help="Text within name, topics or host.")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Look again every second.")] = False,
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -44,7 +243,7 @@ def show(
     """
     if context.invoked_subcommand is not None:
         return
-    look = partial(ask_all, where_of(url, token), "streams", search=search)
+    look = partial(ask_all, api_address(url, token), "streams", search=search)
     found = look()
     if as_json:
         print_json({name: value for name, value in found.items() if name not in ("total", "offset")})

@@ -1,4 +1,4 @@
-"""`penstock sub`: show events as they come, and digests in the place of those that were dropped."""
+"""`penstock sub`: prints events as they come, and digests in place of dropped events."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from penstock.cli.client_options import (
+from penstock.cli.files import read_policy
+from penstock.cli.options import (
     URL,
     CaOption,
     ClientIdOption,
+    NodeLogin,
     PasswordEnvOption,
     PasswordStdinOption,
     QosOption,
     UrlOption,
     UserOption,
-    Way,
+    node_login,
     show_warnings,
-    way,
 )
-from penstock.cli.files import read_policy
 from penstock.cli.output import err
 from penstock.errors import printable
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
-from penstock.policy import write
+from penstock.policy.text import forms
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription
-    from penstock.client.statistics import Taken
+    from penstock.client.statistics import ReceiveStatistics
     from penstock.model.digest import Digest
 
 POLICY_FILES: Final = frozenset({".yaml", ".yml", ".json", ".xml"})
@@ -51,7 +51,7 @@ BATCH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SubArguments:
     """What to show, and for how long."""
 
     filters: tuple[str, ...]
@@ -113,7 +113,7 @@ def sub(
     """
     if keep_s is not None and not client_id:
         raise typer.BadParameter("--keep needs a --client-id, by which the node knows you again")
-    where = way(
+    where = node_login(
         url=url,
         user=user,
         password_env=password_env,
@@ -121,7 +121,7 @@ def sub(
         ca=ca,
         client_id=client_id,
     )
-    wanted = Wanted(
+    wanted = SubArguments(
         filters=tuple(dict.fromkeys(filters)),
         policy=None if policy is None else policy_given(policy),
         content=content,
@@ -144,10 +144,10 @@ def policy_given(given: str) -> str:
     """The text of a policy in a file, else the name as it is."""
     path = Path(given)
     is_path = given == "-" or path.is_file() or "/" in given or path.suffix in POLICY_FILES
-    return write.to_json(read_policy(path), compact=True) if is_path else given
+    return forms.to_json(read_policy(path), compact=True) if is_path else given
 
 
-async def _show(where: Way, wanted: Wanted) -> Taken:
+async def _show(where: NodeLogin, wanted: SubArguments) -> ReceiveStatistics:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -164,7 +164,7 @@ async def _show(where: Way, wanted: Wanted) -> Taken:
 
 
 async def _until(
-    stop: asyncio.Event, client: Client, subscriptions: list[Subscription], wanted: Wanted
+    stop: asyncio.Event, client: Client, subscriptions: list[Subscription], wanted: SubArguments
 ) -> None:
     """Show items until somebody stops it or enough were shown; whatever goes wrong ends it, too."""
 

@@ -1,4 +1,4 @@
-"""`penstock top`: a running node in the terminal."""
+"""`penstock top`: shows a running node in the terminal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.api import API_URL, ApiAddress, ApiOption, TokenOption, api_address, refusal, unanswered
 from penstock.cli.output import JsonFlag, out, print_json
-from penstock.cli.window import WINDOW, TokenOption, Where, WindowOption, refusal, unanswered, where_of
 from penstock.errors import InputError, printable
 from penstock.model.instant import SECOND_US
 
@@ -32,7 +32,7 @@ AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
 
 
 def top(
-    url: WindowOption = WINDOW,
+    url: ApiOption = API_URL,
     token: TokenOption = "",
     once: Annotated[
         bool,
@@ -44,7 +44,7 @@ def top(
 
     With --json one snapshot is printed, as the node's /api/v1/live sends it.
     """
-    where = where_of(url, token)
+    where = api_address(url, token)
     if as_json:
         print_json(msgspec.to_builtins(_first(where)))
     elif once or not out.is_terminal:
@@ -54,7 +54,7 @@ def top(
             _follow(where)
 
 
-def _follow(where: Where) -> None:
+def _follow(where: ApiAddress) -> None:
     """Draw each snapshot; a node that answered once and goes away is asked again."""
     snapshot = _first(where)
     frames = _frames(where)
@@ -75,7 +75,7 @@ def _follow(where: Where) -> None:
             frames = _frames(where)
 
 
-def _first(where: Where) -> Snapshot:
+def _first(where: ApiAddress) -> Snapshot:
     frames = _frames(where)
     try:
         return _snapshot(next(frames))
@@ -85,7 +85,7 @@ def _first(where: Where) -> Snapshot:
         frames.close()
 
 
-def _frames(where: Where) -> Generator[bytes]:
+def _frames(where: ApiAddress) -> Generator[bytes]:
     """Snapshots as the node sends them; InputError says why there are none."""
     connection = where.connection()
     try:

@@ -1,4 +1,4 @@
-"""`penstock up`: run a node."""
+"""`penstock up`: runs a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli.config import named_or_usual
 from penstock.cli.output import JsonFlag
-from penstock.node.config import Config
+from penstock.node.config.schema import Config
 
 
 def up(
@@ -46,8 +46,9 @@ def up(
 
     With --json one line is printed when it is ready: where it listens.
     """
-    from penstock.node import logs, service  # noqa: PLC0415  # other commands need no node
-    from penstock.node.read_config import Loaded, load  # noqa: PLC0415
+    from penstock.node import service  # noqa: PLC0415  # other commands need no node
+    from penstock.node.config.read import LoadedConfig, load  # noqa: PLC0415
+    from penstock.node.observe import logs  # noqa: PLC0415
 
     path = named_or_usual(config)
 
@@ -66,7 +67,7 @@ def up(
             found = msgspec.structs.replace(found, web=msgspec.structs.replace(found.web, enabled=web))
         return found if data is None else msgspec.structs.replace(found, data=data)
 
-    def read() -> Loaded:
+    def read() -> LoadedConfig:
         return load(path, change=changed)
 
     def ready(node: service.Node) -> None:

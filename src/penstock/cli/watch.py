@@ -1,4 +1,4 @@
-"""`penstock watch`: a web page's changes as they are found, readable."""
+"""`penstock watch`: prints the changes of a web page as they are found."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from penstock.cli.client_options import (
+from penstock.cli.options import (
     CaOption,
     ClientIdOption,
+    NodeLogin,
     PasswordEnvOption,
     PasswordStdinOption,
     UserOption,
-    Way,
+    node_login,
     show_warnings,
-    way,
 )
 from penstock.cli.output import err, escape
 from penstock.cli.sub import Printer, digest_line, policy_given
@@ -48,7 +48,7 @@ PRIVATE: Final = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WatchArguments:
     """What to watch, and for how long."""
 
     url: str
@@ -106,7 +106,7 @@ def watch(
     """
     if every is not None and url is not None:
         raise typer.BadParameter("--every: a node decides for all subscribers; see `penstock channels add`")
-    wanted = Wanted(
+    wanted = WatchArguments(
         url=canonical(page),
         policy=None if policy is None else policy_given(policy),
         every_s=EVERY_S if every is None else seconds_of(every),
@@ -114,7 +114,7 @@ def watch(
         seconds=seconds,
         as_json=as_json,
     )
-    where = way(
+    where = node_login(
         url=url or "",
         user=user,
         password_env=password_env,
@@ -129,7 +129,7 @@ def watch(
 
 def seconds_of(text: str, *, least_s: int = 1) -> float:
     """What --every says."""
-    from penstock.node.quantity import quantity  # noqa: PLC0415  # other commands need no node
+    from penstock.node.config.schema import quantity  # noqa: PLC0415  # other commands need no node
 
     found = quantity(text, "s")
     if found is None or not least_s <= found <= 31 * 86_400:
@@ -137,7 +137,7 @@ def seconds_of(text: str, *, least_s: int = 1) -> float:
     return float(found)
 
 
-async def _watch(where: Way, wanted: Wanted) -> int:
+async def _watch(where: NodeLogin, wanted: WatchArguments) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -163,28 +163,28 @@ async def _watch(where: Way, wanted: Wanted) -> int:
         return received.taken + received.taken_digested
 
 
-def _node(wanted: Wanted) -> Node:
+def _node(wanted: WatchArguments) -> Node:
     """A node that watches this page only, and nothing of which stays."""
     from yarl import URL  # noqa: PLC0415
 
-    from penstock.node.config import Config, Http, Listener, Web  # noqa: PLC0415
-    from penstock.node.read_config import Loaded  # noqa: PLC0415
+    from penstock.node.config.channels import Polling  # noqa: PLC0415
+    from penstock.node.config.read import LoadedConfig  # noqa: PLC0415
+    from penstock.node.config.schema import ChannelSettings, Config, Http, Listener  # noqa: PLC0415
+    from penstock.node.outbound.guard import AddressGuard  # noqa: PLC0415
     from penstock.node.service import Node  # noqa: PLC0415
-    from penstock.node.web.guard import AddressGuard  # noqa: PLC0415
-    from penstock.node.web.settings import Polling  # noqa: PLC0415
 
     host = URL(wanted.url).host or ""
     own = host == "localhost" or bool(AddressGuard().refusal(host))
     every_s = wanted.every_s
     polling = Polling(least_s=every_s, most_s=max(every_s, Polling().most_s), networks=PRIVATE if own else ())
-    web = Web(enabled=True, interval_s=every_s, polling=polling)
+    web = ChannelSettings(enabled=True, interval_s=every_s, polling=polling)
     config = Config(
         listeners=(Listener(port=0),), http=Http(enabled=False), data="", sys_interval_s=0, web=web
     )
-    return Node(Loaded(config))
+    return Node(LoadedConfig(config))
 
 
-async def _report(node: Node | None, wanted: Wanted) -> None:
+async def _report(node: Node | None, wanted: WatchArguments) -> None:
     """Say what is being watched, and what goes wrong with it."""
     if node is None:
         return
@@ -209,7 +209,7 @@ async def _report(node: Node | None, wanted: Wanted) -> None:
             err.print(f"[dim]{escape(printable(text))}[/]", soft_wrap=True)
 
 
-async def _show(client: Client, wanted: Wanted) -> None:
+async def _show(client: Client, wanted: WatchArguments) -> None:
     topic = topic_of(wanted.url)
     # What is retained is an old change: this shows what changes from now on.
     subscription = await client.subscribe(topic, qos=1, policy=wanted.policy, retain_handling=2)
@@ -242,6 +242,6 @@ def change_text(delta: Delta) -> str:
 
 def local(at_us: int) -> str:
     """A moment by the clock on the wall."""
-    from penstock.core.channels.polling.words import date_of  # noqa: PLC0415  # loads parsers
+    from penstock.model.instant import date_of  # noqa: PLC0415  # loads parsers
 
     return f"{date_of(at_us).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,7 +1,7 @@
-"""A bounded queue that says which of the events it was given it has dropped.
+"""A bounded queue that reports which of its events it dropped.
 
-The queue drops by its policy and accounts for all of it. Whoever waits for one of these events, to
-acknowledge it or to hear that it was sent, has to be told.
+The queue drops by its policy. Whoever waits for a dropped event, to acknowledge it or to hear that it was
+sent, is told.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The client a program uses: connects, publishes, subscribes, and connects again when the way is lost.
+"""`Client`, the MQTT client of a program: connects, publishes, subscribes, and reconnects after a loss.
 
-It is put together of small machines: `keeping` stays connected, `connection` is one connection, `sending` and
-`receiving` are its two halves, which live as long as the client, as does the MQTT session between them, and
-`asking` knows who waits for which subscription.
+`reconnect` stays connected, `connection` is one connection, `sending` and `receiving` are the two halves,
+which live as long as the client and its MQTT session, and `subscribing` knows who waits for which
+subscription.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from penstock import limits
-from penstock.client.address import read_address
-from penstock.client.asking import Asking
-from penstock.client.keeping import Keeper, Way
 from penstock.client.message import message
 from penstock.client.receiving import Receiver
+from penstock.client.reconnect import ConnectOptions, Keeper
 from penstock.client.sending import Published, Sender
 from penstock.client.statistics import ClientStatistics
-from penstock.client.subscription import Subscription
-from penstock.client.wanted import Wanted, first_tick, plan_here, plan_of, told
+from penstock.client.subscribing import SubscribeRequests
+from penstock.client.subscription import (
+    Subscription,
+    SubscriptionOptions,
+    first_tick,
+    plan_here,
+    plan_of,
+    told,
+)
+from penstock.client.transport import read_address
 from penstock.core.queues import QueueOptions
 from penstock.errors import BufferFull, ClientError, ConnectionLost, InputError
-from penstock.mqtt.client_session import ClientSession
-from penstock.mqtt.connect import Connect
-from penstock.mqtt.properties import Properties
-from penstock.mqtt.subscribe import Subscription as Options
+from penstock.mqtt.packets.connect import Connect
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.subscribe import Subscription as Options
+from penstock.mqtt.sessions.client import ClientSession
 from penstock.mqtt.topics import check_filter
 
 if TYPE_CHECKING:
@@ -34,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.client.receipts import Receipt
-    from penstock.mqtt.connect import Will
-    from penstock.mqtt.publish import Publish
+    from penstock.mqtt.packets.connect import Will
+    from penstock.mqtt.packets.publish import Publish
     from penstock.policy.nodes import Policy
 
 BREATH: Final = 100
@@ -99,7 +105,7 @@ class Client:
                 topic_alias_maximum=limits.MQTT_TOPIC_ALIASES if topic_aliases else None,
             ),
         )
-        way = Way(
+        way = ConnectOptions(
             address=read_address(url),
             connect=connect,
             tls=tls,
@@ -116,7 +122,7 @@ class Client:
             options=QueueOptions(capacity_events=send_events, capacity_bytes=send_bytes),
             plan=None if send_policy is None else plan_of(send_policy),
         )
-        self._asking = Asking(session, self._receiver)
+        self._asking = SubscribeRequests(session, self._receiver)
         self._keeper = Keeper(
             way, session=session, sender=self._sender, receiver=self._receiver, asking=self._asking
         )
@@ -273,7 +279,7 @@ class Client:
         self._check()
         if self._receiver.find(topic_filter) is not None:
             raise InputError(f"this client has subscribed to '{topic_filter}' already; close that one first")
-        wanted = Wanted(
+        wanted = SubscriptionOptions(
             options=Options(
                 topic_filter,
                 qos,

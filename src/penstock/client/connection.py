@@ -1,7 +1,7 @@
-"""One connection to a node: bytes to packets and back, keep alive, and the first and last words.
+"""One MQTT connection to a node: bytes to packets and back, keep alive, CONNECT and DISCONNECT.
 
-Frames are cut as they come and dealt with one by one, so that reading can stop between two messages. What is
-sent in one turn of the event loop is written at once.
+Frames are decoded and handled one by one, so that reading can stop between two messages. All packets sent
+in one turn of the event loop are written at once.
 """
 
 from __future__ import annotations
@@ -11,29 +11,26 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from penstock import limits
-from penstock.client.links import open_link
+from penstock.client.transport import open_link
 from penstock.errors import ConnectionLost, ConnectRefused, MqttError, Unreachable
-from penstock.mqtt.aliases import AliasesOut
-from penstock.mqtt.client import ClientConnection, ClientState
-from penstock.mqtt.connect import Connack
-from penstock.mqtt.disconnect import Disconnect
-from penstock.mqtt.framing import Framer
-from penstock.mqtt.packet import encode
-from penstock.mqtt.ping import PINGREQ
-from penstock.mqtt.properties import Properties
-from penstock.mqtt.reasons import DISCONNECT_FROM_CLIENT, Reason, explained
+from penstock.mqtt.codes import DISCONNECT_FROM_CLIENT, Reason, explained
+from penstock.mqtt.packets.connect import PINGREQ, Connack, Disconnect
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.packet import encode
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.sessions.client import ClientConnection, ClientState
+from penstock.mqtt.sessions.identifiers import AliasesOut
 
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.client.address import Address
-    from penstock.client.links import Link
+    from penstock.client.transport import Address, Link
     from penstock.model.instant import Instant
-    from penstock.mqtt.connect import Connect
-    from penstock.mqtt.packet import Packet
+    from penstock.mqtt.packets.connect import Connect
+    from penstock.mqtt.packets.packet import Packet
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Who made a connection."""
 
     def heard(self, packet: Packet) -> None:
@@ -55,7 +52,7 @@ class Connection:
     def __init__(
         self,
         connect: Connect,
-        owner: Owner,
+        owner: ConnectionOwner,
         address: Address,
         *,
         packet_bytes: int,

@@ -1,4 +1,4 @@
-"""What a program publishes, as a PUBLISH; what no node would take is refused here."""
+"""Makes a PUBLISH packet of what a program publishes; raises an error for what no node would accept."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.errors import InputError
-from penstock.mqtt.properties import NONE, Properties
-from penstock.mqtt.publish import Publish
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.packets.publish import Publish
 from penstock.mqtt.topics import check_topic
 
 if TYPE_CHECKING:

@@ -1,22 +1,53 @@
-"""Messages of QoS 1 and 2 that the program has not taken yet: each is acknowledged when it was.
+"""Which received messages the program has taken: acknowledgements, and positions in reliable streams.
 
-A QoS 1 message that was not acknowledged when a connection broke comes again over the next. It is still in
-the buffer then, or was taken meanwhile: either way it is not handed out twice.
-
-A message of a reliable stream is known by its stream and tick: a node that was killed sends it with another
-packet identifier, and may have given another message the one it had.
+A QoS 1 message that was not acknowledged when a connection broke comes again over the next connection. It
+is still in the buffer then, or was taken meanwhile: it is not handed out twice. A message of a reliable
+stream is identified by stream and tick, because a node that was killed sends it again with another packet
+identifier. Ticks only grow within a subscription: to begin earlier, subscribe anew.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.model.stamp import stamp_of
+from penstock import limits
+from penstock.model.event import stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.mqtt.publish import Publish
+    from penstock.model.event import User
+    from penstock.mqtt.packets.publish import Publish
+
+
+class StreamPositions:
+    """By stream, of one subscription; streams that were silent for longest are forgotten beyond a bound."""
+
+    def __init__(self, start: int | None = None) -> None:
+        self._start = start
+        self._next: dict[str, int] = {}
+        self.repeated = 0
+        """Messages that came before."""
+
+    @property
+    def start(self) -> int | None:
+        """Where to begin if the node has forgotten the subscription; None: with what comes then."""
+        return min(self._next.values(), default=self._start)
+
+    def passes(self, user: User) -> bool:
+        """Whether a message with these properties is new, or of no stream at all."""
+        stamp = stamp_of(user)
+        if stamp is None:
+            return True
+        stream, tick = stamp
+        if tick < self._next.get(stream, self._start or 0):
+            self.repeated += 1
+            return False
+        self._next.pop(stream, None)
+        if len(self._next) >= limits.CLIENT_STREAMS:
+            del self._next[next(iter(self._next))]
+        self._next[stream] = tick + 1
+        return True
 
 
 class Receipt:

@@ -1,8 +1,8 @@
-"""The receiving half of a client: which subscription a message is for, and when to stop reading.
+"""The receiving half of a client: hands messages to subscriptions and decides when to stop reading.
 
-Reading stops while a program is behind, so that events wait in the node's queue, where the policy is. It goes
-on all the same while somebody waits for an answer of the node: a program that publishes from within its own
-loop would otherwise wait for itself. What then finds a buffer full is packed there.
+Reading stops while the program is behind, so that events wait in the node's queue, where the policy is.
+Reading goes on while somebody waits for an answer of the node: a program that publishes from within its
+own loop would otherwise wait for itself. Messages that then find a buffer full are packed there.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from zlib import crc32
 from penstock import limits
 from penstock.client.receipts import Receipts
 from penstock.client.statistics import NOTHING
-from penstock.model.stamp import stamp_of
-from penstock.mqtt.overlap import overlap
-from penstock.mqtt.varint import MOST
+from penstock.model.event import stamp_of
+from penstock.mqtt.fields import MOST_VARINT
+from penstock.mqtt.topics import overlap
 
 if TYPE_CHECKING:
     import asyncio
 
     from penstock.client.connection import Connection
     from penstock.client.receipts import Receipt
-    from penstock.client.statistics import Taken
+    from penstock.client.statistics import ReceiveStatistics
     from penstock.client.subscription import Subscription
-    from penstock.mqtt.client_session import ClientSession
-    from penstock.mqtt.publish import Publish
+    from penstock.mqtt.packets.publish import Publish
+    from penstock.mqtt.sessions.client import ClientSession
 
 T = TypeVar("T")
 
@@ -64,9 +64,9 @@ class Receiver:
         needed = choosy or any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals)
         if not needed and not strict:
             return 0
-        number = 1 + (randbelow(MOST) if strict else crc32(filter_.encode()) % MOST)
+        number = 1 + (randbelow(MOST_VARINT) if strict else crc32(filter_.encode()) % MOST_VARINT)
         while number in self._numbered:
-            number = number % MOST + 1
+            number = number % MOST_VARINT + 1
         return number
 
     def held(self) -> list[Subscription]:
@@ -216,7 +216,7 @@ class Receiver:
         """Messages that wait for a subscription."""
         return len(self._unclaimed)
 
-    def statistics(self) -> Taken:
+    def statistics(self) -> ReceiveStatistics:
         """Of all subscriptions together."""
         total = self._past
         for each in self._subscriptions.values():

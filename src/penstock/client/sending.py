@@ -1,7 +1,7 @@
-"""The sending half of a client: messages go straight to the connection, or wait for it in a bounded buffer.
+"""The sending half of a client: messages go to the connection, or wait for it in a bounded buffer.
 
-Without a policy nothing is dropped: `publish` waits when the buffer is full, `publish_nowait` says so. With
-one, the buffer packs, and a digest is sent in the place of what was dropped.
+Without a policy nothing is dropped: `publish` waits when the buffer is full, `publish_nowait` raises an
+error. With a policy the buffer packs, and a digest is sent in place of the dropped messages.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.client.buffer import Buffer
-from penstock.client.statistics import Sent
+from penstock.client.statistics import SendStatistics
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.errors import MqttError, PublishRefused, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.model.event import Event
-from penstock.mqtt.acks import Puback, Pubrec
-from penstock.mqtt.properties import Properties
-from penstock.mqtt.publish import Publish
-from penstock.mqtt.reasons import Reason, explained
+from penstock.mqtt.codes import Reason, explained
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.publish import Puback, Publish, Pubrec
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.errors import ClientError
     from penstock.model.instant import Instant
-    from penstock.mqtt.client_session import ClientSession, Settled
-    from penstock.mqtt.packet import Packet
-    from penstock.policy.fast import Plan
+    from penstock.mqtt.packets.packet import Packet
+    from penstock.mqtt.sessions.client import ClientSession, Settled
+    from penstock.policy.columns import Plan
 
 SEVERAL: Final = "*"
 """In a digest's topic, the place of levels in which the topics of its events differ."""
@@ -55,7 +54,7 @@ class Published:
     """Whether the client's policy dropped it; it is counted in a digest."""
 
 
-class Waiting:
+class QueuedMessage:
     """A message on its way, and who wants to know."""
 
     __slots__ = ("done", "expires_us", "packet")
@@ -83,9 +82,9 @@ class Sender:
         self._session = session
         self._options = options
         self._packs = plan is not None
-        self._buffer: Buffer[Waiting] = Buffer(PackingQueue(plan, options))
+        self._buffer: Buffer[QueuedMessage] = Buffer(PackingQueue(plan, options))
         self._connection: Connection | None = None
-        self._flying: dict[int, Waiting | None] = {}
+        self._flying: dict[int, QueuedMessage | None] = {}
         """QoS 1 and 2 messages that are not answered, by packet identifier; None: a digest."""
         self._queue_for_room: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
@@ -108,7 +107,7 @@ class Sender:
         connection = self._connection
         if connection is not None and not len(self._buffer) and self._takes(connection, packet):
             self._published += 1
-            self._send(connection, Waiting(packet, done, 0))
+            self._send(connection, QueuedMessage(packet, done, 0))
             return True
         if not self._packs and not self._has_room(packet):
             return False
@@ -132,7 +131,7 @@ class Sender:
             self._topic, self._qos = packet.topic, packet.qos
         else:
             self._topic, self._qos = common_topic(self._topic, packet.topic), max(self._qos, packet.qos)
-        waiting = Waiting(packet, done, 0 if expiry_s is None else now_us + expiry_s * 1_000_000)
+        waiting = QueuedMessage(packet, done, 0 if expiry_s is None else now_us + expiry_s * 1_000_000)
         event = Event(
             packet.topic,
             packet.payload,
@@ -212,7 +211,7 @@ class Sender:
         qos = head.carried.packet.qos if isinstance(head, Event) else self._qos
         return not qos or self._session.room > 0
 
-    def _send_late(self, connection: Connection, waiting: Waiting) -> None:
+    def _send_late(self, connection: Connection, waiting: QueuedMessage) -> None:
         """A message that has waited: with what is left of its time."""
         if waiting.expires_us:
             left_us = waiting.expires_us - _now_us()
@@ -247,7 +246,7 @@ class Sender:
             return
         self._early += digest.count
 
-    def _send(self, connection: Connection, waiting: Waiting) -> None:
+    def _send(self, connection: Connection, waiting: QueuedMessage) -> None:
         packet = self._session.publish(waiting.packet)
         try:
             connection.send(packet)
@@ -319,10 +318,10 @@ class Sender:
 
     # -- what can be known -----------------------------------------------------------------------------------
 
-    def statistics(self) -> Sent:
+    def statistics(self) -> SendStatistics:
         """The account of what was published."""
         queue = self._buffer.queue.statistics()
-        return Sent(
+        return SendStatistics(
             published=self._published,
             sent=self._sent,
             digested=self._digested,

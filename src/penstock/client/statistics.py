@@ -1,4 +1,4 @@
-"""What can be known about a client: frozen snapshots, in which nothing is unaccounted for."""
+"""Snapshots of a client's counters; every message is accounted for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendStatistics:
     """Messages the program published.
 
     Always: published = sent + digested + waiting + expired + refused_early + abandoned.
@@ -43,7 +43,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReceiveStatistics:
     """What came for one subscription, or for all of a client.
 
     Always: events + digested = taken + taken_digested + waiting + abandoned.
@@ -66,8 +66,8 @@ class Taken:
     repeated: int = 0
     """Messages of reliable streams that came once more, which nobody was shown; not among the events."""
 
-    def __add__(self, other: Taken) -> Taken:
-        return Taken(
+    def __add__(self, other: ReceiveStatistics) -> ReceiveStatistics:
+        return ReceiveStatistics(
             self.events + other.events,
             self.digests + other.digests,
             self.digested + other.digested,
@@ -84,7 +84,7 @@ class Taken:
         return self.events + self.digested == self.taken + self.taken_digested + self.waiting + self.abandoned
 
 
-NOTHING = Taken(0, 0, 0, 0, 0, 0, 0)
+NOTHING = ReceiveStatistics(0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class ClientStatistics:
     """Of these, how many found their session still there."""
     reading: bool
     """False: nothing is read, because the program is behind."""
-    sent: Sent
-    received: Taken
+    sent: SendStatistics
+    received: ReceiveStatistics
     """Of all subscriptions, past and present."""
     unclaimed: int
     """Messages that wait for a subscription: of a session that was there before."""

@@ -1,27 +1,148 @@
-"""A subscription: an asynchronous iterator over events and digests, with a buffer of its own."""
+"""`Subscription`: an asynchronous iterator over events and digests, with its options and its own buffer.
+
+A PUBLISH becomes an event, or a `ReceivedDigest` that stands for events the node dropped.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from penstock import limits
 from penstock.client.buffer import Buffer
-from penstock.client.items import item_of
-from penstock.client.places import Places
-from penstock.client.statistics import Taken
+from penstock.client.receipts import StreamPositions
+from penstock.client.statistics import ReceiveStatistics
+from penstock.core.queues import DropOldestQueue, PackingQueue, QueueOptions
+from penstock.errors import DigestError, InputError, PolicyError
 from penstock.model.digest import Digest
+from penstock.model.digest_wire import DIGEST_MARK, from_message
 from penstock.model.event import Event
-from penstock.mqtt.topics import matches, shared_of
+from penstock.mqtt.topics import SHARE, matches, shared_of
+from penstock.policy.columns import Plan
+from penstock.policy.nodes import Policy
+from penstock.policy.text.forms import parse, to_json
 
 if TYPE_CHECKING:
     from penstock.client.receipts import Receipt
-    from penstock.client.wanted import Wanted
-    from penstock.core.queues import QueueStatistics
+    from penstock.core.queues import BoundedQueue, QueueStatistics
     from penstock.model.instant import Instant
-    from penstock.mqtt.publish import Publish
+    from penstock.mqtt.packets.publish import Publish
+    from penstock.mqtt.packets.subscribe import Subscription as Options
 
 
-class Client(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionOptions:
+    """What a subscription asks for."""
+
+    options: Options
+    user: tuple[tuple[str, str], ...] = ()
+    """User properties of the SUBSCRIBE: policy and content filter."""
+    start: int | None = None
+    """Where in reliable streams to begin; None: with what comes from now on."""
+    plan: Plan | None = None
+    """The policy, if it can be read here."""
+    when_slow: Literal["wait", "pack"] = "wait"
+    buffer_events: int = limits.QUEUE_EVENTS
+    acknowledge: Literal["taken", "done"] = "taken"
+
+    def __post_init__(self) -> None:
+        if self.acknowledge not in ("taken", "done"):
+            raise InputError(f"acknowledge is '{self.acknowledge}'; it is 'taken' or 'done'")
+        if self.when_slow not in ("wait", "pack"):
+            raise InputError(f"when_slow is '{self.when_slow}'; it is 'wait' or 'pack'")
+
+    @property
+    def alone(self) -> bool:
+        """Whether a node sends it a copy of its own of what other subscriptions of the client get, too."""
+        return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
+
+    @property
+    def choosy(self) -> bool:
+        """Whether a node does not send it everything that its filter matches."""
+        return self.options.no_local or any(name == "filter" for name, _ in self.user)
+
+    def queue(self) -> BoundedQueue:
+        """A buffer for what the program has not taken."""
+        options = QueueOptions(capacity_events=self.buffer_events)
+        if self.plan is not None:
+            return PackingQueue(self.plan, options)
+        if self.options.qos:
+            # As on a node: QoS 1 and 2 lose nothing by policy, the bound is where the client protects itself.
+            options = QueueOptions(
+                capacity_events=max(self.buffer_events, limits.FIRM_EVENTS), capacity_bytes=limits.FIRM_BYTES
+            )
+        return DropOldestQueue(options)
+
+
+def told(*, policy: Policy | str | None, content: str | None) -> tuple[tuple[str, str], ...]:
+    """The user properties of a SUBSCRIBE."""
+    written = to_json(policy, compact=True) if isinstance(policy, Policy) else policy
+    said = {"policy": written, "filter": content}
+    return tuple((name, text) for name, text in said.items() if text is not None)
+
+
+def first_tick(start: str | int | None) -> int | None:
+    """Where to begin in reliable streams; InputError if it is no place."""
+    if start == "earliest":
+        return 0
+    if isinstance(start, str) or (start is not None and start < 0):
+        raise InputError(f"start is {start!r}; it is 'earliest' or a tick")
+    return start
+
+
+def plan_of(policy: Policy | str) -> Plan:
+    """A policy, or its text, to be used here; PolicyError if it cannot be understood."""
+    return Plan(policy if isinstance(policy, Policy) else parse(policy, source="policy"))
+
+
+def plan_here(policy: Policy | str | None) -> Plan | None:
+    """The policy for the client's own buffer; None for one that only the node knows."""
+    try:
+        return None if policy is None else plan_of(policy)
+    except PolicyError:
+        return None  # a name, or a mistake that the node will explain
+
+
+class ReceivedDigest(Digest, frozen=True, array_like=True):
+    """A digest as a node sent it: with its topic, and all the node told."""
+
+    topic: str = ""
+    told: dict[str, Any] = {}  # noqa: RUF012  # msgspec makes a new one for each
+    """The node's JSON object; distinct counts and quantiles stand there as estimates."""
+
+
+def item_of(message: Publish, *, now_us: Instant, seq: int) -> Event | ReceivedDigest:
+    """The item of a message; what says that it is a digest and is none, is an event.
+
+    An event's `carried` is the message itself: its QoS, RETAIN and all its properties.
+    """
+    if DIGEST_MARK in message.properties.user:
+        found = _digest(message)
+        if found is not None:
+            return found
+    properties = message.properties
+    return Event(
+        message.topic,
+        message.payload,
+        now_us,
+        seq=seq,
+        properties=properties.user,
+        content_type=properties.content_type or "",
+        carried=message,
+    )
+
+
+def _digest(message: Publish) -> ReceivedDigest | None:
+    try:
+        read, told = from_message(message.payload)
+    except DigestError:
+        return None
+    fields = {name: getattr(read, name) for name in Digest.__struct_fields__}
+    return ReceivedDigest(**fields, topic=message.topic, told=told)
+
+
+class SubscriptionOwner(Protocol):
     """Who made a subscription."""
 
     def relieved(self) -> None:
@@ -44,7 +165,7 @@ class Subscription:
     iteration once everything before it was taken.
     """
 
-    def __init__(self, client: Client, wanted: Wanted, *, number: int) -> None:
+    def __init__(self, client: SubscriptionOwner, wanted: SubscriptionOptions, *, number: int) -> None:
         self.filter = wanted.options.filter
         self.wanted = wanted
         self.number = number
@@ -52,7 +173,7 @@ class Subscription:
         self.alone = wanted.alone
         self.strict = wanted.start is not None
         """Whether it takes of streams only what carries its identifier: all else comes again, in order."""
-        self.places = Places(wanted.start)
+        self.places = StreamPositions(wanted.start)
         self.granted_qos = wanted.options.qos
         """What the node granted."""
         self._plain = shared_of(self.filter).filter
@@ -182,11 +303,11 @@ class Subscription:
 
     # -- what can be known -----------------------------------------------------------------------------------
 
-    def statistics(self) -> Taken:
+    def statistics(self) -> ReceiveStatistics:
         """What came, and what became of it."""
         queue = self._buffer.queue.statistics()
         events, digested = self._abandoned
-        return Taken(
+        return ReceiveStatistics(
             events=self._events,
             digests=self._digests,
             digested=self._digested,

@@ -1,4 +1,4 @@
-"""The client."""
+"""Limits of the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window into the node: HTTP requests, dashboards, metrics."""
+"""Limits of the HTTP server: requests, dashboards, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MQTT: what a stranger's packet may ask for."""
+"""Limits of MQTT: what a stranger's packet may ask for."""
 
 from __future__ import annotations
 

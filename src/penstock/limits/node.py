@@ -1,4 +1,4 @@
-"""The node: its configuration and listeners, what it holds for clients, the recorder, control tables."""
+"""Limits of the node: configuration, listeners, what it holds for clients, the recorder, control tables."""
 
 from __future__ import annotations
 

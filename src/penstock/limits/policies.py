@@ -1,4 +1,4 @@
-"""Policies, payloads and digests: what strangers and other nodes send to be understood."""
+"""Limits of policies, payloads and digests that strangers and other nodes send."""
 
 from __future__ import annotations
 

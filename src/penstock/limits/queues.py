@@ -1,4 +1,4 @@
-"""Queues: what waits for a receiver."""
+"""Limits of queues: what waits for a receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time slots: flows, and filters, whose bytes come from other nodes and from Spark."""
+"""Limits of time slots: flows, and filters whose bytes come from other nodes and from Spark."""
 
 from __future__ import annotations
 

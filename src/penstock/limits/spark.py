@@ -1,4 +1,4 @@
-"""Spark: the Java it needs, generated streams."""
+"""Limits of Spark: the Java it needs, generated streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reliable streams: between nodes, at a node's door for programs, in Spark."""
+"""Limits of reliable streams: between nodes, for programs that connect to a node, in Spark."""
 
 from __future__ import annotations
 

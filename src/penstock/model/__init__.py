@@ -1,7 +1,12 @@
-"""What moves through Penstock: events, digests and control items, all frozen values.
+"""The values that move through Penstock: events, digests and control items, all frozen.
 
-`event` holds the three kinds of queue item, `digest` the summary of dropped events, `digest_wire` its two
-serial forms, `values` the meaning of attribute values, `sketches` the mergeable DataSketches.
+instant.py         time as integer microseconds, and as text
+values.py          attribute values: when two are equal and how they are ordered
+sketches.py        distinct counts and quantiles in bounded space
+digest.py          the summary of dropped events
+digest_wire.py     a digest as MessagePack and as JSON
+event.py           event, control item, and the stamp of a stream message
+control_table.py   versions of tables that Spark writes and nodes load
 """
 
 from penstock.model.digest import AttributeSummary, Cause, Digest

@@ -1,4 +1,4 @@
-"""Control tables: what Spark works out and nodes load, as versions in a folder.
+"""Control tables: tables that Spark writes and nodes load, as versions in a folder.
 
     reservations/v=0001/part-0000.parquet
     reservations/v=0001/version.json      what it is, and how much of it there should be

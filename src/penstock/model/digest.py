@@ -1,4 +1,4 @@
-"""A digest: what is known about events that were dropped.
+"""A digest: the summary of events that were dropped.
 
 Digests form a commutative monoid under `merge`: it does not matter in which order, on which node or in which
 engine parts of a run were summarised. Exact for counts, minima, maxima, first and last; to rounding for sums;

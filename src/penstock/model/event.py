@@ -1,16 +1,50 @@
-"""An event, and the two other things a queue can hold: a digest and a control item."""
+"""An event, a control item, and the stamp that says from which stream and tick a message comes.
+
+The stamp is the user properties `stream` and `tick` behind all others. Only a node sets them: what a
+publisher sends that looks like them is removed, so a receiver may believe them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from penstock.model.digest import Digest
-from penstock.model.stamp import stamp_of
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
+
+User: TypeAlias = tuple[tuple[str, str], ...]
+"""MQTT user properties in order."""
+
+STREAM: Final = "stream"
+TICK: Final = "tick"
+
+_DIGITS: Final = 19
+"""Of the largest tick."""
+
+
+def stamped(user: User, stream: str, tick: int) -> User:
+    """User properties with the stamp behind them."""
+    return (*unstamped(user), (STREAM, stream), (TICK, str(tick)))
+
+
+def unstamped(user: User) -> User:
+    """User properties without a stamp."""
+    while stamp_of(user) is not None:
+        user = user[:-2]
+    return user
+
+
+def stamp_of(user: User) -> tuple[str, int] | None:
+    """Stream and tick, if these are the properties of a message of a stream."""
+    if len(user) < 2:
+        return None
+    (first, stream), (second, tick) = user[-2:]
+    if first != STREAM or second != TICK or not stream or len(tick) > _DIGITS:
+        return None
+    return (stream, int(tick)) if tick.isascii() and tick.isdigit() else None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, eq=False):

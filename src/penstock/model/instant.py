@@ -1,7 +1,8 @@
-"""Time is an integer number of microseconds; the unit stands in every name."""
+"""Time as an integer number of microseconds, and durations and dates as text."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 Instant: TypeAlias = int
@@ -16,3 +17,29 @@ LONGEST_US: Final = 2**62
 def to_us(seconds: float) -> int:
     """Whole microseconds of a duration a person wrote in seconds, LONGEST_US at most."""
     return round(min(seconds * SECOND_US, LONGEST_US))
+
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_LATEST_S: Final = 253_402_300_799 - 86_400
+"""A day before the end of the year 9999, where datetime ends in every time zone."""
+
+
+def duration(us: int) -> str:
+    """As 90 s, 15 min, 2.5 h."""
+    seconds = us / SECOND_US
+    if seconds < 1:
+        return f"{us / 1_000:.3g} ms"
+    for size, unit in _UNITS:
+        if seconds >= 2 * size or size == 1:
+            return f"{seconds / size:.3g} {unit}"
+    raise AssertionError
+
+
+def date_of(at_us: Instant) -> datetime:
+    """A moment as a date in UTC, to the second; a page may say that it was changed in the year 300,000."""
+    return datetime.fromtimestamp(min(max(at_us // SECOND_US, 0), _LATEST_S), UTC)
+
+
+def moment(at_us: Instant) -> str:
+    """As 2026-05-04 10:20:30 UTC."""
+    return f"{date_of(at_us):%Y-%m-%d %H:%M:%S} UTC"

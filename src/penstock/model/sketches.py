@@ -1,8 +1,8 @@
 """Distinct counts (HLL) and quantiles (KLL) in bounded space, byte-compatible with Spark SQL.
 
 Spark's `hll_sketch_agg(…, 12)` makes an HLL_8 sketch of 2¹² registers, `kll_sketch_agg_double(…, 200)` a KLL
-sketch of doubles with k = 200; both engines read and merge each other's bytes with these parameters.
-An HLL sketch is fed the XXH64 (seed 42) of the value, which is what Spark's `xxhash64` gives.
+sketch of doubles with k = 200; both engines read and merge each other's bytes with these parameters. An HLL
+sketch is fed the XXH64 (seed 42) of the value, which is what Spark's `xxhash64` gives.
 """
 
 from __future__ import annotations

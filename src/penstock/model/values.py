@@ -1,4 +1,4 @@
-"""What an attribute's value is, and when two values are the same: one meaning for every engine.
+"""Attribute values: what is a value, and when two are the same, with one meaning for every engine.
 
 A value is a number, a text, a truth value, or a list of these. Null and NaN are no values: they read as
 missing, and so do maps, bytes and whatever else a payload may hold.

@@ -1,17 +1,19 @@
-"""Topic names and topic filters: what is one, and which filter matches which name.
+"""Topic names and topic filters: what is valid, which filter matches which name, which filters overlap.
 
-`matches` is what matching means, written to be read; `tree.py` finds all matching filters of many at once.
+`matches` is the definition of matching, written to be read; `trees.py` finds all matching filters of many at
+once.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from penstock import limits
 from penstock.errors import MalformedPacket, MqttError, ProtocolError
-from penstock.mqtt.reasons import Reason
-from penstock.mqtt.text import TEXT_BYTES, check_name
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.fields import TEXT_BYTES, check_name
 
 SHARE: Final = "$share/"
 """What a shared subscription's filter begins with."""
@@ -92,3 +94,15 @@ def _check_size(text: str, where: str, reason: Reason) -> None:
         raise MqttError(f"{levels} levels; at most {limits.MQTT_TOPIC_LEVELS}", where=where, reason=reason)
     if len(text.encode()) > TEXT_BYTES:
         raise MqttError(f"longer than {TEXT_BYTES} bytes", where=where, reason=reason)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether there is a topic that both filters match, those that begin with `$` aside."""
+    levels = shared_of(one).filter.split("/"), shared_of(other).filter.split("/")
+    for depth, (a, b) in enumerate(zip_longest(*levels)):
+        if "#" in (a, b):
+            # `/#` has the empty topic above it, which is none, so `+` has nothing in common with it.
+            return not (None in (a, b) and depth == 1 and "" in (levels[0][0], levels[1][0]))
+        if a is None or b is None or (a != b and "+" not in (a, b)):
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""A node as a service: everything put together, started, reloaded and stopped in order."""
+"""A node as a service: puts all parts together, starts, reloads and stops them in order."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import ConfigError, NodeError, PenstockError
-from penstock.node.background import Background
-from penstock.node.broker import Broker
-from penstock.node.data_folder import DataFolder
-from penstock.node.gate import Gate
-from penstock.node.listeners import Doors
-from penstock.node.reload import Files, applicable
-from penstock.node.store import STORE, Store
-from penstock.node.sys_topics import SysTopics
+from penstock.node.access.gate import Gate
+from penstock.node.broker.background import Background
+from penstock.node.broker.broker import Broker
+from penstock.node.broker.listeners import Listeners
+from penstock.node.config.reload import Files, applicable
+from penstock.node.observe.sys_topics import SysTopics
+from penstock.node.store.database import DataFolder
+from penstock.node.store.tables import STORE, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from penstock.node.config import Listener
+    from penstock.node.channels.service import ChannelService
+    from penstock.node.config.read import LoadedConfig
+    from penstock.node.config.schema import Listener
     from penstock.node.http import Window
-    from penstock.node.read_config import Loaded
+    from penstock.node.notify.service import NotifyService
     from penstock.node.streams.service import StreamService
-    from penstock.node.telling.service import Telling
-    from penstock.node.web.service import Channels
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ SPARE_FILES: Final = 256
 class Node:
     """A node in the running event loop; `start`, and at the end `close`."""
 
-    def __init__(self, loaded: Loaded, *, again: Callable[[], Loaded] | None = None) -> None:
+    def __init__(self, loaded: LoadedConfig, *, again: Callable[[], LoadedConfig] | None = None) -> None:
         self.config = loaded.config
         self._files = Files(loaded.files)
         self._again = again
@@ -50,9 +50,9 @@ class Node:
         self._stack = AsyncExitStack()
         self._background = Background()
         self._window: Window | None = None
-        self.channels: Channels | None = None
+        self.channels: ChannelService | None = None
         """Web pages that are watched; None: none are."""
-        self.telling: Telling | None = None
+        self.telling: NotifyService | None = None
         """Who tells people and programs; None: nobody."""
 
     @property
@@ -90,9 +90,9 @@ class Node:
             store = Store(folder.path / STORE)
             self._stack.callback(store.close)
         self.broker = Broker(config, gate=self._gate, store=store)
-        self._doors = Doors(self.broker.protocol)
+        self._doors = Listeners(self.broker.protocol)
         if config.recorder.topics:
-            from penstock.node.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
+            from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
 
             self.broker.recorder = Recorder(config.recorder, config.data)
             self._stack.push_async_callback(self.broker.recorder.close)
@@ -109,9 +109,9 @@ class Node:
         if self.broker.streams is not None:
             await self.broker.streams.start()
         if config.web.enabled:
-            from penstock.node.web.service import Channels  # noqa: PLC0415  # most nodes watch no pages
+            from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
 
-            self.channels = Channels(self.broker, config)
+            self.channels = ChannelService(self.broker, config)
             if config.telling.on:
                 await self._start_telling(self.channels)
             self._stack.push_async_callback(self.channels.close)
@@ -133,11 +133,13 @@ class Node:
                 self._watch(config.watch_s), "changes of the configuration are not seen any more"
             )
 
-    async def _start_telling(self, channels: Channels) -> None:
+    async def _start_telling(self, channels: ChannelService) -> None:
         """Begins before the channels and ends after them: what they find at last is still taken."""
-        from penstock.node.telling.service import Telling  # noqa: PLC0415  # most nodes tell nobody
+        from penstock.node.notify.service import NotifyService  # noqa: PLC0415  # most nodes tell nobody
 
-        self.telling = Telling(channels, self.config, Path(self.config.data) if self.config.data else None)
+        self.telling = NotifyService(
+            channels, self.config, Path(self.config.data) if self.config.data else None
+        )
         self._stack.push_async_callback(self.telling.close)
         channels.tell_through(self.telling)
         self.broker.telling = self.telling.figures
@@ -207,7 +209,7 @@ def allow_files(connections: int) -> None:
 
 
 async def serve(
-    loaded: Loaded, *, again: Callable[[], Loaded] | None = None, ready: Callable[[Node], None]
+    loaded: LoadedConfig, *, again: Callable[[], LoadedConfig] | None = None, ready: Callable[[Node], None]
 ) -> None:
     """Run a node until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
     loop = asyncio.get_running_loop()

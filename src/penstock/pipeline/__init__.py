@@ -1,9 +1,17 @@
-"""Policies on Spark: compiled to Spark SQL, so that millions of queues are packed without a Python worker.
+"""Policies, streams and recorded data on Spark.
 
-`pack` and `effect` make transforms from a policy, for `frame.transform(…)`; they work on classic sessions and
-on Spark Connect. `pack_stream` packs streaming frames. `register` makes reliable streams of a node a source
-and a sink, `format("penstock")`. `unpacking` turns digests into those of a node and back. `schemas` holds the
-shapes. All of it is imported when it is used: a process of Spark that reads a stream does without pandas.
+`pack` and `effect` make transforms from a policy, for `frame.transform(…)`; they work on classic sessions
+and on Spark Connect. `pack_stream` packs streaming frames. `register` makes reliable streams of a node a
+source and a sink, `format("penstock")`. All names are imported on first use, so that a Spark process that
+reads a stream does not load pandas.
+
+compile/     a policy as Spark SQL
+stream/      `pack_stream`: queues packed trigger by trigger
+connector/   `format("penstock")`: source and sink of reliable streams
+tables/      schemas, recorded events, folders, channels, control tables
+jobs/        backtest, advise, allocation, flows, generate
+session.py   the Spark session of a command; Spark's errors translated
+progress.py  progress of a running Spark job
 """
 
 from __future__ import annotations
@@ -12,17 +20,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from penstock.pipeline.effects import effect
-    from penstock.pipeline.packing import pack
-    from penstock.pipeline.stream_source import register
-    from penstock.pipeline.streaming import pack_stream
-    from penstock.pipeline.unpacking import (
+    from penstock.pipeline.compile.digest_rows import (
         digest_of_row,
         items_of_rows,
         row_of_digest,
         with_digests,
         with_wire,
     )
+    from penstock.pipeline.compile.transforms import effect, pack
+    from penstock.pipeline.connector.data_source import register
+    from penstock.pipeline.stream.pack_stream import pack_stream
 
 __all__ = [
     "digest_of_row",
@@ -37,14 +44,14 @@ __all__ = [
 ]
 
 _WHERE: Final = {
-    "effect": "effects",
-    "pack": "packing",
-    "pack_stream": "streaming",
-    "register": "stream_source",
+    "effect": "compile.transforms",
+    "pack": "compile.transforms",
+    "pack_stream": "stream.pack_stream",
+    "register": "connector.data_source",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'unpacking')}"), name)
+    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'compile.digest_rows')}"), name)

@@ -1,10 +1,10 @@
-"""A Spark session for a command: local by default, a cluster if told; Spark's errors as ours.
+"""The Spark session of a command: local by default, or a cluster; Spark's errors translated to ours.
 
     with open_session(master="spark://host:7077", app="backtest") as spark:
         ...
 
-One process holds one session, classic or Connect. Errors that leave the block as Spark's own are translated:
-what a user can mend (a file, a column, an address) becomes one sentence.
+One process holds one session, classic or Connect. Spark errors that leave the block are translated: what a
+user can fix (a file, a column, an address) becomes one sentence. pyspark is imported on first use.
 """
 
 from __future__ import annotations

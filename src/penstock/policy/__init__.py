@@ -1,8 +1,15 @@
-"""The policy language: which events matter, said by the receiver.
+"""The policy language: a receiver says which events may be dropped when its queue is full.
 
-`nodes` is the language as values, `filters` and `digesters` its two vocabularies, `params` and `paths` what
-their arguments may be. `read` and `write` are the doors to its texts: each form (YAML, JSON, XML) has a
-module `…_form` that finds a located `tree` in a text and a module `…_text` that writes one; `from_tree` makes
-a policy of any tree. `builder` writes policies in Python. `explain`, `lint` and `schema` are for people and
-editors. `payload` and `attributes` read events; `evaluate` is what a policy means, `fast` the same sooner.
+paths.py        attribute paths
+params.py       kinds of filter parameters
+filters.py      the catalogue of filters
+digesters.py    the catalogue of digesters
+nodes.py        a policy as values
+attributes.py   payload bytes to attributes
+evaluate.py     the reference meaning of a policy
+columns/        the same meaning on numpy arrays
+text/           YAML, JSON, XML and Python
+explain.py      a policy in plain words
+lint.py         warnings about a valid policy
+schema.py       a JSON Schema for editors
 """

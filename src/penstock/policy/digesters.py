@@ -1,4 +1,4 @@
-"""The digesters: what may be asked about the events that were dropped.
+"""The digesters: what a digest can tell about the events that were dropped.
 
 `summary_of` says what one event contributes; merging those contributions is `AttributeSummary.merge`.
 """

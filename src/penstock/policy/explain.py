@@ -1,4 +1,4 @@
-"""A policy in plain words, level by level."""
+"""Explains a policy in plain words, level by level."""
 
 from __future__ import annotations
 

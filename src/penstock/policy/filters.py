@@ -1,8 +1,8 @@
-"""The filters, as values: each class is one filter, its fields are its parameters.
+"""The filters as values: each class is one filter, its fields are its parameters.
 
 A filter *matches* some events of a queue; the verb of its step says whether those are dropped or kept. What
-"matches" means stands in `evaluate`; here stand names, parameters and words. `CATALOGUE` feeds the parsers,
-the schema, `penstock filters` and the documentation.
+"matches" means is defined in `evaluate`; names, parameters and descriptions are here. `CATALOGUE` feeds the
+parsers, the schema, `penstock filters` and the documentation.
 """
 
 from __future__ import annotations

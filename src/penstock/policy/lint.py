@@ -1,4 +1,4 @@
-"""Warnings about a policy that is valid and yet surely not what its author meant."""
+"""Warnings about a policy that is valid but surely not what its author meant."""
 
 from __future__ import annotations
 

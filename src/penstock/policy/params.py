@@ -1,4 +1,4 @@
-"""Kinds of filter parameter: what may be written, what it becomes, how an editor's schema says it."""
+"""Kinds of filter parameters: what may be written, what it becomes, how a JSON Schema describes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ParamKind:
     """A kind of parameter."""
 
     name: str
@@ -44,14 +44,14 @@ class Param:
     """One parameter of a filter, as the catalogue shows it."""
 
     name: str
-    kind: Kind
+    kind: ParamKind
     doc: str
     required: bool
     default: Any
     aliases: tuple[str, ...]
 
 
-def param(kind: Kind, doc: str, *, default: Any = MISSING, aliases: tuple[str, ...] = ()) -> Any:
+def param(kind: ParamKind, doc: str, *, default: Any = MISSING, aliases: tuple[str, ...] = ()) -> Any:
     """A dataclass field that is a filter's parameter."""
     return field(default=default, metadata={"kind": kind, "doc": doc, "aliases": aliases})
 
@@ -194,7 +194,7 @@ def _path(raw: object) -> str:
     return found
 
 
-def choice(*options: str) -> Kind:
+def choice(*options: str) -> ParamKind:
     """One of a few words."""
 
     def parse(raw: object) -> str:
@@ -202,7 +202,7 @@ def choice(*options: str) -> Kind:
             raise PolicyError(f"found {shown(raw)}", allowed=" or ".join(options))
         return str(raw)
 
-    return Kind(" or ".join(options), parse, {"enum": list(options)})
+    return ParamKind(" or ".join(options), parse, {"enum": list(options)})
 
 
 def shown(raw: object) -> str:
@@ -220,17 +220,17 @@ def shown(raw: object) -> str:
 
 _SCALAR_SCHEMA: Final = {"type": ["number", "string", "boolean"]}
 
-POSITIVE: Final = Kind("number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
-COUNT: Final = Kind("whole number ≥ 1", _count, {"type": "integer", "minimum": 1})
-FRACTION: Final = Kind(
+POSITIVE: Final = ParamKind("number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
+COUNT: Final = ParamKind("whole number ≥ 1", _count, {"type": "integer", "minimum": 1})
+FRACTION: Final = ParamKind(
     "share 0…1",
     _fraction,
     {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%$"}]},
 )
-SEED: Final = Kind("whole number", _seed, {"type": "integer"})
-SCALAR: Final = Kind("number, text or true/false", _scalar, _SCALAR_SCHEMA)
-ORDERED: Final = Kind("number or text", _ordered, {"type": ["number", "string"]})
-SCALARS: Final = Kind(
+SEED: Final = ParamKind("whole number", _seed, {"type": "integer"})
+SCALAR: Final = ParamKind("number, text or true/false", _scalar, _SCALAR_SCHEMA)
+ORDERED: Final = ParamKind("number or text", _ordered, {"type": ["number", "string"]})
+SCALARS: Final = ParamKind(
     "list of values",
     _scalars,
     {
@@ -241,7 +241,7 @@ SCALARS: Final = Kind(
     },
     is_list=True,
 )
-PATTERN: Final = Kind("RE2 pattern", _pattern, {"type": "string", "maxLength": limits.PATTERN_BYTES})
-PATH: Final = Kind(
+PATTERN: Final = ParamKind("RE2 pattern", _pattern, {"type": "string", "maxLength": limits.PATTERN_BYTES})
+PATH: Final = ParamKind(
     "attribute path", _path, {"type": "string", "minLength": 1, "maxLength": limits.PATH_CHARACTERS}
 )

@@ -1,7 +1,7 @@
 """A JSON Schema of the policy language, made from the catalogues, for editors and other programs.
 
 It knows every key, filter, digester, parameter and short form. What one part demands of another (`low` below
-`high`, a pattern that compiles) only `read.parse` can say.
+`high`, a pattern that compiles) only `forms.parse` can check.
 """
 
 from __future__ import annotations

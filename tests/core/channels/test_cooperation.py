@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.channels.allocation import Factors, Scheme, honeycomb, pollers_by_level
-from penstock.core.channels.cooperation import Cooperation, CooperationOptions, Owned, joined
-from penstock.core.channels.cooperation_clusters import NOTHING, SLACK, TRADEOFF_BINS, Clusters, cluster
+from penstock.core.channels.cooperation import (
+    NOTHING,
+    SLACK,
+    TRADEOFF_BINS,
+    Clusters,
+    Cooperation,
+    CooperationOptions,
+    Owned,
+    cluster,
+    joined,
+)
 from penstock.model.instant import SECOND_US
 
 TAU_US = 1_800 * SECOND_US

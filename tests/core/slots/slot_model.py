@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.slots.exact import ExactTable
 from penstock.core.slots.filter import RefreshingFilter
-from penstock.core.slots.hashing import flow_key
 from penstock.core.slots.shape import Shape, Variant
+from penstock.core.slots.slot_sets import flow_key
 
 if TYPE_CHECKING:
     from penstock.core.slots.slot_sets import SlotSets

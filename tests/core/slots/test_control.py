@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.slots.control import FlowControl
-from penstock.core.slots.control_lanes import Lanes
-from penstock.core.slots.control_options import ControlOptions
-from penstock.core.slots.control_places import FULL_SLOT
-from penstock.core.slots.control_treatment import FlowEvent, Happening, Lane, treated
-from penstock.core.slots.flows import Flow, FlowTable, State, key_of
-from penstock.core.slots.pattern_retries import Answer, Retries
-from penstock.core.slots.reservation import Reservations
+from penstock.core.slots.flows import Flow, FlowState, FlowTable, key_of
+from penstock.core.slots.lanes import FlowEvent, FlowHappening, Lane, Lanes, treated
+from penstock.core.slots.options import ControlOptions
+from penstock.core.slots.reservation import FULL_SLOT, Reservations
+from penstock.core.slots.retries import Answer, Retries
 from penstock.errors import SlotError
 
 NOW = 1_800_000_000_000_000
@@ -37,7 +35,7 @@ def steady(flows: FlowControl, name: str, count: int, *, period_us: int, start_u
     return [flows.arrive(name, "t", now_us=start_us + period_us * number) for number in range(count)]
 
 
-def happened(flows: FlowControl) -> list[tuple[Happening, str]]:
+def happened(flows: FlowControl) -> list[tuple[FlowHappening, str]]:
     return [(event.what, event.flow.client) for event in flows.events()]
 
 
@@ -64,7 +62,7 @@ def test_a_told_flow_is_served_from_its_second_packet_on() -> None:
     flows = control()
     assert flows.tell("a", "t", 50_000, now_us=NOW) == ""
     assert steady(flows, "a", 50, period_us=50_000) == [Lane.BEST_EFFORT] + [Lane.RESERVED] * 49
-    assert happened(flows) == [(Happening.ADMITTED, "a")]
+    assert happened(flows) == [(FlowHappening.ADMITTED, "a")]
 
 
 def test_a_flow_is_found_out_and_others_are_not() -> None:
@@ -78,8 +76,8 @@ def test_a_flow_is_found_out_and_others_are_not() -> None:
         flows.arrive("random", "t", now_us=at_us)
     assert lanes[17:] == [Lane.RESERVED] * 183
     assert {one.client: one.state for one in flows.table.values()} == {
-        "steady": State.SERVED,
-        "random": State.LEARNING,
+        "steady": FlowState.SERVED,
+        "random": FlowState.LEARNING,
     }
 
 
@@ -112,7 +110,7 @@ def test_a_flow_whose_next_slot_is_full_leaves_with_this_packet_as_it_is() -> No
             flows.reservations.reserve(1, range(taken, taken + 1))
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 10) is Lane.RESERVED
     (event,) = flows.events()
-    assert (event.what, event.reason, event.retry_us) == (Happening.LEFT, FULL_SLOT, 1_000_000)
+    assert (event.what, event.reason, event.retry_us) == (FlowHappening.LEFT, FULL_SLOT, 1_000_000)
     assert flows.arrive("a", "t", now_us=NOW + 50_000 * 11) is Lane.BEST_EFFORT
     assert flows.refused == {"slot full": 1}
 
@@ -156,7 +154,7 @@ def test_a_flow_that_changes_its_rhythm_leaves_and_is_found_out_anew() -> None:
     for number in range(400):
         flows.arrive("a", "t", now_us=start + 83_000 * number)
     (flow,) = flows.table.values()
-    assert flow.state is State.SERVED
+    assert flow.state is FlowState.SERVED
     assert flow.grid is not None
     assert flow.grid.period_us == pytest.approx(83_000, rel=0.01)
     assert flows.refused == {"comes outside its slots": 1}
@@ -174,13 +172,13 @@ def test_a_silent_flow_is_told_once_and_is_served_again_when_it_returns() -> Non
     assert flows.events() == []
     flows.on_timer(now_us=last + 200_000)
     flows.on_timer(now_us=last + 900_000)
-    assert happened(flows) == [(Happening.SILENT, "a")]
+    assert happened(flows) == [(FlowHappening.SILENT, "a")]
     assert flows.served == 0
     assert flows.reservations.fullest() == 0
     assert flows.tell("a", "t", 50_000, now_us=last + 4_000_000) == "", "telling it again is no offence"
     back = last + 5_000_000
     lanes = [flows.arrive("a", "t", now_us=back + 50_000 * number) for number in range(5)]
-    assert happened(flows) == [(Happening.BACK, "a"), (Happening.ADMITTED, "a")]
+    assert happened(flows) == [(FlowHappening.BACK, "a"), (FlowHappening.ADMITTED, "a")]
     assert lanes == [Lane.BEST_EFFORT] + [Lane.RESERVED] * 4
 
 
@@ -239,7 +237,7 @@ def test_periods_that_cannot_be_served_are_refused(period_us: int, jitter_us: in
     if period_us > 0:
         steady(flows, "a", 50, period_us=100_000)
         assert (flows.served, flows.refused) == (0, {said: 1}), "it is not tried again by itself"
-        assert happened(flows) == [(Happening.REFUSED, "a")]
+        assert happened(flows) == [(FlowHappening.REFUSED, "a")]
 
 
 # -- reservations --------------------------------------------------------------------------------------------
@@ -387,6 +385,6 @@ def test_reserved_goes_first_and_late_last() -> None:
 def test_events_and_keys_are_values() -> None:
     assert key_of("a", "b/c") != key_of("a/b", "c")
     flow = Flow(1, "a", "t", now_us=0)
-    assert FlowEvent(Happening.SILENT, flow, 5) == FlowEvent(Happening.SILENT, flow, 5)
+    assert FlowEvent(FlowHappening.SILENT, flow, 5) == FlowEvent(FlowHappening.SILENT, flow, 5)
     with pytest.raises(SlotError):
         Lanes(most=0, late_share=0.1)

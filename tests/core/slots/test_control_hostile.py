@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.slots.control import CHEATS, DISBELIEVED, FlowControl
-from penstock.core.slots.control_options import ControlOptions
-from penstock.core.slots.control_standing import AGAIN_MOST, AGAIN_US
-from penstock.core.slots.control_treatment import Happening, Lane
-from penstock.core.slots.flows import State, key_of
+from penstock.core.slots.control import AGAIN_MOST, AGAIN_US, CHEATS, DISBELIEVED, FlowControl
+from penstock.core.slots.flows import FlowState, key_of
+from penstock.core.slots.lanes import FlowHappening, Lane
+from penstock.core.slots.options import ControlOptions
 
 NOW = 1_800_000_000_000_000
 SLOT = 10_000
@@ -24,12 +23,12 @@ def control(*, flows: int = 10_000, capacity: int = 20) -> FlowControl:
 def check(flows: FlowControl) -> None:
     """What holds at any time."""
     known = flows.table.values()
-    served = [one for one in known if one.state is State.SERVED]
+    served = [one for one in known if one.state is FlowState.SERVED]
     assert len(known) <= flows.options.flows
     assert len(flows._silence) <= 2 * flows.options.flows + 1
     assert flows.served == len(served)
     assert all(one.grid is not None and one.police is not None for one in served)
-    assert all(not one.reserved for one in known if one.state is not State.SERVED)
+    assert all(not one.reserved for one in known if one.state is not FlowState.SERVED)
     slots = flows.reservations
     assert all(0 <= slots.taken(slot) <= slots.capacity for slot in range(slots.now, slots.now + 64))
     assert flows.places._load <= flows.options.reserved_load + 1e-9
@@ -114,7 +113,7 @@ def test_a_liar_waits_longer_each_time_whatever_it_tells() -> None:
     for number in range(4_000):  # ten times what it tells, and every half a second something else
         flows.tell("liar", "t", 100_000 + number // 50, now_us=now_us)
         flows.arrive("liar", "t", now_us=now_us)
-        tried_us += [event.retry_us for event in flows.events() if event.what is not Happening.ADMITTED]
+        tried_us += [event.retry_us for event in flows.events() if event.what is not FlowHappening.ADMITTED]
         now_us += 10_000
     assert tried_us == [AGAIN_US << number for number in range(AGAIN_MOST)]
     assert flows.refused[CHEATS] > 1
@@ -134,7 +133,7 @@ def test_a_flow_whose_network_stalled_has_not_lied() -> None:
     assert Lane.LATE in lanes[100:126]
     assert lanes[130:] == [Lane.RESERVED] * 70
     (flow,) = flows.table.values()
-    assert (flow.state, flow.excess > 10) == (State.SERVED, True)
+    assert (flow.state, flow.excess > 10) == (FlowState.SERVED, True)
     assert flow.excess_rate < 0.05
 
 
@@ -154,7 +153,7 @@ def test_where_nothing_is_found_out_what_was_told_is_tried_again() -> None:
     for number in range(60):
         flows.arrive("a", "t", now_us=NOW + 10_000 * number)
     (flow,) = flows.table.values()
-    assert (flow.state, flow.reason) == (State.REFUSED, CHEATS)
+    assert (flow.state, flow.reason) == (FlowState.REFUSED, CHEATS)
     later_us = NOW + 5_000_000
     lanes = [flows.arrive("a", "t", now_us=later_us + 50_000 * number) for number in range(150)]
     assert lanes[-20:] == [Lane.RESERVED] * 20
@@ -180,7 +179,7 @@ def test_a_flow_that_behaves_again_is_believed_again() -> None:
     for number in range(30):
         flows.arrive("a", "t", now_us=NOW + 20_000 * number)
     (flow,) = flows.table.values()
-    assert (flow.state, flow.failures, flow.disbelieved_us) == (State.REFUSED, 1, 100_000)
+    assert (flow.state, flow.failures, flow.disbelieved_us) == (FlowState.REFUSED, 1, 100_000)
     start_us = NOW + 30 * 20_000
     assert flows.tell("a", "t", 20_000, now_us=start_us) == DISBELIEVED, "it has to wait, and is then served"
     lanes = [flows.arrive("a", "t", now_us=start_us + 20_000 * number) for number in range(300)]
@@ -199,7 +198,7 @@ def test_silence_is_noticed_by_the_period_that_counts_now() -> None:
     assert due_us is not None
     assert due_us < NOW + 200_000
     flows.on_timer(now_us=NOW + 300_000)
-    assert [event.what for event in flows.events()][-1] is Happening.SILENT
+    assert [event.what for event in flows.events()][-1] is FlowHappening.SILENT
     flows.on_timer(now_us=NOW + 10_000_000)
     assert flows.events() == []
     assert flows.timer() is None

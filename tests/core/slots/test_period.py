@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.slots.grid import Grid
-from penstock.core.slots.pattern import Exponential, exponential
-from penstock.core.slots.period import LEAST, estimate
-from penstock.core.slots.police import Police
+from penstock.core.slots.flows import Police
+from penstock.core.slots.period import LEAST, Grid, estimate
+from penstock.core.slots.retries import Exponential, exponential
 from penstock.errors import SlotError
 
 NOW = 1_800_000_000_000_000

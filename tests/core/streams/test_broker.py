@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.streams import Acknowledged, Broker, Delivered, MemoryLog, StreamOptions
+from penstock.core.streams import Acknowledged, Delivered, MemoryLog, StreamBroker, StreamOptions
 from penstock.core.streams.messages import Ack, Data, Query
 from penstock.errors import StreamError
 
 START_US = 10_000_000
 
 
-def publish(node: Broker, log: MemoryLog, count: int, *, now_us: int) -> None:
+def publish(node: StreamBroker, log: MemoryLog, count: int, *, now_us: int) -> None:
     pubend = node.pubend("p")
     for number in range(count):
         pubend.publish(b"%d" % number, now_us=now_us)
@@ -20,12 +20,12 @@ def publish(node: Broker, log: MemoryLog, count: int, *, now_us: int) -> None:
     node.changed("p", now_us=now_us)
 
 
-def bodies(node: Broker, stream: str = "all") -> list[bytes]:
+def bodies(node: StreamBroker, stream: str = "all") -> list[bytes]:
     return [event.body for event in node.events() if isinstance(event, Delivered) and event.stream == stream]
 
 
 def test_one_node_may_be_everything() -> None:
-    node, log = Broker("n", StreamOptions()), MemoryLog()
+    node, log = StreamBroker("n", StreamOptions()), MemoryLog()
     node.host("p", log, now_us=START_US)
     node.subscribe("p", "all", start=None)
     publish(node, log, 5, now_us=START_US + 1_000)
@@ -40,7 +40,7 @@ def test_one_node_may_be_everything() -> None:
 
 def test_one_that_comes_later_catches_up_from_the_cache_and_the_log_without_slowing_anybody() -> None:
     options = StreamOptions(cache_us=1_000)
-    node, log = Broker("n", options), MemoryLog()
+    node, log = StreamBroker("n", options), MemoryLog()
     node.host("p", log, now_us=START_US)
     node.subscribe("p", "all")
     for second in range(20):
@@ -64,7 +64,7 @@ def test_one_that_comes_later_catches_up_from_the_cache_and_the_log_without_slow
 
 def test_two_nodes_and_what_is_processed_leaves_the_log() -> None:
     options = StreamOptions()
-    above, below, log = Broker("above", options), Broker("below", options), MemoryLog()
+    above, below, log = StreamBroker("above", options), StreamBroker("below", options), MemoryLog()
     above.host("p", log, now_us=START_US)
     above.attach("p", "below")
     below.follow("p", "above")
@@ -88,7 +88,7 @@ def test_two_nodes_and_what_is_processed_leaves_the_log() -> None:
 
 
 def test_what_a_node_does_not_know_is_refused() -> None:
-    node = Broker("n", StreamOptions())
+    node = StreamBroker("n", StreamOptions())
     with pytest.raises(StreamError, match="no stream 'p'"):
         node.receive(Query("p", 1, 1), peer="x", now_us=0)
     node.follow("p", "up")

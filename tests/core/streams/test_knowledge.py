@@ -7,11 +7,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.streams.knowledge import Knowledge, State
-from penstock.core.streams.spans import Spans
+from penstock.core.streams.knowledge import Knowledge, TickState
+from penstock.core.streams.ticks import Spans
 
 TICKS = 24
-RANK = {State.UNKNOWN: 0, State.SILENCE: 1, State.DATA: 1, State.FINAL: 2}
+RANK = {TickState.UNKNOWN: 0, TickState.SILENCE: 1, TickState.DATA: 1, TickState.FINAL: 2}
 
 spans = st.tuples(st.integers(0, TICKS), st.integers(0, TICKS))
 steps = st.lists(
@@ -28,24 +28,24 @@ class Naive:
     """A dictionary of ticks."""
 
     def __init__(self) -> None:
-        self.states = dict.fromkeys(range(TICKS), State.UNKNOWN)
+        self.states = dict.fromkeys(range(TICKS), TickState.UNKNOWN)
 
     def apply(self, kind: str, where: tuple[int, int] | int) -> None:
         if kind == "data":
             assert isinstance(where, int)
-            if self.states[where] is State.UNKNOWN:
-                self.states[where] = State.DATA
+            if self.states[where] is TickState.UNKNOWN:
+                self.states[where] = TickState.DATA
             return
         since, until = (0, where) if isinstance(where, int) else where
         for tick in range(since, until):
             if kind == "final":
-                self.states[tick] = State.FINAL
-            elif self.states[tick] is State.UNKNOWN:
-                self.states[tick] = State.SILENCE
+                self.states[tick] = TickState.FINAL
+            elif self.states[tick] is TickState.UNKNOWN:
+                self.states[tick] = TickState.SILENCE
 
     @property
     def horizon(self) -> int:
-        return next((tick for tick, state in self.states.items() if state is State.UNKNOWN), TICKS)
+        return next((tick for tick, state in self.states.items() if state is TickState.UNKNOWN), TICKS)
 
 
 def apply(knowledge: Knowledge, kind: str, where: tuple[int, int] | int) -> None:
@@ -68,7 +68,7 @@ def test_runs_mean_what_a_table_means(found: list[tuple[str, tuple[int, int] | i
         naive.apply(kind, where)
         assert [knowledge.state(tick) for tick in range(TICKS)] == list(naive.states.values())
         assert knowledge.horizon == naive.horizon
-        data = [tick for tick, state in naive.states.items() if state is State.DATA]
+        data = [tick for tick, state in naive.states.items() if state is TickState.DATA]
         assert [tick for tick, _ in knowledge.data(0, TICKS)] == data
         assert knowledge.size == knowledge.messages == len(data)
 
@@ -84,15 +84,15 @@ def test_runs_cover_a_span_in_order(
     told = [(tick, state) for start, end, state in knowledge.runs(since, until) for tick in range(start, end)]
     assert told == [(tick, knowledge.state(tick)) for tick in range(since, until)]
     unknown = [tick for start, end in knowledge.unknown(since, until) for tick in range(start, end)]
-    assert unknown == [tick for tick, state in told if state is State.UNKNOWN]
+    assert unknown == [tick for tick, state in told if state is TickState.UNKNOWN]
     known = [tick for start, end in knowledge.known(since, until) for tick in range(start, end)]
-    assert known == [tick for tick, state in told if state in {State.DATA, State.SILENCE}]
+    assert known == [tick for tick, state in told if state in {TickState.DATA, TickState.SILENCE}]
 
 
 @given(steps)
 def test_nothing_is_unlearned(found: list[tuple[str, tuple[int, int] | int]]) -> None:
     knowledge = Knowledge()
-    before = [State.UNKNOWN] * TICKS
+    before = [TickState.UNKNOWN] * TICKS
     for kind, where in found:
         apply(knowledge, kind, where)
         after = [knowledge.state(tick) for tick in range(TICKS)]
@@ -105,7 +105,7 @@ def test_data_where_silence_is_known_is_counted_and_not_believed() -> None:
     knowledge = Knowledge()
     knowledge.learn_silence(0, 10)
     assert not knowledge.learn_data(5, b"late")
-    assert knowledge.state(5) is State.SILENCE
+    assert knowledge.state(5) is TickState.SILENCE
     assert knowledge.conflicts == 1
     knowledge.learn_data(12, b"a")
     knowledge.learn_data(12, b"a")

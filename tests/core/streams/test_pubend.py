@@ -6,13 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.streams.events import Acknowledged, ClockBehind
 from penstock.core.streams.knowledge import Knowledge
 from penstock.core.streams.log import MemoryLog
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
+from penstock.core.streams.messages import (
+    Ack,
+    Acknowledged,
+    Alert,
+    ClockBehind,
+    Data,
+    FinalTicks,
+    Message,
+    Nack,
+    Query,
+    Silence,
+)
 from penstock.core.streams.options import StreamOptions
 from penstock.core.streams.pubend import Pubend
-from penstock.core.streams.tick import tick_at
+from penstock.core.streams.ticks import tick_at
 from penstock.errors import StreamError
 
 START_US = 1_000_000_000
@@ -168,7 +178,7 @@ def test_what_all_have_processed_leaves_the_log_and_is_final() -> None:
     pubend.outgoing()
     pubend.receive(Nack("p", ((ticks[0], ticks[8]),)), now_us=START_US + SECOND_US)
     assert pubend.outgoing() == [
-        Final("p", ticks[6]),
+        FinalTicks("p", ticks[6]),
         Data("p", ticks[6], ticks[6], b"x"),
         Data("p", ticks[7], ticks[7], b"x"),
     ]

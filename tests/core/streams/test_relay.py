@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.streams.knowledge import Knowledge, State
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
+from penstock.core.streams.knowledge import Knowledge, TickState
+from penstock.core.streams.messages import Ack, Alert, Data, FinalTicks, Message, Nack, Query, Silence
 from penstock.core.streams.options import StreamOptions
 from penstock.core.streams.relay import Relay
 from penstock.errors import StreamError
 
 if TYPE_CHECKING:
-    from penstock.core.streams.answers import Matches
+    from penstock.core.streams.messages import Matches
 
 
 def even(body: bytes) -> bool:
@@ -186,7 +186,7 @@ def test_silence_never_hides_data(  # noqa: C901
         assert matches is not None
         for tick, published in truth.items():
             if matches(published):
-                assert knowledge.state(tick) is not State.SILENCE
+                assert knowledge.state(tick) is not TickState.SILENCE
 
 
 def test_an_answer_for_one_interest_is_nobody_elses_silence() -> None:
@@ -214,8 +214,8 @@ def test_two_interests_in_one_span_are_asked_for_together() -> None:
 def test_what_is_final_is_told_to_who_asked_for_it() -> None:
     relay = relayed({"a": None, "b": None})
     relay.receive(Nack("p", ((0, 50),)), child="a", now_us=0)
-    relay.receive(Final("p", 30), child=None, now_us=1)
-    assert relay.downward() == [("a", Final("p", 30))]
+    relay.receive(FinalTicks("p", 30), child=None, now_us=1)
+    assert relay.downward() == [("a", FinalTicks("p", 30))]
 
 
 def test_the_acknowledgement_that_goes_up_is_the_least_of_all() -> None:
@@ -273,7 +273,7 @@ def test_a_message_from_the_wrong_side_is_refused() -> None:
     with pytest.raises(StreamError, match="not come from above"):
         relay.receive(Ack("p", 1), child=None, now_us=0)
     with pytest.raises(StreamError, match="not come from below"):
-        relay.receive(Final("p", 1), child="a", now_us=0)
+        relay.receive(FinalTicks("p", 1), child="a", now_us=0)
     with pytest.raises(StreamError, match="no link to 'b'"):
         relay.receive(Ack("p", 1), child="b", now_us=0)
 

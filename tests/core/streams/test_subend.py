@@ -8,11 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.streams.events import Delivered, Missed, Recovering
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
+from penstock.core.streams.messages import (
+    Ack,
+    Alert,
+    Data,
+    Delivered,
+    FinalTicks,
+    Message,
+    Missed,
+    Nack,
+    Query,
+    Recovering,
+    Silence,
+)
 from penstock.core.streams.options import StreamOptions
 from penstock.core.streams.subend import Subend
-from penstock.core.streams.tick import ticks_in
+from penstock.core.streams.ticks import ticks_in
 from penstock.errors import StreamError
 
 SECOND = ticks_in(1_000_000)
@@ -157,7 +168,7 @@ def test_what_the_log_has_let_go_is_told_as_missed_and_not_waited_for() -> None:
     subend.receive(Data("p", 4, 5, b"a"), now_us=0)
     subend.receive(Data("p", 20, 22, b"b"), now_us=0)
     subend.events()
-    subend.receive(Final("p", 10), now_us=1)
+    subend.receive(FinalTicks("p", 10), now_us=1)
     assert subend.events() == [Delivered("p", "end", 5, b"a"), Missed("p", "end", 0, 10)]
     assert subend.horizon == 10
     subend.receive(Silence("p", 10, 20), now_us=2)
@@ -253,7 +264,7 @@ def test_a_stream_that_is_paused_takes_nothing_and_asks_for_nothing() -> None:
     assert nacks(subend) == [(0, 50)]
     subend.pause()
     subend.receive(Data("p", 0, 10, b"a"), now_us=1)
-    subend.receive(Final("p", 20), now_us=1)
+    subend.receive(FinalTicks("p", 20), now_us=1)
     assert (subend.horizon, subend.events(), subend.timer()) == (0, [], None)
     subend.receive(Query("p", 1, 50), now_us=2)  # whoever asks is answered all the same
     assert Ack("p", 0) in subend.outgoing()

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence, is_urgent
+from penstock.core.streams.messages import (
+    Ack,
+    Alert,
+    Data,
+    FinalTicks,
+    Message,
+    Nack,
+    Query,
+    Silence,
+    is_urgent,
+)
 from penstock.core.streams.wire import FrameReader, decode, encode, wire_bytes
 from penstock.errors import StreamError
 
@@ -30,7 +40,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
         lambda name, at, more, body: Data(name, at, at + more, body), names, ticks, lengths, st.binary()
     ),
     st.builds(lambda name, at, more, who: Silence(name, at, at + more, who), names, ticks, lengths, names),
-    st.builds(Final, names, ticks),
+    st.builds(FinalTicks, names, ticks),
     st.builds(Query, names, ticks, ticks),
     st.builds(
         lambda name, cuts: Nack(name, runs(cuts)), names, st.lists(ticks, min_size=2, max_size=9, unique=True)
@@ -42,7 +52,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
 EVERY: tuple[Message, ...] = (
     Data("p", 3, 9, b"body", "SB1"),
     Silence("p", 3, 9),
-    Final("p", 9),
+    FinalTicks("p", 9),
     Query("p", 1, 9),
     Nack("p", ((1, 2), (5, 9))),
     Ack("p", 9),
@@ -94,7 +104,7 @@ def test_noise_is_refused_or_read_but_never_breaks(noise: bytes) -> None:
         Data("p", 1, limits.STREAM_TICKS, b""),
         Data("p", 1, 2, b"", "x" * (limits.STREAM_NAME_CHARS + 1)),
         Silence("p", 3, 2),
-        Final("p", -1),
+        FinalTicks("p", -1),
         Query("p", -1, 0),
         Nack("p", ()),
         Nack("p", ((5, 5),)),

@@ -11,10 +11,10 @@ import uvloop
 
 from penstock import limits
 from penstock.errors import NodeError
-from penstock.node.config import Config, Http
+from penstock.node.config.schema import Config, Http
 from penstock.node.http import server, start_http
 from penstock.node.http.guard import OPEN
-from tests.node.http.running import Running, running
+from tests.kit.http_node import Running, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable

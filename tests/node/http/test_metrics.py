@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import limits
+from penstock.node.broker.journal import Journal
 from penstock.node.http import metrics
-from penstock.node.journal import Journal
-from penstock.node.store import STORE, Store
-from tests.node.http.running import VITALS, running
-from tests.node.http.test_history import client, node, subscription
+from penstock.node.store.tables import STORE, Store
+from tests.kit.http_node import VITALS, running
+from tests.node.http.test_watch_history import client, node, subscription
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
 from penstock.node.http import openapi
-from penstock.node.http.channel_routes import CHANNEL_ROUTES
+from penstock.node.http.channels import CHANNEL_ROUTES
 from penstock.node.http.guard import OPEN
 from penstock.node.http.routes import API
 from penstock.node.http.routes import ROUTES as NODE_ROUTES
-from tests.node.http.running import running
+from tests.kit.http_node import running
+from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def test_it_is_served_and_knows_everything_that_is() -> None:
 
 
 def test_the_reference_names_every_request_parameter_and_field() -> None:
-    text = (Path(__file__).parents[3] / "docs/reference/http-api.md").read_text()
+    text = (ROOT / "docs/reference/http-api.md").read_text()
     for route in ROUTES:
         assert f"| `{route.method} {route.path}` |" in text
         for one in route.parameters:

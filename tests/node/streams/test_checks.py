@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
-from penstock.mqtt.overlap import overlap
-from penstock.mqtt.topics import matches
-from penstock.node.read_config import load
-from penstock.node.reload import applicable
+from penstock.mqtt.topics import matches, overlap
+from penstock.node.config.read import load
+from penstock.node.config.reload import applicable
+from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:
-    from penstock.node.config import Config
+    from penstock.node.config.schema import Config
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "streams.yaml"
+EXAMPLE = ROOT / "examples" / "streams.yaml"
 HASH = "$argon2id$v=19$m=65536,t=3,p=4$c+cZ9mU+Hk01hj8cdVVADQ$jyYqGHDEmSN/rJg7sBtstTogATQdAddIoGvnIj7LEXI"
 """Of «a long secret»; the same in every process, as it stands in names of tests."""
 LEVELS = ("a", "b", "")

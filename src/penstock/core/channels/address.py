@@ -1,19 +1,25 @@
-"""The address of a channel: one spelling per page, its topic, its id.
+"""The address of a channel: its canonical URL, its topic, its id and its registrable domain.
 
 Two subscribers who write the same page differently share one channel, so the spelling is made canonical:
 scheme and host in lower case and ASCII, no dot after the host, no default port, no dot segments, no
-fragment. The query keeps its order: to some servers it means something.
+fragment. The query keeps its order, because some servers depend on it. The registrable domain comes from the
+public suffix list: all of `*.example.com` has one budget; `a.github.io` and `b.github.io` have two.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha1
-from typing import Final
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
 
 from yarl import URL
 
 from penstock import limits
-from penstock.errors import BadAddress
+from penstock.errors import BadAddress, MissingTool
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 TOPIC_ROOT: Final = "web/"
 """Deltas of a channel are published below it."""
@@ -64,3 +70,27 @@ def url_of(topic: str) -> str:
 def channel_id(url: str) -> int:
     """160 bits that place the channel on the ring, from its canonical URL."""
     return int.from_bytes(sha1(url.encode(), usedforsecurity=False).digest(), "big")
+
+
+def registrable(url: str) -> str:
+    """The registrable domain of an address; a host that has none stands for itself."""
+    return _of_host((URL(url).raw_host or "").rstrip("."))
+
+
+@lru_cache(maxsize=4_096)
+def _of_host(host: str) -> str:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return _list().privatesuffix(host) or host
+
+
+@lru_cache(maxsize=1)
+def _list() -> PublicSuffixList:
+    try:
+        from publicsuffixlist import PublicSuffixList  # noqa: PLC0415  # optional, and slow to load
+    except ImportError:
+        raise MissingTool(
+            "polling web pages needs more libraries: pip install 'penstock[channels]'"
+        ) from None
+    return PublicSuffixList()

@@ -1,4 +1,4 @@
-"""How often a channel changes, learned from dates of its items or from what polls found.
+"""Estimates how often a channel changes, from the dates of its items or from what polls found.
 
 Dates tell of every change (complete observation). A poll tells only that there was a change since the last
 one, or none: counting those ("found X in T") is low by 72 % where a channel changes three times between
@@ -39,7 +39,7 @@ MEMORY_US: Final = 60 * 86_400 * SECOND_US
 """What was found so long ago counts a third: feeds fall silent, and take up again."""
 
 
-class Found(msgspec.Struct):
+class ChangedPolls(msgspec.Struct):
     """Polls with intervals of about one length that found a change."""
 
     count: float = 0.0
@@ -56,7 +56,7 @@ class Estimator(msgspec.Struct):
     """Sum of the intervals."""
     unchanged_us: float = 0.0
     """Sum of the intervals without a change."""
-    found: dict[int, Found] = {}
+    found: dict[int, ChangedPolls] = {}
     """By the length of the interval, its logarithm."""
 
     def observe(self, interval_us: int, *, changed: bool) -> None:
@@ -69,7 +69,7 @@ class Estimator(msgspec.Struct):
         if not changed:
             self.unchanged_us += interval_us
             return
-        own = self.found.setdefault(bin_of(interval_us), Found())
+        own = self.found.setdefault(bin_of(interval_us), ChangedPolls())
         own.count += 1
         own.total_us += interval_us
 

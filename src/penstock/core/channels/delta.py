@@ -1,7 +1,7 @@
-"""What changed between two versions of a channel: numbered, exact, and readable.
+"""A delta: the change between two versions of a channel, numbered, exact and readable.
 
 The core content of a page is a list of lines. A delta applied to the old lines gives the new ones exactly;
-one that is applied to other lines is refused.
+applied to any other lines it is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Change(msgspec.Struct, frozen=True):
         return "replaced" if self.new else "removed"
 
 
-class Item(msgspec.Struct, frozen=True):
+class DeltaItem(msgspec.Struct, frozen=True):
     """An item of a feed that is new, changed or gone."""
 
     kind: Literal["new", "changed", "gone"]
@@ -61,7 +61,7 @@ class Delta(msgspec.Struct, frozen=True):
     title: str = ""
     """Of the page or feed."""
     changes: tuple[Change, ...] = ()
-    items: tuple[Item, ...] = ()
+    items: tuple[DeltaItem, ...] = ()
     """For feeds: the same change, told by items."""
     cut: bool = False
     """The last changes were left out, for size: it can be read, but not applied."""

@@ -1,18 +1,20 @@
 """Bounded queues that drop by policy and account for every event.
 
-`bounded` is the account all queues keep, `packing` the queue that asks a policy, `dropping` the two that do
-not; `controller` is the question at which level to pack, `ladder` and `predictive` two answers; `buffers`
-puts shared and private queues behind one link. `replay` runs one queue of a recorded stream, `holding` says
-what its receiver does not know.
+statistics.py    snapshots of a queue and records of its packs
+bounded.py       order, bounds and counts that all queues share
+dropping.py      queues without a policy: drop the oldest or the newest
+controllers.py   at which level a full queue packs: ladder and predictive
+packing.py       the queue that drops by its receiver's policy
+buffers.py       shared and private queues behind one link
+replay.py        a recorded stream run through one queue
+holding.py       the error of a receiver that holds the last value it got
 """
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-from penstock.core.queues.controller import Controller
+from penstock.core.queues.controllers import Controller, Ladder, LadderState, Predictive, Smoothing
 from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
-from penstock.core.queues.ladder import Ladder, LadderState, Smoothing
 from penstock.core.queues.packing import PackingQueue
-from penstock.core.queues.predictive import Predictive
-from penstock.core.queues.replay import Drain, Reader, Replay, Replayed, drain
+from penstock.core.queues.replay import Drain, Replay, Replayed, ReplayReader, drain
 from penstock.core.queues.statistics import PackRecord, QueueStatistics
 
 __all__ = [
@@ -28,8 +30,8 @@ __all__ = [
     "Predictive",
     "QueueOptions",
     "QueueStatistics",
-    "Reader",
     "Replay",
+    "ReplayReader",
     "Replayed",
     "Smoothing",
     "drain",

@@ -1,4 +1,4 @@
-"""What every queue does: hold items in order, count them in and out, stop and go on.
+"""The base of every queue: holds items in order, counts them in and out, suspends and resumes.
 
 A queue is bounded by items (events and digests) and by bytes. Control items count for neither bound, have a
 bound of their own, and are never dropped; a digest never crosses one, so a full queue may hold one digest

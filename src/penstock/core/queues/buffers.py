@@ -1,4 +1,4 @@
-"""Queues behind a link: one shared by all receivers while it holds, a private one for each when it does not.
+"""Queues behind a link: one shared by all receivers while it has room, else a private one for each.
 
 A link's shared queue sends one copy of an event for all receivers behind the link. When it is full it is
 *split*: each receiver's policy packs it into that receiver's private queue (references, not copies). New
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class LinkItem:
     """An item on its way over a link."""
 
     item: Item
@@ -89,7 +89,7 @@ class _Receiver:
         return not self.private.suspended
 
 
-class LinkQueue:
+class SharedQueue:
     """All that waits for the receivers of one sender behind one link."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
@@ -193,9 +193,9 @@ class LinkQueue:
         self._shared.append(item)
         self._shared_now.add(item)
 
-    def take(self, most: int | None = None) -> list[Outgoing]:
+    def take(self, most: int | None = None) -> list[LinkItem]:
         """Take what goes out next: private queues in turn, then the shared one."""
-        taken: list[Outgoing] = []
+        taken: list[LinkItem] = []
         while most is None or len(taken) < most:
             out = self._next()
             if out is None:
@@ -203,20 +203,20 @@ class LinkQueue:
             taken.append(out)
         return taken
 
-    def _next(self) -> Outgoing | None:
+    def _next(self) -> LinkItem | None:
         for _ in range(len(self._turn)):
             receiver = self._turn[0]
             self._turn.rotate(-1)
             items = self._receivers[receiver].private.take(1)
             if items:
-                return Outgoing(items[0], receiver)
+                return LinkItem(items[0], receiver)
         if not self._shared:
             return None
         item = self._shared.popleft()
         self._shared_bytes -= 0 if isinstance(item, Control) else item.size
         self._shared_now.add(item, -1)
         self._shared_out.add(item)
-        return Outgoing(item, None)
+        return LinkItem(item, None)
 
     def _split(self, now_us: Instant, *, pack: bool = False) -> None:
         """Move the shared queue into the private queues of the active receivers."""
@@ -279,7 +279,7 @@ class RemoteBuffer:
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self._options = options or QueueOptions()
-        self._index: dict[str, dict[str, LinkQueue]] = {}
+        self._index: dict[str, dict[str, SharedQueue]] = {}
         self._turns: dict[str, dict[str, None]] = {}
         """For each link its senders, the one whose turn it is first."""
 
@@ -289,7 +289,7 @@ class RemoteBuffer:
         """Let a receiver behind `link` have what `sender` publishes."""
         links = self._index.setdefault(sender, {})
         if link not in links:
-            links[link] = LinkQueue(self._options)
+            links[link] = SharedQueue(self._options)
             self._turns.setdefault(link, {})[sender] = None
         links[link].subscribe(receiver, queue, now_us=now_us)
 
@@ -338,10 +338,10 @@ class RemoteBuffer:
         """An item that was packed upstream for one receiver."""
         self._entry(sender, link).offer(item, now_us=now_us, receiver=receiver)
 
-    def take(self, link: str, most: int | None = None) -> list[tuple[str, Outgoing]]:
+    def take(self, link: str, most: int | None = None) -> list[tuple[str, LinkItem]]:
         """What goes over a link next, sender by sender in turn."""
         turns = self._turns.get(link, {})
-        taken: list[tuple[str, Outgoing]] = []
+        taken: list[tuple[str, LinkItem]] = []
         idle = 0
         while idle < len(turns) and (most is None or len(taken) < most):
             sender = next(iter(turns))
@@ -362,7 +362,7 @@ class RemoteBuffer:
                 for receiver, account in entry.statistics().items():
                     yield sender, link, receiver, account
 
-    def _entry(self, sender: str, link: str) -> LinkQueue:
+    def _entry(self, sender: str, link: str) -> SharedQueue:
         try:
             return self._index[sender][link]
         except KeyError:

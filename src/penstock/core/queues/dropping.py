@@ -1,6 +1,6 @@
-"""The two queues without a policy: drop the oldest, or drop the newest; both count what they drop.
+"""The two queues without a policy: drop the oldest or drop the newest; both count what they drop.
 
-Most brokers do one of these silently. Here they are the default for receivers that said nothing, and the
+Most brokers do one of these silently. Here they are the default for receivers without a policy, and the
 baselines of the experiments. A running tally, not a merge of digests, keeps an overflow to the price of a few
 more events queued.
 """

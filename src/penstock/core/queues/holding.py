@@ -1,4 +1,4 @@
-"""What a receiver does not know: the last value it got, held until the next, against the full stream.
+"""The error of a receiver that holds the last value it got until the next, compared with the full stream.
 
 *Live* is the error at the instant of each event of the full stream, delay included: what the receiver
 believes then. *Later* is the error of the stream it can put together afterwards, delay aside: what it will
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
 
 
-class Error(msgspec.Struct, frozen=True):
+class HoldingError(msgspec.Struct, frozen=True):
     """Differences between what was and what was held; they add up."""
 
     n: int = 0
@@ -29,9 +29,9 @@ class Error(msgspec.Struct, frozen=True):
     unheld: int = 0
     """Events before the receiver had any value: not part of the error."""
 
-    def merge(self, other: Error) -> Error:
+    def merge(self, other: HoldingError) -> HoldingError:
         """Both together."""
-        return Error(
+        return HoldingError(
             self.n + other.n,
             self.squares + other.squares,
             max(self.largest, other.largest),
@@ -72,8 +72,8 @@ class Spread(msgspec.Struct, frozen=True):
 class Held(msgspec.Struct, frozen=True):
     """One attribute of one or many queues."""
 
-    live: Error = Error()
-    later: Error = Error()
+    live: HoldingError = HoldingError()
+    later: HoldingError = HoldingError()
     spread: Spread = Spread()
 
     def merge(self, other: Held) -> Held:
@@ -106,12 +106,12 @@ def held(*, published_us: Ints, delivered_us: Ints, values: Floats, series: Ints
     return found
 
 
-def _error(values: Floats, own: Ints, arrived: Ints, latest: Ints) -> Error:
+def _error(values: Floats, own: Ints, arrived: Ints, latest: Ints) -> HoldingError:
     """`latest` is, for each place of `own`, the number among `arrived` of the value held; −1: none."""
     holds = latest >= 0
     apart = np.abs(values[own[holds]] - values[arrived[latest[holds]]])
     n = len(apart)
-    return Error(n, float(np.dot(apart, apart)), float(apart.max()) if n else 0.0, len(own) - n)
+    return HoldingError(n, float(np.dot(apart, apart)), float(apart.max()) if n else 0.0, len(own) - n)
 
 
 def _spread(values: Floats) -> Spread:

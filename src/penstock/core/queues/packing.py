@@ -1,16 +1,15 @@
-"""The queue that asks its receiver's policy what may go."""
+"""The packing queue: when it is full, its receiver's policy says which events are dropped."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-from penstock.core.queues.controller import Controller, Outcome, Request
-from penstock.core.queues.ladder import Ladder
+from penstock.core.queues.controllers import Controller, Ladder, PackOutcome, PackRequest
 from penstock.core.queues.statistics import PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
-from penstock.policy.fast import Plan
+from penstock.policy.columns import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,7 +107,7 @@ class PackingQueue(BoundedQueue):
         for effect in effects:
             self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
         if self._plan.highest:
-            self._controller.packed(Outcome(now_us, level, events, tuple(effects)))
+            self._controller.packed(PackOutcome(now_us, level, events, tuple(effects)))
         self._marks = (self._accepted, self._delivered + self._digested)
         self._remember(
             PackRecord(
@@ -129,7 +128,7 @@ class PackingQueue(BoundedQueue):
         if not self._plan.highest:
             return 0
         accepted, departed = self._marks
-        request = Request(
+        request = PackRequest(
             now_us=now_us,
             highest=self._plan.highest,
             arrived=self._accepted - accepted,

@@ -1,10 +1,10 @@
-"""One queue of a recorded stream, replayed: events at their own times, a drain behind, what came of it.
+"""Replays a recorded stream through one queue: events at their own times, a drain behind, and the result.
 
     events in order of time ──► queue ──drain: items or bytes per second──► receiver
 
 The drain takes an item when it has done with the one before, as a link does. Time is counted in fractions of
 a microsecond that make every service time whole, so that nothing drifts. Instead of a drain there may be a
-`Reader` that says itself how long each item takes.
+`ReplayReader` that says itself how long each item takes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _WHOLE_US: Final = Drain(Fraction(1), in_bytes=False)
 """One a second has no fractions of a microsecond: the clock of a reader."""
 
 
-class Reader(Protocol):
+class ReplayReader(Protocol):
     """A receiver that takes its own time over each item."""
 
     def takes_us(self, item: Event | Digest, *, now_us: Instant) -> int:
@@ -112,7 +112,9 @@ class Replayed:
 class Replay:
     """Offer all events in order of time, each an object of its own, then `finish`."""
 
-    def __init__(self, queue: BoundedQueue, drain: Drain | Reader, *, digests_on_wire: bool = True) -> None:
+    def __init__(
+        self, queue: BoundedQueue, drain: Drain | ReplayReader, *, digests_on_wire: bool = True
+    ) -> None:
         """Digests that are not on the wire take no time: a plain broker tells nobody what it dropped."""
         self._queue = queue
         self._digests_on_wire = digests_on_wire

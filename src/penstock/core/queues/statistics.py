@@ -1,4 +1,4 @@
-"""What can be known about a queue: a snapshot, and a record of each pack."""
+"""Statistics of a queue: a snapshot of its counts, and a record of each pack."""
 
 from __future__ import annotations
 

@@ -1,11 +1,22 @@
-"""Time slots: filters that remember arrivals by slot, periods of flows, slots reserved ahead.
+"""Time slots: filters that remember arrivals by slot, periods of flows, and slots reserved ahead.
 
-`shape` says how slots become couples of array and group, `hashing` how keys become positions; `filter` is the
-structure for one key at a time, `batch` (numpy) and `compiled` (numba) for many; `exact` is the table without
-false positives, `slot_sets` what they all offer, `wire` their bytes, `formulas` what to expect of them.
+Memory of arrivals:
 
-Flows: `period` finds a rhythm in arrivals, `grid` follows it, `police` holds it to its rate, `pattern` has
-that of retries; `reservation` keeps slots ahead, `flows` what is known of each flow, `control` puts it
-together, `control_treatment` says how a packet is treated, `control_lanes` holds what waits, and
-`control_requests` has what comes again if it finds no place.
+    slot_sets.py     the interface of all such memories, and the hash functions
+    shape.py         arrays and groups of a filter, one pair of them for each slot
+    filter.py        the refreshing Bloom filter, one key or many (numpy)
+    compiled.py      many keys at once with numba
+    exact.py         the table without false positives
+    wire.py          filters and tables as bytes
+    formulas.py      expected false positive rates
+
+Flows:
+
+    period.py        the period of a flow, and the grid that follows it
+    flows.py         what is known about each flow; policing of its rate
+    reservation.py   slots reserved ahead, and the flows that hold them
+    options.py       settings of the flow control
+    lanes.py         how a packet is treated, and the lanes before a receiver
+    control.py       admission, prediction and reservation for all flows
+    retries.py       requests that find no slot, and when they may retry
 """

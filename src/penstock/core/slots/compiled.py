@@ -1,6 +1,6 @@
-"""Many keys at once as machine code: numba makes it from the loops below, on first use in a process.
+"""The filter for many keys at once as machine code, which numba compiles on first use in a process.
 
-The answers are numpy's, word for word. It needs the extra `fast`.
+The answers equal numpy's, word for word. It needs the extra `fast`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.slots.batch import spreads
-from penstock.core.slots.hashing import MIX_1, MIX_2, STEP, as_words
+from penstock.core.slots.filter import spreads
+from penstock.core.slots.slot_sets import MIX_1, MIX_2, STEP, as_words
 from penstock.errors import MissingTool
 
 try:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.slots.filter import RefreshingFilter
-    from penstock.core.slots.hashing import Words
+    from penstock.core.slots.slot_sets import Words
 
 _U = np.uint64
 _ONE, _BYTE, _M32 = _U(1), _U(255), _U(0xFFFFFFFF)

@@ -1,8 +1,8 @@
-"""The exact flow table: a 64-bit hash and a mask of slots for each flow.
+"""The exact flow table: a 64-bit hash and a mask of slots for each flow, without false positives.
 
 Smaller than a filter where flows recur in many slots: it pays once for each flow, a filter for each pair of
 flow and slot. Open addressing in two arrays: linear probing, at most two thirds full. A flow without a live
-slot keeps its place until the table is made anew, which happens when it is full.
+slot keeps its place until the table is rebuilt, which happens when it is full.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import limits
-from penstock.core.slots.batch import live_pairs
-from penstock.core.slots.hashing import M64, MIX_1, as_words
-from penstock.core.slots.slot_sets import SlotStatistics, checked_slot
+from penstock.core.slots.filter import live_pairs
+from penstock.core.slots.slot_sets import M64, MIX_1, SlotStatistics, as_words, checked_slot
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from penstock.core.slots.hashing import Words
+    from penstock.core.slots.slot_sets import Words
 
 _LEAST: Final = 64
 """Places of an empty table."""

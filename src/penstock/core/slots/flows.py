@@ -1,4 +1,10 @@
-"""Flows: a client's messages on one topic, what is known about their rhythm, and the table of them."""
+"""Flows (a client's messages on one topic): their rhythm, the table of all of them, policing of their rate.
+
+Policing is GCRA (ITU-T I.371): a packet conforms if it comes no earlier than `tolerance_us` before its
+theoretical time; only packets that conform move that time on. So a flow may be early by its jitter, and never
+gets more than its rate for long. With a credit it may catch up on that much of a delay: a stalled network
+delivers many packets at once although the flow kept its rate.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,41 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.slots.hashing import flow_key
 from penstock.core.slots.period import MOST, estimate
+from penstock.core.slots.slot_sets import flow_key
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
-    from penstock.core.slots.grid import Grid
-    from penstock.core.slots.period import Period
-    from penstock.core.slots.police import Police
+    from penstock.core.slots.period import Grid, Period
     from penstock.model.instant import Instant
+
+
+class Police:
+    """The generic cell rate algorithm for one flow."""
+
+    __slots__ = ("_next_us", "credit_us", "period_us", "tolerance_us")
+
+    def __init__(self, period_us: float, tolerance_us: float, *, credit_us: float = 0.0) -> None:
+        if not period_us > 0:
+            raise SlotError(f"a period of {period_us} µs cannot be policed; it must be above 0")
+        if not tolerance_us >= 0:
+            raise SlotError(f"a tolerance of {tolerance_us} µs cannot be; 0 or more")
+        if not credit_us >= 0:
+            raise SlotError(f"a credit of {credit_us} µs cannot be; 0 or more")
+        self.period_us = period_us
+        self.tolerance_us = tolerance_us
+        self.credit_us = credit_us
+        self._next_us: float | None = None
+        """Theoretical time of the next packet."""
+
+    def conforms(self, now_us: Instant) -> bool:
+        """Whether a packet that comes now keeps to the rate."""
+        next_us = float(now_us) if self._next_us is None else self._next_us
+        if now_us < next_us - self.tolerance_us:
+            return False
+        self._next_us = max(now_us - self.credit_us, next_us) + self.period_us
+        return True
+
 
 SEPARATOR: Final = "\0"
 """Between client and topic: MQTT allows it in neither."""
@@ -35,7 +67,7 @@ def key_of(client: str, topic: str) -> int:
     return flow_key(f"{client}{SEPARATOR}{topic}")
 
 
-class State(StrEnum):
+class FlowState(StrEnum):
     """What a flow is at the moment."""
 
     LEARNING = "learning"
@@ -48,7 +80,7 @@ class State(StrEnum):
     """It was served and does not come any more."""
 
 
-class Told(StrEnum):
+class PeriodSource(StrEnum):
     """Where a period is known from."""
 
     CLIENT = "client"
@@ -130,8 +162,8 @@ class Flow:
         self.key = key
         self.client = client
         self.topic = topic
-        self.state = State.LEARNING
-        self.told: Told | None = None
+        self.state = FlowState.LEARNING
+        self.told: PeriodSource | None = None
         self.declared_us = 0.0
         """The period that was told; 0: none was."""
         self.told_jitter_us = 0.0
@@ -255,8 +287,8 @@ class FlowTable:
         idle = [
             key
             for key, flow in self._by_key.items()
-            if flow.state is not State.SERVED
-            and flow.told is not Told.TABLE  # bounded by its table, and worth waiting for
+            if flow.state is not FlowState.SERVED
+            and flow.told is not PeriodSource.TABLE  # bounded by its table, and worth waiting for
             and now_us - flow.last_us > self.idle_us
         ]
         for key in idle:

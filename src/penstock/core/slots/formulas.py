@@ -1,4 +1,4 @@
-"""What to expect of a filter: the paper's equations 11 to 13, the last as it must read.
+"""Expected false positives of a filter: the paper's equations 11 to 13, the last one corrected.
 
 Equation 13 prints (1 − φ)^{uv}, which is the chance that *no* set answers falsely; the joint false positive
 is its complement (decision 0018).

@@ -1,4 +1,4 @@
-"""The shape of a filter: u bit arrays, v groups of k hash functions, one couple of them for each time slot.
+"""The shape of a filter: u bit arrays, v groups of k hash functions, one pair of them for each time slot.
 
     variant   arrays u   groups v   a slot expires
     SBF       1          1          when the next one begins: a plain Bloom filter

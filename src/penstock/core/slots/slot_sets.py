@@ -1,22 +1,87 @@
-"""What every memory of arrivals by time slot offers: filters of any shape, and the exact table.
+"""The interface of every memory of arrivals by time slot, and the hash functions these memories use.
 
 A slot is a whole number, as `now_us // slot_us`. The window holds the live slots; `advance` moves it, and
 what falls out of it is forgotten. An answer is a mask: bit i stands for slot `oldest + i`.
+
+A flow's 64-bit hash gives positions in a bit array. Two hashes combined linearly (h₁ + i·h₂) leave only m²
+different sets of k positions, and false positives stop falling there. Here the hash is the state of a
+SplitMix64 generator: its n-th output gives positions 2n and 2n + 1, each from 32 bits. Group q takes up where
+group q − 1 ended, so all v·k positions are independent.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock import limits
 from penstock.errors import SlotError
+from penstock.model.sketches import value_hash
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Words = NDArray[np.uint64]
 
-    from penstock.core.slots.hashing import Words
+M64: Final = (1 << 64) - 1
+M32: Final = (1 << 32) - 1
+STEP: Final = 0x9E3779B97F4A7C15
+"""2⁶⁴ / golden ratio: what the generator's state moves by."""
+MIX_1: Final = 0xBF58476D1CE4E5B9
+MIX_2: Final = 0x94D049BB133111EB
+
+_U = np.uint64
+_STEP, _MIX_1, _MIX_2, _M32 = _U(STEP), _U(MIX_1), _U(MIX_2), _U(M32)
+_S27, _S30, _S31, _S32 = _U(27), _U(30), _U(31), _U(32)
+
+
+def flow_key(flow: str) -> int:
+    """The number a flow is known by: Spark's `xxhash64` of the same text."""
+    return value_hash(flow)
+
+
+def positions(key: int, group: int, *, hashes: int, size: int) -> list[int]:
+    """Where a group looks for a key: `hashes` numbers below `size`."""
+    state = key + group * ((hashes + 1) // 2) * STEP
+    found = []
+    for _ in range(0, hashes, 2):
+        state = state + STEP & M64
+        mix = (state ^ state >> 30) * MIX_1 & M64
+        mix = (mix ^ mix >> 27) * MIX_2 & M64
+        mix ^= mix >> 31
+        found.append((mix >> 32) * size >> 32)
+        found.append((mix & M32) * size >> 32)
+    return found if hashes % 2 == 0 else found[:hashes]
+
+
+def as_words(keys: NDArray[np.int64] | Words) -> Words:
+    """Hashes as Spark gives them (signed) or as they are (unsigned), without a copy."""
+    if keys.dtype not in (np.int64, np.uint64):
+        raise SlotError(f"keys are of type {keys.dtype}; allowed are int64 and uint64, hashes of 64 bits")
+    return np.ascontiguousarray(keys).view(np.uint64)
+
+
+def mix_words(keys: Words, turn: int, out: Words, spare: Words) -> None:
+    """The `turn`-th mix (from 1) of many keys; `spare` is scratch of the same size."""
+    np.add(keys, _U(turn * STEP & M64), out=out)
+    np.right_shift(out, _S30, out=spare)
+    np.bitwise_xor(out, spare, out=out)
+    np.multiply(out, _MIX_1, out=out)
+    np.right_shift(out, _S27, out=spare)
+    np.bitwise_xor(out, spare, out=out)
+    np.multiply(out, _MIX_2, out=out)
+    np.right_shift(out, _S31, out=spare)
+    np.bitwise_xor(out, spare, out=out)
+
+
+def place_words(mixes: Words, size: int, out: Words, *, high: bool) -> None:
+    """Positions below `size` from the high or the low half of each mix."""
+    if high:
+        np.right_shift(mixes, _S32, out=out)
+    else:
+        np.bitwise_and(mixes, _M32, out=out)
+    np.multiply(out, _U(size), out=out)
+    np.right_shift(out, _S32, out=out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
-"""Filters and exact tables as bytes, from one process to another.
+"""Filters and exact tables as bytes, for another process.
 
     magic "PSLT" · version · kind · arrays · groups · hashes · positions · ahead · newest · inserted · refused
     body: the words of a filter; of an exact table its keys, ascending, then their masks
     the XXH64 of all before
 
-Little-endian. What cannot be one is refused with SlotError before memory is taken for it.
+Little-endian. Invalid bytes are refused with SlotError before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.core.slots.shape import Shape, Variant
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
-    from penstock.core.slots.hashing import Words
+    from penstock.core.slots.slot_sets import Words
 
 MAGIC: Final = b"PSLT"
 VERSION: Final = 1

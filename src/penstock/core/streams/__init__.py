@@ -1,22 +1,31 @@
-"""Reliable streams: every message once and in order, and publishers slowed before anything breaks.
+"""Reliable streams: every message once and in order, with publishers slowed before a queue overflows.
 
-`Broker` puts the parts of one node together: `pubend` the root, `relay` on the way, `subend` at the end.
-`knowledge` is what each of them knows about ticks, `messages` what they say to each other, `wire` its bytes,
-`log` what a pubend needs of its disk. `pdcc`, `steady` and `sdcc` are the controllers, behind `control`;
-`link_queue` is what waits before a link.
+ticks.py        positions in a stream, and sets of them
+knowledge.py    what a node knows about each tick
+messages.py     what nodes send each other, and events for the owner of the streams
+wire.py         messages as frames, and the records that logs keep
+handshake.py    the first frames of a connection between nodes
+requests.py     requests of programs and their answers
+options.py      settings, with the defaults of the paper
+control.py      controllers of the publishing rate and of the NACK window
+log.py          the log interface of a pubend, and one in memory
+pubend.py       the root of a stream
+relay.py        a node on the way
+subend.py       the end of a stream at a node with subscribers
+broker.py       all streams of one node
+link_queue.py   what waits for a link
 """
 
 from __future__ import annotations
 
-from penstock.core.streams.broker import Broker
-from penstock.core.streams.events import Acknowledged, ClockBehind, Delivered, Missed, Recovering
+from penstock.core.streams.broker import StreamBroker
 from penstock.core.streams.link_queue import LinkQueue
 from penstock.core.streams.log import Log, MemoryLog
+from penstock.core.streams.messages import Acknowledged, ClockBehind, Delivered, Missed, Recovering
 from penstock.core.streams.options import StreamOptions
 
 __all__ = [
     "Acknowledged",
-    "Broker",
     "ClockBehind",
     "Delivered",
     "LinkQueue",
@@ -24,5 +33,6 @@ __all__ = [
     "MemoryLog",
     "Missed",
     "Recovering",
+    "StreamBroker",
     "StreamOptions",
 ]

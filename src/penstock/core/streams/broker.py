@@ -1,7 +1,7 @@
 """All streams of one node: pubends, relays and subscriber-hosting ends put together; the owner moves bytes.
 
 Each stream has a relay here. Above it is a link, or the pubend if this node hosts it; below it are links and
-the subscriber-hosting streams of this node. What one part says to another here is handed over at once; what
+the subscriber-hosting streams of this node. What one part sends to another here is handed over at once; what
 is for other nodes is in `outgoing`.
 """
 
@@ -16,10 +16,8 @@ from penstock.core.streams.subend import Subend
 from penstock.errors import StreamError
 
 if TYPE_CHECKING:
-    from penstock.core.streams.answers import Matches
-    from penstock.core.streams.events import Event
     from penstock.core.streams.log import Log
-    from penstock.core.streams.messages import Message
+    from penstock.core.streams.messages import Matches, Message, StreamEvent
     from penstock.core.streams.options import StreamOptions
     from penstock.core.streams.pubend import PubendStatistics
     from penstock.core.streams.relay import RelayStatistics
@@ -53,7 +51,7 @@ class StreamStatistics:
     subends: dict[str, SubendStatistics]
 
 
-class Broker:
+class StreamBroker:
     """The contract of all cores; messages carry the name of their stream."""
 
     def __init__(
@@ -70,7 +68,7 @@ class Broker:
         self._interests = interests or {}
         self._streams: dict[str, _Stream] = {}
         self._outgoing: list[tuple[str, Message]] = []
-        self._events: list[Event] = []
+        self._events: list[StreamEvent] = []
 
     def __len__(self) -> int:
         """Streams that are hosted or followed."""
@@ -205,7 +203,7 @@ class Broker:
         found, self._outgoing = self._outgoing, []
         return found
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StreamEvent]:
         """What the owner should know."""
         found, self._events = self._events, []
         return found

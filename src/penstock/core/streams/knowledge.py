@@ -1,4 +1,4 @@
-"""What somebody knows about a stream: each tick is final, data, silence or unknown.
+"""What a node knows about a stream: each tick is final, data, silence or unknown.
 
 Runs instead of ticks: everything before `final` is final; known ticks are runs; those of them that hold data
 are listed with their messages, the rest is silence. An idle hour costs as much as an idle millisecond.
@@ -12,13 +12,13 @@ from bisect import bisect_left, insort
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from penstock.core.streams.spans import Span, Spans
+from penstock.core.streams.ticks import Span, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class State(Enum):
+class TickState(Enum):
     """The four states of a tick."""
 
     DATA = "D"
@@ -71,13 +71,13 @@ class Knowledge:
         """Runs of known ticks."""
         return len(self._known)
 
-    def state(self, tick: int) -> State:
+    def state(self, tick: int) -> TickState:
         """What is known of one tick."""
         if tick < self._final:
-            return State.FINAL
+            return TickState.FINAL
         if tick in self._data:
-            return State.DATA
-        return State.SILENCE if tick in self._known else State.UNKNOWN
+            return TickState.DATA
+        return TickState.SILENCE if tick in self._known else TickState.UNKNOWN
 
     def learn_silence(self, since: int, until: int) -> None:
         """No message in this span; data that is known stays data."""
@@ -133,26 +133,26 @@ class Knowledge:
             excess -= len(self._data[tick])
         return self.top if excess > 0 or self._ticks else self._final
 
-    def runs(self, since: int, until: int) -> Iterator[tuple[int, int, State]]:
+    def runs(self, since: int, until: int) -> Iterator[tuple[int, int, TickState]]:
         """A span as runs of one state, in order; each message is a run of its own."""
         at = since
         if at < self._final:
-            yield at, min(until, self._final), State.FINAL
+            yield at, min(until, self._final), TickState.FINAL
             at = min(until, self._final)
         for start, end in self._known.within(at, until):
             if start > at:
-                yield at, start, State.UNKNOWN
+                yield at, start, TickState.UNKNOWN
             yield from self._known_runs(start, end)
             at = end
         if at < until:
-            yield at, until, State.UNKNOWN
+            yield at, until, TickState.UNKNOWN
 
-    def _known_runs(self, since: int, until: int) -> Iterator[tuple[int, int, State]]:
+    def _known_runs(self, since: int, until: int) -> Iterator[tuple[int, int, TickState]]:
         at = since
         for tick, _ in self.data(since, until):
             if tick > at:
-                yield at, tick, State.SILENCE
-            yield tick, tick + 1, State.DATA
+                yield at, tick, TickState.SILENCE
+            yield tick, tick + 1, TickState.DATA
             at = tick + 1
         if at < until:
-            yield at, until, State.SILENCE
+            yield at, until, TickState.SILENCE

@@ -1,4 +1,4 @@
-"""What waits before a link to another node: control first, then the streams by turns or in one line."""
+"""The queue before a link to another node: control first, then the streams in turn or in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a pubend: what the stream needs of it, and one in memory."""
+"""The log of a pubend: the interface that a stream needs, and an implementation in memory."""
 
 from __future__ import annotations
 

@@ -1,18 +1,24 @@
-"""What nodes tell each other about streams.
+"""Messages that nodes send each other about streams, and events that a stream reports to its owner.
 
-Downstream: `Data` and `Silence` in the order of their sending, `Final` for what the log has let go, `Query`
-(the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` says which go by the lane
-that overtakes.
+Downstream: `Data` and `Silence` in the order of their sending, `FinalTicks` for what the log has let go,
+`Query` (the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` says which
+messages overtake. `told` makes messages of known ticks: data with the silence before it, and silence at the
+end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 from typing import Final as Constant
-from typing import TypeAlias
 
 import msgspec
 
-from penstock.core.streams.spans import Span  # noqa: TC001  # msgspec reads annotations at run time
+from penstock.core.streams.ticks import Span  # noqa: TC001  # msgspec reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 NO_RATE: Constant = float("inf")
 """The smallest rate of nobody."""
@@ -38,7 +44,7 @@ class Silence(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     interest: str = ""
 
 
-class Final(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
+class FinalTicks(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """What lies before `until` can be had no more."""
 
     pubend: str
@@ -86,9 +92,80 @@ class Alert(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     """Not in the paper: the tick that the last of those has reached; 0 if there is none."""
 
 
-Message: TypeAlias = Data | Silence | Final | Query | Nack | Ack | Alert
+Message: TypeAlias = Data | Silence | FinalTicks | Query | Nack | Ack | Alert
 
 
 def is_urgent(message: Message) -> bool:
     """Whether it overtakes data: whatever is small and steers."""
-    return not isinstance(message, Data | Silence | Final)
+    return not isinstance(message, Data | Silence | FinalTicks)
+
+
+Matches: TypeAlias = Callable[[bytes], bool]
+"""A filter of messages by their bodies."""
+
+
+def told(
+    pubend: str,
+    span: tuple[int, int],
+    messages: Iterable[tuple[int, bytes]],
+    *,
+    matches: Matches | None = None,
+    interest: str = "",
+) -> Iterator[Data | Silence]:
+    """A span whose messages these are, told to somebody with a filter; what does not match is silence."""
+    at, until = span
+    for tick, body in messages:
+        if matches is None or matches(body):
+            yield Data(pubend, at, tick, body, interest)
+            at = tick + 1
+    if at < until:
+        yield Silence(pubend, at, until, interest)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The next message in order, once; the owner hands it to the subscribers it matches."""
+
+    pubend: str
+    stream: str
+    """The subscriber-hosting stream it comes from."""
+    tick: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The publisher of this message may be told that it is durable."""
+
+    pubend: str
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A stream goes on at `until`: the log has let go what lies before."""
+
+    pubend: str
+    stream: str
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """A stream has begun, or ended, to recover what it missed."""
+
+    pubend: str
+    stream: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClockBehind:
+    """The clock of the publisher-hosting node is behind the stream: ticks go on without it."""
+
+    pubend: str
+    behind_us: int
+
+
+StreamEvent: TypeAlias = Delivered | Acknowledged | Missed | Recovering | ClockBehind

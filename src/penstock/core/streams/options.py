@@ -1,11 +1,11 @@
-"""Everything that can be set about streams, as one value; the defaults are Table 1 of the paper."""
+"""All settings of streams as one value; the defaults are Table 1 of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from penstock.core.streams.tick import ticks_in
+from penstock.core.streams.ticks import ticks_in
 from penstock.errors import StreamError
 from penstock.model.instant import SECOND_US
 

@@ -1,8 +1,9 @@
-"""The root of a stream: gives messages their ticks, logs them, tells them once durable, answers from the log.
+"""The root of a stream: gives messages ticks, logs them, sends them once durable, answers from the log.
 
-`publish` → the owner commits the log → `committed`: the messages go downstream and their acknowledgements are
-released at the rate the controller sets. Silence is told only where the log guarantees that a restart will
-give out no tick in it: before a durable message, or below a durable claim.
+`publish` → the owner commits the log → `committed`: the messages go downstream and their acknowledgements
+are released at the rate the controller sets (one every 1/r seconds, a few at once). Silence is sent only
+where the log guarantees that a restart will give out no tick in it: before a durable message, or below a
+durable claim.
 """
 
 from __future__ import annotations
@@ -13,29 +14,77 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
-from penstock.core.streams.answers import told
-from penstock.core.streams.control import Unlimited
-from penstock.core.streams.events import Acknowledged, ClockBehind
+from penstock.core.streams.control import Pdcc, Steady, Unlimited
 from penstock.core.streams.log import cut_short
-from penstock.core.streams.messages import Ack, Alert, Data, Nack, Query, Silence
-from penstock.core.streams.messages import Final as FinalMessage
-from penstock.core.streams.pdcc import Pdcc
-from penstock.core.streams.shaper import AckShaper
-from penstock.core.streams.spans import Spans
-from penstock.core.streams.steady import Steady
-from penstock.core.streams.tick import duration_us, tick_at, ticks_in
+from penstock.core.streams.messages import (
+    Ack,
+    Acknowledged,
+    Alert,
+    ClockBehind,
+    Data,
+    Nack,
+    Query,
+    Silence,
+    told,
+)
+from penstock.core.streams.messages import FinalTicks as FinalMessage
+from penstock.core.streams.ticks import Spans, duration_us, tick_at, ticks_in
 from penstock.errors import StreamError
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.core.streams.answers import Matches
     from penstock.core.streams.control import RateControl
-    from penstock.core.streams.events import Event
     from penstock.core.streams.log import Log
-    from penstock.core.streams.messages import Message
+    from penstock.core.streams.messages import Matches, Message, StreamEvent
     from penstock.core.streams.options import StreamOptions
+
+BURST_US: Final = 50_000
+"""Acknowledgements that were due within this time may go together: publishers are not metronomes."""
+
+
+class AckShaper:
+    """A queue of ticks whose acknowledgement waits."""
+
+    __slots__ = ("_due_us", "_held", "_was_held")
+
+    def __init__(self) -> None:
+        self._held: deque[int] = deque()
+        self._due_us = 0.0
+        self._was_held = False
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, tick: int) -> None:
+        """One more is durable."""
+        self._held.append(tick)
+
+    def release(self, rate: float, *, now_us: int) -> list[int]:
+        """Those that may be acknowledged now."""
+        released = []
+        if not isfinite(rate):
+            released = list(self._held)
+            self._held.clear()
+            self._due_us = now_us
+            return released
+        self._due_us = max(self._due_us, now_us - BURST_US)
+        while self._held and self._due_us <= now_us:
+            released.append(self._held.popleft())
+            self._due_us += 1_000_000 / rate
+        self._was_held |= bool(self._held)
+        return released
+
+    def due_us(self) -> int | None:
+        """When the next may go; None if none waits."""
+        return int(self._due_us) + 1 if self._held else None
+
+    def throttled(self) -> bool:
+        """Whether one had to wait since this was asked last."""
+        found, self._was_held = self._was_held or bool(self._held), False
+        return found
+
 
 CLAIM_INTERVALS: Final = 4
 """An idle pubend claims silence for so many intervals ahead: one write for every four messages of silence."""
@@ -107,7 +156,7 @@ class Pubend:
         self._holds: dict[str, int] = {}
         self._behind = False
         self._outgoing: list[Message] = []
-        self._events: list[Event] = []
+        self._events: list[StreamEvent] = []
 
     @property
     def position(self) -> int:
@@ -230,7 +279,7 @@ class Pubend:
         found, self._outgoing = self._outgoing, []
         return found
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StreamEvent]:
         """Acknowledgements and what else the owner should know."""
         found, self._events = self._events, []
         return found

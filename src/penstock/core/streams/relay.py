@@ -1,9 +1,10 @@
 """One stream at a node on the way: fans out, filters, caches, and asks once for all who ask below.
 
-Ticks beyond what a link was told are new to it and go down unasked; older ones go to the links that are
+Ticks beyond what a link was sent are new to it and go down unasked; older ones go to the links that are
 curious about them. A NACK is answered from the cache as far as it reaches; the rest goes up unless it did so
-a moment ago. A NACK of one node only is passed on under its name (its interest), so that the answer holds
-what its filter needs and not what all filters of the link need; such an answer is nobody else's silence.
+a moment ago (`NackHold`). A NACK of one node only is passed on under its name (its interest), so that the
+answer holds what its filter needs and not what all filters of the link need; such an answer is silence for no
+other node. Alerts of many links go up as one (`AlertFold`, Figure 5).
 """
 
 from __future__ import annotations
@@ -12,21 +13,150 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock import limits
-from penstock.core.streams.alert_fold import AlertFold
-from penstock.core.streams.answers import told
 from penstock.core.streams.knowledge import Knowledge
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Nack, Query, Silence
-from penstock.core.streams.nack_hold import NackHold
-from penstock.core.streams.relay_child import RelayChild
-from penstock.core.streams.spans import Spans
-from penstock.core.streams.tick import ticks_in
+from penstock.core.streams.messages import NO_RATE, Ack, Alert, Data, FinalTicks, Nack, Query, Silence, told
+from penstock.core.streams.ticks import Span, Spans, ticks_in
 from penstock.errors import StreamError
 
 if TYPE_CHECKING:
-    from penstock.core.streams.answers import Matches
-    from penstock.core.streams.messages import Message
+    from penstock.core.streams.messages import Matches, Message
     from penstock.core.streams.options import StreamOptions
-    from penstock.core.streams.spans import Span
+
+
+class NackHold:
+    """Two generations of spans by interest: each is held for one to two times `hold_us`."""
+
+    __slots__ = ("_hold_us", "_newer", "_older", "_turned_us")
+
+    def __init__(self, hold_us: int) -> None:
+        self._hold_us = hold_us
+        self._newer: dict[str, Spans] = {}
+        self._older: dict[str, Spans] = {}
+        self._turned_us = 0
+
+    def unasked(self, spans: list[Span], interest: str, *, now_us: int) -> list[Span]:
+        """The parts that nobody asked for lately; they count as asked now. Interest "" asks for all."""
+        self._turn(now_us)
+        for asked in (self._newer, self._older):
+            for known in {"": None, interest: None}:
+                if known in asked:
+                    spans = [part for span in spans for part in asked[known].gaps(*span)]
+        if spans:
+            mine = self._newer.setdefault(interest, Spans())
+            for span in spans:
+                mine.add(*span)
+        return spans
+
+    def clear(self) -> None:
+        """Nothing counts as asked for."""
+        self._newer, self._older = {}, {}
+
+    def answered(self, since: int, until: int, interest: str) -> None:
+        """A span has come; with interest "" for everybody."""
+        for asked in (self._newer, self._older):
+            for name in asked if interest == "" else (interest,):
+                if name in asked:
+                    asked[name].remove(since, until)
+
+    def _turn(self, now_us: int) -> None:
+        if now_us - self._turned_us >= 2 * self._hold_us:
+            self._newer, self._older = {}, {}
+        elif now_us - self._turned_us >= self._hold_us:
+            self._newer, self._older = {}, self._newer
+        else:
+            return
+        self._turned_us = now_us
+
+
+class AlertFold:
+    """Keeps both minima since the last alert that went up."""
+
+    __slots__ = ("_behind", "_keeping", "_number", "_reached", "_recovering")
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._keeping = self._recovering = NO_RATE
+        self._behind = self._reached = 0
+
+    def fold(self, alert: Alert) -> Alert | None:
+        """Take one from below; what goes up now, if anything."""
+        self._keeping = min(self._keeping, alert.keeping)
+        self._recovering = min(self._recovering, alert.recovering)
+        self._behind = max(self._behind, alert.behind)
+        self._reached = min(self._reached or alert.reached, alert.reached or self._reached)
+        if alert.number <= self._number:
+            return None
+        self._number = alert.number
+        folded = Alert(
+            alert.pubend, alert.number, self._keeping, self._recovering, self._behind, self._reached
+        )
+        self._keeping = self._recovering = NO_RATE
+        self._behind = self._reached = 0
+        return folded
+
+
+class RelayChild:
+    """New ticks go to it unasked, old ones if it is curious about them."""
+
+    __slots__ = ("_pending", "_pending_us", "_pubend", "acked", "curious", "frontier", "interest", "matches")
+
+    def __init__(self, pubend: str, matches: Matches | None, interest: str) -> None:
+        self._pubend = pubend
+        self.matches = matches
+        self.interest = interest
+        """The name under which others know this filter; empty if it has none."""
+        self.acked: int | None = None
+        self.frontier = 0
+        """Behind the newest tick it was told."""
+        self.curious: dict[str, Spans] = {}
+        """By interest: what it asked for and has not been told."""
+        self._pending: Span | None = None
+        self._pending_us: int | None = None
+
+    @property
+    def due_us(self) -> int | None:
+        """When its silence must be told at the latest."""
+        return self._pending_us
+
+    def wants(self, span: Span, interest: str) -> bool:
+        """Whether it is curious about a part of a span that was told for an interest, "" for all."""
+        names = self.curious if interest == "" else (interest,)
+        return any(name in self.curious and bool(self.curious[name].within(*span)) for name in names)
+
+    def satisfied(self, span: Span, interest: str) -> None:
+        """It has been told a span."""
+        for name in list(self.curious) if interest == "" else [interest]:
+            spans = self.curious.get(name)
+            if spans is not None:
+                spans.remove(*span)
+                if not len(spans):
+                    del self.curious[name]
+
+    def tell(self, since: int, until: int, body: bytes | None, *, due_us: int) -> list[Message]:
+        """New ticks for it, the last of them a message unless `body` is None; filtered ones wait a while."""
+        found: list[Message] = []
+        if self._pending is not None and self._pending[1] == since:
+            since = self._pending[0]
+            self._pending = None
+        else:
+            found += self.flush()
+        if body is None:
+            found.append(Silence(self._pubend, since, until))
+        elif self.matches is None or self.matches(body):
+            found.append(Data(self._pubend, since, until - 1, body))
+        else:
+            self._pending = (since, until)
+            if self._pending_us is None:
+                self._pending_us = due_us
+        if self._pending is None:
+            self._pending_us = None
+        self.frontier = max(self.frontier, until)
+        return found
+
+    def flush(self) -> list[Message]:
+        """The silence that waits."""
+        pending, self._pending, self._pending_us = self._pending, None, None
+        return [] if pending is None else [Silence(self._pubend, *pending)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +281,7 @@ class Relay:
                 self._spread(since, tick + 1, body, self._own(interest), now_us)
             case Silence(_, since, until, interest):
                 self._spread(since, until, None, self._own(interest), now_us)
-            case Final(_, until):
+            case FinalTicks(_, until):
                 self._hold.answered(0, until, "")
                 for name, child in self._children.items():
                     if child.wants((0, until), ""):

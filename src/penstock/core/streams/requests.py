@@ -1,4 +1,4 @@
-"""What programs ask of a node after the meeting, and its answers: frames as in `wire`, within bounds.
+"""Requests of programs to a node after the handshake, and its answers, as bounded frames.
 
 Every request has a number that its answer repeats, so several can be under way; answers come in any order.
 All requests may be sent again after a lost connection: what was done already is answered as done.

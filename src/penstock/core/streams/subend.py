@@ -1,32 +1,142 @@
 """The end of a stream at a subscriber-hosting node: from doubt to delivery, in order and once.
 
-Everything before the doubt horizon is delivered. Two windows begin there: ticks beyond the receive window are
-ignored (and the stream recovers until nothing has to be); unknown ticks within the NACK window are asked for,
-if something behind them has been heard of, since links keep the order.
+Everything before the doubt horizon is delivered. Two windows begin there: ticks beyond the receive window
+are ignored (and the stream recovers until nothing has to be); unknown ticks within the NACK window are
+asked for, if something behind them has been heard of, since links keep the order. `HorizonMeter` measures
+how fast the horizon moves (§3.1, equations 5 and 11); `RoundTrips` knows which NACKs are under way and when
+to repeat them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import limits
-from penstock.core.streams.control import WholeWindow
-from penstock.core.streams.events import Delivered, Missed, Recovering
+from penstock.core.streams.control import Sdcc, WholeWindow
 from penstock.core.streams.knowledge import Knowledge
-from penstock.core.streams.messages import NO_RATE, Ack, Alert, Data, Final, Nack, Query, Silence
-from penstock.core.streams.meter import HorizonMeter
-from penstock.core.streams.round_trips import RoundTrips
-from penstock.core.streams.sdcc import Sdcc
-from penstock.core.streams.tick import ticks_in
+from penstock.core.streams.messages import (
+    NO_RATE,
+    Ack,
+    Alert,
+    Data,
+    Delivered,
+    FinalTicks,
+    Missed,
+    Nack,
+    Query,
+    Recovering,
+    Silence,
+)
+from penstock.core.streams.ticks import TICKS_PER_S, Span, Spans, ticks_in
 from penstock.errors import StreamError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.core.streams.control import NackControl
-    from penstock.core.streams.events import Event
-    from penstock.core.streams.messages import Message
+    from penstock.core.streams.messages import Message, StreamEvent
     from penstock.core.streams.options import StreamOptions
-    from penstock.core.streams.spans import Span
+
+
+class HorizonMeter:
+    """Read once for each query; starts at the rate of a stream that keeps up."""
+
+    __slots__ = ("_at_us", "_horizon", "_smoothing", "rate")
+
+    def __init__(self, smoothing: float) -> None:
+        self._smoothing = smoothing
+        self._at_us: int | None = None
+        self._horizon = 0
+        self.rate = 1.0
+
+    def read(self, horizon: int, *, at_end: bool, now_us: int) -> float:
+        """The smoothed rate up to now; a stream that is at its end keeps up, however slow that is."""
+        if self._at_us is not None and now_us > self._at_us:
+            newest = (horizon - self._horizon) / TICKS_PER_S * 1_000_000 / (now_us - self._at_us)
+            if at_end:  # the pubend's clock may stand still: after it was set back, or after a restart
+                newest = max(newest, 1.0)
+            self.rate += self._smoothing * (newest - self.rate)
+        self._at_us = now_us
+        self._horizon = horizon
+        return self.rate
+
+
+MOST_RETRY_US: Final = 30_000_000
+"""Longest pause before a NACK is repeated: a path that comes back is used within half a minute."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    since: int
+    until: int
+    at_us: int
+    tries: int
+
+
+class RoundTrips:
+    """NACKs in the order of their ticks; one is answered once the doubt horizon has passed it."""
+
+    def __init__(self, retry_us: int, *, adaptive: bool) -> None:
+        self._retry_us = retry_us
+        self._adaptive = adaptive
+        self._asked: list[_Asked] = []
+        self._covered = Spans()
+        self.smoothed_us: float | None = None
+        """Round trip of NACKs that needed one try."""
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def unasked(self, gaps: list[Span]) -> list[Span]:
+        """The parts of these gaps that are not on their way."""
+        return [part for since, until in gaps for part in self._covered.gaps(since, until)]
+
+    def ask(self, span: Span, *, now_us: int) -> None:
+        """A NACK for this span goes out."""
+        self._asked.append(_Asked(*span, now_us, 1))
+        self._covered.add(*span)
+
+    def forget(self) -> None:
+        """Nothing is on its way: the answers will not be heard."""
+        self._asked.clear()
+        self._covered.clear()
+
+    def passed(self, horizon: int, *, now_us: int) -> list[int]:
+        """The horizon has moved: round trips of the NACKs that are answered now, by those of one try."""
+        if not self._asked or all(asked.until > horizon for asked in self._asked):
+            return []
+        done = [asked for asked in self._asked if asked.until <= horizon]
+        self._asked = [asked for asked in self._asked if asked.until > horizon]
+        self._covered.remove(0, horizon)
+        # A repeated one may be answered by either try: it tells nothing (Karn's rule).
+        found = [now_us - asked.at_us for asked in done if asked.tries == 1]
+        for rtt_us in found:
+            before = self.smoothed_us
+            self.smoothed_us = rtt_us if before is None else before + 0.125 * (rtt_us - before)
+        return found
+
+    def overdue(self, unknown: Callable[[int, int], list[Span]], *, now_us: int) -> list[Span]:
+        """The gaps of NACKs that have waited too long; they count as asked now."""
+        found: list[Span] = []
+        for asked in self._asked:
+            if now_us >= asked.at_us + self._wait_us(asked):
+                asked.at_us = now_us
+                asked.tries += 1
+                found += unknown(asked.since, asked.until)
+        return found
+
+    def due_us(self) -> int | None:
+        """When the next NACK is overdue."""
+        if not self._asked:
+            return None
+        return min(asked.at_us + self._wait_us(asked) for asked in self._asked)
+
+    def _wait_us(self, asked: _Asked) -> int:
+        if not self._adaptive:
+            return self._retry_us
+        least_us = max(self._retry_us, int(4 * (self.smoothed_us or 0)))
+        return min(least_us << min(asked.tries - 1, 5), MOST_RETRY_US)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +190,7 @@ class Subend:
         self._acked = start or 0
         self._delivered = self._ignored = self._nacks = 0
         self._outgoing: list[Message] = []
-        self._events: list[Event] = []
+        self._events: list[StreamEvent] = []
 
     @property
     def horizon(self) -> int:
@@ -145,7 +255,7 @@ class Subend:
                 self._learn(since, tick + 1, body, now_us=now_us)
             case Silence(_, since, until):
                 self._learn(since, until, None, now_us=now_us)
-            case Final(_, until):
+            case FinalTicks(_, until):
                 self._give_up(until, now_us=now_us)
             case Query():
                 self._answer(message, now_us=now_us)
@@ -164,7 +274,7 @@ class Subend:
         found, self._outgoing = self._outgoing, []
         return found
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[StreamEvent]:
         """Deliveries, in order, and what else the owner should know."""
         found, self._events = self._events, []
         return found

@@ -1,4 +1,7 @@
-"""Messages as frames for a byte stream: four bytes of length, then MessagePack, within bounds."""
+"""Stream messages as frames (four bytes of length, then MessagePack, within bounds), and records as bytes.
+
+A record is what a message of a stream says: logs keep its bytes and nodes pass them on without reading them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final as Constant
 import msgspec
 
 from penstock import limits
-from penstock.core.streams.messages import Ack, Alert, Data, Final, Message, Nack, Query, Silence
+from penstock.core.streams.messages import Ack, Alert, Data, FinalTicks, Message, Nack, Query, Silence
 from penstock.errors import StreamError
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ T = TypeVar("T")
 HEAD_BYTES: Constant = 4
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Data | Silence | Final | Query | Nack | Ack | Alert)
+_decoder = msgspec.msgpack.Decoder(Data | Silence | FinalTicks | Query | Nack | Ack | Alert)
 
 
 def framed(body: bytes, *, what: str = "a message") -> bytes:
@@ -143,3 +146,42 @@ def _range_problem(since: int, until: int) -> str:
 
 def _ranges_problem(*places: int) -> str:
     return next((problem for place in places if (problem := _range_problem(0, place))), "")
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A publication."""
+
+    topic: str
+    payload: bytes
+    ts_us: int = 0
+    """When the node that hosts the stream accepted it."""
+    sender: str = ""
+    """Client id of its publisher, or name of its writer."""
+    seq: int = 0
+    """The publisher's count."""
+    qos: int = 1
+    retain: bool = False
+    properties: bytes = b""
+    """MQTT 5 properties as they are on the wire, their length included; empty: none."""
+    expires_us: int = 0
+    """When it is of no use any more; 0: never."""
+    origin: str = ""
+    """Whoever may send it again and knows it by its number; the same of both is not logged twice."""
+    number: int = 0
+
+
+_record_encoder = msgspec.msgpack.Encoder()
+_record_decoder = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    """The body of a message."""
+    return _record_encoder.encode(record)
+
+
+def decode_record(body: bytes) -> Record:
+    """A message's record; StreamError if it has none."""
+    try:
+        return _record_decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise StreamError(f"this is no record of a stream: {error}") from None

@@ -1,12 +1,19 @@
-"""The window into a node: JSON API, live updates, dashboard, Prometheus metrics.
+"""The HTTP side of a node: JSON API, live updates, dashboard, Prometheus metrics.
 
-`server` opens it and `guard` decides who may look through; `routes` lists what can be asked, `handlers`
-answer it with the values of `answers`, `openapi` writes that down for programs. `watch` looks at the node
-once a second for everybody, `history` remembers, `views` sorts, `trial` tries policies, `metrics` speaks to
-Prometheus, `page` holds the dashboard's files.
+server.py    aiohttp on one port; connections are bounded until their first request is complete
+guard.py     tokens, hosts and origins; security headers
+routes.py    the table of requests; openapi.py, the same table as an OpenAPI document
+handlers.py  answers to requests, with the values of answers.py and the helpers of replies.py
+channels.py  routes, values and handlers of web channels
+notify.py    routes of notifications
+watch.py     one look at the node per second for all viewers; the last minutes of each subscription
+views.py     totals and rows, those in trouble first
+trial.py     a policy tried on what is being published
+metrics.py   the status in Prometheus' text format
+page/        the files of the dashboard
 """
 
-from penstock.node.http.history import History
 from penstock.node.http.server import Window, start_http
+from penstock.node.http.watch import History
 
 __all__ = ["History", "Window", "start_http"]

@@ -1,4 +1,4 @@
-"""What the API asks and answers, as values; their JSON Schemas are in the OpenAPI document."""
+"""Values that the API takes and answers with; their JSON Schemas are in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
+from penstock.node.observe.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
-from penstock.node.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
 from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=65_535)]

@@ -1,9 +1,9 @@
-"""Who may look through the window, and what a browser may do with what it sees.
+"""Who may use the API and the dashboard, and what a browser may do with what it gets.
 
-With a token, every request but those for the dashboard's own files carries it in a header, which no page of
-another site can make a browser do. Without one the window opens on loopback only, where the threat is a page
-in the operator's own browser: its requests show another Host (DNS rebinding), another Origin, or no JSON
-content type, and are refused by that.
+With a token, every request but those for the dashboard's own files carries it in a header, which no page
+of another site can make a browser do. Without one the server listens on loopback only, where the threat is
+a page in the operator's own browser: its requests show another Host (DNS rebinding), another Origin, or no
+JSON content type, and are refused by that.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
-from penstock.node.addresses import is_loopback
-from penstock.node.http.problems import Refused, answer
+from penstock.node.access.addresses import is_loopback
+from penstock.node.http.replies import RequestRefused, answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from penstock.node.config import Http
+    from penstock.node.config.schema import Http
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Guard:
         try:
             self._check(request)
             response = await handler(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             response = answer(refused)
         except web.HTTPException as error:  # aiohttp's own: no such path, wrong method, body too large
             response = answer(_translated(error, request))
@@ -75,7 +75,9 @@ class Guard:
         except Exception:
             _log.exception("a bug in answering %s %s", request.method, request.rel_url.raw_path)
             response = answer(
-                Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; the node's log says where")
+                RequestRefused(
+                    HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; the node's log says where"
+                )
             )
         if not response.prepared:
             for name, value in _HEADERS.items():
@@ -95,7 +97,7 @@ class Guard:
             _check_origin(request)
             answered = request.match_info.http_exception is None  # else: no such path, or wrong method
             if answered and request.content_type != "application/json":
-                raise Refused(
+                raise RequestRefused(
                     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                     f"the body should be application/json, found {request.content_type}",
                     where="Content-Type",
@@ -105,7 +107,7 @@ class Guard:
         """A page of another site whose name was made to point here shows that name."""
         name = _site(f"//{request.host}").hostname or ""
         if not is_loopback(name) and name != self.host:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 f"this window is open on loopback only, not as '{name}'; to be seen from elsewhere it needs "
                 "http.token in the configuration",
@@ -116,7 +118,7 @@ class Guard:
         if self._known(request):
             return
         found = "a wrong token" if "Authorization" in request.headers else "no token"
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.UNAUTHORIZED,
             f"{found}; send `Authorization: Bearer …` with http.token of the node's configuration",
             where="Authorization",
@@ -148,10 +150,12 @@ def _check_origin(request: web.Request) -> None:
         origin = origin or "another site"
     elif origin is None or _site(origin).netloc == request.host:
         return
-    raise Refused(HTTPStatus.FORBIDDEN, f"asked by a page of {origin}, not by the dashboard", where="Origin")
+    raise RequestRefused(
+        HTTPStatus.FORBIDDEN, f"asked by a page of {origin}, not by the dashboard", where="Origin"
+    )
 
 
-def _translated(error: web.HTTPException, request: web.Request) -> Refused:
+def _translated(error: web.HTTPException, request: web.Request) -> RequestRefused:
     if isinstance(error, web.HTTPNotFound):
         detail = "there is nothing here; /api/v1/openapi.json lists what there is"
     elif isinstance(error, web.HTTPMethodNotAllowed):
@@ -159,4 +163,4 @@ def _translated(error: web.HTTPException, request: web.Request) -> Refused:
     else:
         detail = error.text or error.reason
     headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-    return Refused(HTTPStatus(error.status), detail, where=request.rel_url.raw_path, headers=headers)
+    return RequestRefused(HTTPStatus(error.status), detail, where=request.rel_url.raw_path, headers=headers)

@@ -1,4 +1,4 @@
-"""The API's answers; `routes` says which is asked where."""
+"""Handlers of the API; `routes` says which request goes to which handler."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from aiohttp import web
 
 from penstock import limits
 from penstock.errors import MqttError, PenstockError, PolicyError
-from penstock.mqtt.reasons import Reason
+from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard, metrics, views
-from penstock.node.http.asked import body_of, json_answer, number_of, page_of
-from penstock.node.http.problems import Refused, bad_policy
+from penstock.node.http.replies import RequestRefused, bad_policy, body_of, json_answer, number_of, page_of
 from penstock.node.http.trial import try_policy
-from penstock.policy import read
 from penstock.policy.explain import explain
 from penstock.policy.lint import lint
+from penstock.policy.text import forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.http.needs import Watched
-    from penstock.node.http.watch import Watch
+    from penstock.node.http.watch import Watch, Watched
     from penstock.policy.nodes import Policy
 
 _Checked = TypeVar("_Checked")
@@ -128,7 +126,7 @@ class Handlers:
             known = tuple(answers.Remembered(*key) for key in history.remembered())
             return json_answer(answers.Histories(samples_most=history.samples, histories=known))
         if client_id is None or filter_ is None:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.BAD_REQUEST,
                 "a subscription is named by both its client and its filter",
                 where="client" if client_id is None else "filter",
@@ -140,7 +138,7 @@ class Handlers:
     async def live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: a snapshot at once and then each second."""
         if self._watch.viewers >= limits.HTTP_LIVE_STREAMS:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"{limits.HTTP_LIVE_STREAMS} viewers follow already; close one, or ask /api/v1/status",
                 headers={"Retry-After": "10"},
@@ -177,7 +175,7 @@ class Handlers:
         name = request.match_info["name"]
         text = self._watch.config.policies.get(name)
         if text is None:
-            raise Refused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
+            raise RequestRefused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
         facts = msgspec.structs.replace(_facts(text, source=name), text=text)
         return json_answer(answers.Registered(name, facts))
 
@@ -192,7 +190,7 @@ class Handlers:
         policy = self._policy(asked.policy)
         filter_ = _checked(check_filter, asked.filter, where="filter").filter
         if self._tries >= limits.HTTP_TRIES:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 f"{limits.HTTP_TRIES} policies are being tried already",
                 headers={"Retry-After": "5"},
@@ -211,7 +209,7 @@ class Handlers:
         """A policy by its text or its registered name."""
         text = self._watch.config.policies.get(text, text)
         try:
-            return read.parse(text)
+            return forms.parse(text)
         except PolicyError as error:
             raise bad_policy(error, where="policy") from None
 
@@ -229,7 +227,7 @@ class Handlers:
         except PolicyError as error:
             raise bad_policy(error, where="policy") from None
         except PenstockError as error:
-            raise Refused(HTTPStatus.CONFLICT, str(error), where="client_id, filter") from None
+            raise RequestRefused(HTTPStatus.CONFLICT, str(error), where="client_id, filter") from None
         self._watch.changed()
         return json_answer(self._subscription(asked.client_id, asked.filter))
 
@@ -240,7 +238,7 @@ class Handlers:
         for one in known[0].subscriptions:
             if one.filter == filter_:
                 return answers.SubscriptionRow(client_id, known[0].state, known[0].behind, one)
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.NOT_FOUND, f"client '{client_id}' has no subscription to '{filter_}'", where="filter"
         )
 
@@ -249,7 +247,7 @@ class Handlers:
         asked = await body_of(request, answers.Farewell)
         done = self._broker.disconnect(asked.client_id, reason=Reason.ADMINISTRATIVE_ACTION)
         if not done:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.NOT_FOUND, f"no client '{asked.client_id}' is attached", where="client_id"
             )
         self._watch.changed()
@@ -260,7 +258,7 @@ class Handlers:
         asked = await body_of(request, answers.Publication)
         _checked(check_topic, asked.topic, where="topic")
         if self._broker.is_own(asked.topic):
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.BAD_REQUEST, "only the node itself publishes on such a topic", where="topic"
             )
         self._broker.publish(asked.topic, asked.payload.encode(), qos=asked.qos, retain=asked.retain)
@@ -270,7 +268,7 @@ class Handlers:
 
 def _facts(text: str, *, source: str) -> answers.PolicyFacts:
     try:
-        policy = read.parse(text, source=source)
+        policy = forms.parse(text, source=source)
     except PolicyError as error:
         return answers.PolicyFacts(ok=False, error=str(error), facts=error.facts())
     return answers.PolicyFacts(
@@ -283,14 +281,14 @@ def _facts(text: str, *, source: str) -> answers.PolicyFacts:
     )
 
 
-def _no_client(client_id: str, *, where: str) -> Refused:
-    return Refused(HTTPStatus.NOT_FOUND, f"there is no client '{client_id}'", where=where)
+def _no_client(client_id: str, *, where: str) -> RequestRefused:
+    return RequestRefused(HTTPStatus.NOT_FOUND, f"there is no client '{client_id}'", where=where)
 
 
 def _one_of(found: str, *states: str) -> str:
     if found and found not in states:
         said = f"{', '.join(states[:-1])} or {states[-1]}"
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{said}, not '{found}'", where="state")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, f"{said}, not '{found}'", where="state")
     return found
 
 
@@ -298,4 +296,4 @@ def _checked(check: Callable[..., _Checked], text: str, *, where: str) -> _Check
     try:
         return check(text, where=where)
     except MqttError as error:
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None
+        raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, where=where) from None

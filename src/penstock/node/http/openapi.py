@@ -1,4 +1,4 @@
-"""The API written down for programs: an OpenAPI 3.1 document made of the routes and their values."""
+"""The API as an OpenAPI 3.1 document, made of the routes and their values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock.node.http.answers import Problem
-from penstock.node.http.channel_routes import CHANNEL_ROUTES
+from penstock.node.http.channels import CHANNEL_ROUTES
+from penstock.node.http.notify import ROUTES as TELLING_ROUTES
 from penstock.node.http.routes import ROUTES
-from penstock.node.telling.table import ROUTES as TELLING_ROUTES
 
 if TYPE_CHECKING:
     from penstock.node.http.routes import Parameter, Route

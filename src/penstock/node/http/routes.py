@@ -1,4 +1,4 @@
-"""What can be asked of the window: one table for the server and for the OpenAPI document."""
+"""The table of API requests, for the server and for the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""Opening and closing the window: aiohttp on one port."""
+"""The HTTP server: aiohttp on one port, behind a bound on connections without a complete request.
+
+aiohttp waits for ever for the first request of a connection. Here a connection is handed to aiohttp only
+when the head of a request has arrived whole; a client that sends it byte by byte is disconnected.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from aiohttp import web
@@ -13,24 +17,101 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from penstock import limits
 from penstock.errors import NodeError
-from penstock.node.addresses import is_loopback
+from penstock.node.access.addresses import is_loopback
+from penstock.node.broker.listeners import cannot_listen
 from penstock.node.http import openapi
-from penstock.node.http.channel_handlers import ChannelHandlers
-from penstock.node.http.channel_routes import CHANNEL_ROUTES
-from penstock.node.http.door import Door
+from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
-from penstock.node.http.history import History
 from penstock.node.http.routes import API, ROUTES
-from penstock.node.http.watch import Watch
-from penstock.node.listeners import cannot_listen
+from penstock.node.http.watch import History, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from penstock.node.config import Config
-    from penstock.node.http.needs import Watched
-    from penstock.node.web.service import Channels
+    from aiohttp.web import Server
+
+    from penstock.node.channels.service import ChannelService
+    from penstock.node.config.schema import Config
+    from penstock.node.http.watch import Watched
+
+_END: Final = b"\r\n\r\n"
+
+
+class PendingConnections:
+    """Makes the protocol of each new connection."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.waiting: set[PendingConnection] = set()
+
+    def __call__(self) -> PendingConnection:
+        """Somebody knocks."""
+        return PendingConnection(self)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more connections are accepted."""
+        return len(self.waiting) + len(self._server.connections) >= limits.HTTP_CONNECTIONS
+
+    def enter(self, transport: asyncio.Transport, head: bytes) -> None:
+        """The request's head is here: from now on the connection is the server's."""
+        handler = self._server()
+        transport.set_protocol(handler)
+        handler.connection_made(transport)
+        handler.data_received(head)
+
+    def close(self) -> None:
+        """Send away who still waits."""
+        for visitor in list(self.waiting):
+            visitor.leave()
+
+
+class PendingConnection(asyncio.Protocol):
+    """A connection whose first request is not complete."""
+
+    def __init__(self, door: PendingConnections) -> None:
+        self._door = door
+        self._head = b""
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the head of a request, not for ever."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not say so
+        if self._door.full:
+            self._transport.abort()
+            return
+        self._door.waiting.add(self)
+        self._timer = asyncio.get_running_loop().call_later(limits.HTTP_HEAD_S, self.leave)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of the head, or all of it."""
+        if self not in self._door.waiting:
+            return
+        self._head += data
+        if _END in self._head:
+            self._forget()
+            assert self._transport is not None
+            self._door.enter(self._transport, self._head)
+        elif len(self._head) > limits.HTTP_HEAD_BYTES:
+            self.leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """They left."""
+        self._forget()
+
+    def leave(self) -> None:
+        """Send them away."""
+        self._forget()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _forget(self) -> None:
+        self._door.waiting.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +122,13 @@ class Window:
     """An open window."""
 
     def __init__(
-        self, *, server: asyncio.Server, door: Door, watch: Watch, guard: Guard, runner: web.AppRunner
+        self,
+        *,
+        server: asyncio.Server,
+        door: PendingConnections,
+        watch: Watch,
+        guard: Guard,
+        runner: web.AppRunner,
     ) -> None:
         self.port: int = server.sockets[0].getsockname()[1]
         self._server = server
@@ -76,7 +163,7 @@ async def start_http(
     config: Config,
     *,
     history: History | None = None,
-    channels: Channels | None = None,
+    channels: ChannelService | None = None,
     more: Iterable[web.RouteDef] = (),
 ) -> Window:
     """Open the window that the configuration describes."""
@@ -106,7 +193,7 @@ async def start_http(
     )
     await runner.setup()
     assert runner.server is not None
-    door = Door(runner.server)
+    door = PendingConnections(runner.server)
     try:
         server = await asyncio.get_running_loop().create_server(door, http.host, http.port)
     except OSError as error:

@@ -10,13 +10,13 @@ from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
 from penstock.node.http.answers import LevelEffect, Tried
-from penstock.node.status import FilterStatus
-from penstock.policy.fast import Plan
+from penstock.node.observe.status import FilterStatus
+from penstock.policy.columns import Plan
 from penstock.policy.lint import lint
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
-    from penstock.node.http.needs import Watched
+    from penstock.node.http.watch import Watched
     from penstock.policy.evaluate import FilterEffect
     from penstock.policy.nodes import Policy
 

@@ -1,4 +1,4 @@
-"""A node's status as people look at it: totals, and clients and subscriptions with those in trouble first."""
+"""A node's status as people look at it: totals, and clients and subscriptions, those in trouble first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from penstock import limits
 from penstock.model.instant import SECOND_US
 from penstock.node.http.answers import ClientRow, Overview, Rates, Snapshot, SubscriptionRow
-from penstock.node.status import Account
+from penstock.node.observe.status import Account
 
 if TYPE_CHECKING:
-    from penstock.node.status import ClientStatus, NodeStatus, SubscriptionStatus
+    from penstock.node.observe.status import ClientStatus, NodeStatus, SubscriptionStatus
     from penstock.node.streams.status import StreamRow, StreamsStatus
 
 

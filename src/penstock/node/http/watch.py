@@ -1,25 +1,194 @@
-"""One look at the node per second, shared by the history, all live views, the API and the metrics."""
+"""One look at the node per second, shared by the history, all live views, the API and the metrics.
+
+`Watched` is the part of a broker that this folder uses. `History` keeps the last minutes of each
+subscription (level, depth, latency and rates) in rings of fixed size.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from array import array
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
 from penstock import limits
+from penstock.model.instant import SECOND_US
 from penstock.node.http import views
-from penstock.node.http.answers import Rates
+from penstock.node.http.answers import Rates, Series
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
-    from penstock.node.config import Config
+    from penstock.core.slots.flows import FlowStatistics
+    from penstock.model.event import Event
+    from penstock.node.config.schema import Config
     from penstock.node.http.answers import Overview
-    from penstock.node.http.history import History
-    from penstock.node.http.needs import Watched
-    from penstock.node.status import NodeStatus
+    from penstock.node.observe.status import Account, NodeStatus, SubscriptionStatus
+
+
+class Tap(Protocol):
+    """Events seen as they are accepted, until it is closed."""
+
+    def close(self) -> None:
+        """No more of them."""
+        ...
+
+
+class Watched(Protocol):
+    """What can be asked of a broker, and what it can be told."""
+
+    def status(self) -> NodeStatus:
+        """The node at this moment."""
+        ...
+
+    def flow_rows(self) -> list[FlowStatistics] | None:
+        """Flows of constant rate; None if no listener has slots."""
+        ...
+
+    def tap(self, filter_: str, seen: Callable[[Event], None], /) -> Tap:
+        """Call `seen` with every accepted event that matches the filter."""
+        ...
+
+    def install_policy(self, client_id: str, filter_: str, policy: str | None, /) -> None:
+        """Replace the policy of a live subscription; PolicyError if it is bad."""
+        ...
+
+    def disconnect(self, client_id: str, /, *, reason: int) -> bool:
+        """End a client's connection; False if there is none."""
+        ...
+
+    def is_own(self, topic: str, /) -> bool:
+        """Whether only the node publishes on a topic."""
+        ...
+
+    def publish(self, topic: str, payload: bytes, /, *, qos: int = 0, retain: bool = False) -> None:
+        """A message from inside the node."""
+        ...
+
+
+_Newcomer: TypeAlias = "tuple[tuple[str, str], SubscriptionStatus]"
+
+_COLUMNS: Final = Series.__struct_fields__
+
+
+class _Ring:
+    """Samples of one subscription."""
+
+    __slots__ = ("_account", "_at_us", "_columns", "_next", "_size", "behind_us", "seen_us")
+
+    def __init__(self, size: int) -> None:
+        self._columns = [array("q") for _ in _COLUMNS]
+        self._size = size
+        self._next = 0
+        self._account: Account | None = None
+        self._at_us = 0
+        self.behind_us = 0
+        """When something waited last."""
+        self.seen_us = 0
+        """When the subscription existed last."""
+
+    def add(self, one: SubscriptionStatus, *, now_us: int) -> None:
+        account, before = one.account, self._account
+        delivered = digested = 0
+        if before is not None and now_us > self._at_us:
+            span_us = now_us - self._at_us
+            # A session that was cleared begins its account anew.
+            delivered = max(0, account.delivered - before.delivered) * SECOND_US // span_us
+            digested = max(0, account.digested - before.digested) * SECOND_US // span_us
+        self._account, self._at_us = account, now_us
+        self.seen_us = now_us
+        if one.items:
+            self.behind_us = now_us
+        sample = (
+            now_us,
+            one.level,
+            one.items,
+            one.oldest_us,
+            one.latency_p50_us,
+            one.latency_p99_us,
+            delivered,
+            digested,
+        )
+        for column, value in zip(self._columns, sample, strict=True):
+            if len(column) < self._size:
+                column.append(value)
+            else:
+                column[self._next] = value
+        self._next = (self._next + 1) % self._size
+
+    def series(self, *, since_us: int) -> Series:
+        full = len(self._columns[0]) == self._size
+        begin = self._next if full else 0
+        ordered = [column[begin:] + column[:begin] for column in self._columns]
+        skipped = sum(at_us <= since_us for at_us in ordered[0])
+        return Series(*(column[skipped:].tolist() for column in ordered))
+
+
+class History:
+    """Rings of a bounded number of subscriptions; one that keeps up gives way to one that does not."""
+
+    def __init__(
+        self,
+        *,
+        samples: int = limits.HISTORY_SAMPLES,
+        subscriptions: int = limits.HISTORY_SUBSCRIPTIONS,
+    ) -> None:
+        assert samples > 0
+        assert subscriptions > 0
+        self.samples = samples
+        self._most = subscriptions
+        self._rings: dict[tuple[str, str], _Ring] = {}
+
+    def sample(self, status: NodeStatus) -> None:
+        """Remember this moment."""
+        now_us = status.now_us
+        behind: list[_Newcomer] = []
+        idle: list[_Newcomer] = []
+        for client in status.clients:
+            for one in client.subscriptions:
+                key = (client.client_id, one.filter)
+                ring = self._rings.get(key)
+                if ring is not None:
+                    ring.add(one, now_us=now_us)
+                elif one.items:
+                    behind.append((key, one))
+                elif len(idle) < self._most:
+                    idle.append((key, one))
+        self._forget(now_us)
+        if len(self._rings) + len(behind) > self._most:
+            self._give_way(len(self._rings) + len(behind) - self._most, now_us)
+            behind.sort(key=lambda pair: pair[1].items, reverse=True)
+        for key, one in (behind + idle)[: self._most - len(self._rings)]:
+            self._rings[key] = ring = _Ring(self.samples)
+            ring.add(one, now_us=now_us)
+
+    def _forget(self, now_us: int) -> None:
+        """Subscriptions that have been gone for as long as a ring reaches back."""
+        oldest_us = now_us - self.samples * SECOND_US
+        for key in [key for key, ring in self._rings.items() if ring.seen_us < oldest_us]:
+            del self._rings[key]
+
+    def _give_way(self, places: int, now_us: int) -> None:
+        """Free places: of those that have not been behind for longest.
+
+        What is behind at this moment stays, or two would take the place from each other for ever.
+        """
+        idle = [key for key, ring in self._rings.items() if ring.behind_us < now_us]
+        idle.sort(key=lambda key: (self._rings[key].behind_us, self._rings[key].seen_us))
+        for key in idle[:places]:
+            del self._rings[key]
+
+    def series(self, client_id: str, filter_: str, *, since_us: int = 0) -> Series:
+        """Samples younger than `since_us`, oldest first; none if nothing is remembered."""
+        ring = self._rings.get((client_id, filter_))
+        return Series(*([] for _ in _COLUMNS)) if ring is None else ring.series(since_us=since_us)
+
+    def remembered(self) -> list[tuple[str, str]]:
+        """Clients and filters that have a history."""
+        return sorted(self._rings)
+
 
 INTERVAL_S: Final = 1.0
 """Between samples."""

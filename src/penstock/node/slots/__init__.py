@@ -1,6 +1,8 @@
-"""Time slots on the node: flows of constant rate are told or found out, and their messages go ahead.
+"""Time slots on a node: flows of constant rate are declared or detected, and their messages go first.
 
-`settings` is what a node is told, `declared` what clients say; `flows` drives the control of flows and tells
-what happens to them, `publisher` asks it about each message, `lanes` holds what waits before a receiver;
-`status` is what can be known.
+declared.py   periods that clients declare in user properties
+flows.py      all flows: drives the control of flows, publishes $flows topics
+publisher.py  a publisher that assigns messages to flows and lanes
+lanes.py      messages of flows that wait before one receiver
+status.py     figures of all flows
 """

@@ -1,4 +1,4 @@
-"""What clients say about their flows: the user properties of CONNECT and PUBLISH.
+"""What clients declare about their flows: the user properties of CONNECT and PUBLISH.
 
 CONNECT   penstock-period: 100ms                 every topic this client publishes on
 CONNECT   penstock-period: 1s ward/7/#           those that match the filter; may be said several times
@@ -17,8 +17,7 @@ from penstock import limits
 from penstock.errors import MqttError, SlotError
 from penstock.model.instant import to_us
 from penstock.mqtt.topics import check_filter, matches
-from penstock.node.config import SECONDS
-from penstock.node.quantity import quantity
+from penstock.node.config.schema import SECONDS, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

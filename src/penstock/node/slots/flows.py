@@ -1,4 +1,4 @@
-"""The flows of a node: drives the control of flows, and tells what happens to them on $flows topics.
+"""The flows of a node: drives the control of flows, and publishes what happens to them on $flows topics.
 
 $flows/silent     a served flow does not come any more
 $flows/back       it comes again
@@ -15,24 +15,24 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.control import FlowControl
-from penstock.core.slots.control_requests import Requests
-from penstock.core.slots.control_treatment import Happening, Lane
-from penstock.core.slots.flows import State, Told, key_of
+from penstock.core.slots.flows import FlowState, PeriodSource, key_of
+from penstock.core.slots.lanes import FlowHappening, Lane
+from penstock.core.slots.retries import RequestSlots
 from penstock.errors import InputError
 from penstock.model.instant import SECOND_US
-from penstock.node.control_table import Follower
 from penstock.node.slots.status import FlowsStatus
+from penstock.node.store.control_table import TableFollower
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from penstock.core.slots.control_treatment import FlowEvent
     from penstock.core.slots.flows import Flow, FlowStatistics
+    from penstock.core.slots.lanes import FlowEvent
     from penstock.model.instant import Instant
-    from penstock.node.control_table import Loaded
+    from penstock.node.config.schema import SlotSettings
     from penstock.node.slots.declared import Declared
-    from penstock.node.slots.settings import Slots
+    from penstock.node.store.control_table import TableVersion
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,10 @@ SAME_PERIOD: Final = 0.01
 """Periods of the same flow from two tables differ by less."""
 
 _NAMES: Final = {
-    Happening.SILENT: "silent",
-    Happening.BACK: "back",
-    Happening.REFUSED: "refused",
-    Happening.LEFT: "refused",
+    FlowHappening.SILENT: "silent",
+    FlowHappening.BACK: "back",
+    FlowHappening.REFUSED: "refused",
+    FlowHappening.LEFT: "refused",
 }
 
 _json = msgspec.json.Encoder()
@@ -79,11 +79,11 @@ class Flows:
     """All flows at listeners with slots."""
 
     def __init__(
-        self, settings: Slots, *, clock: Callable[[], Instant], publish: Callable[[str, bytes], None]
+        self, settings: SlotSettings, *, clock: Callable[[], Instant], publish: Callable[[str, bytes], None]
     ) -> None:
         self.settings = settings
         self.control = FlowControl(settings.options(), now_us=clock())
-        self.requests = Requests(self.control)
+        self.requests = RequestSlots(self.control)
         self._clock = clock
         self._publish = publish
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,10 +91,10 @@ class Flows:
         self._following: asyncio.Task[None] | None = None
         self._alarms = 0
         self._may_tell = limits.FLOW_REFUSALS
-        self._follower: Follower | None = None
+        self._follower: TableFollower | None = None
         if settings.reservations:
             folder = Path(settings.reservations)
-            self._follower = Follower(folder, RESERVATIONS, COLUMNS, taken=self._take_table)
+            self._follower = TableFollower(folder, RESERVATIONS, COLUMNS, taken=self._take_table)
 
     # -- living ----------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Flows:
 
     def _tell_all(self) -> None:
         for event in self.control.events():
-            if event.what is Happening.SILENT:
+            if event.what is FlowHappening.SILENT:
                 self._alarms += 1
                 log.warning("flow silent: client '%s', topic '%s'", event.flow.client, event.flow.topic)
             name = _NAMES.get(event.what)
@@ -176,7 +176,7 @@ class Flows:
                     continue
             self._publish(TOPICS + name, _json.encode(_facts(event)))
 
-    def _take_table(self, loaded: Loaded) -> None:
+    def _take_table(self, loaded: TableVersion) -> None:
         """Periods worked out by Spark; what clients tell themselves counts more."""
         if loaded.version.rows > self.settings.flows:
             raise InputError(
@@ -187,21 +187,26 @@ class Flows:
         now_us = self._clock()
         wanted = {key_of(row.client, row.topic) for row in rows}
         for known in self.control.table.values():
-            if known.told is Told.TABLE and known.key not in wanted:
+            if known.told is PeriodSource.TABLE and known.key not in wanted:
                 self.control.untell(known.client, known.topic, now_us=now_us)
         for row in rows:
             flow = self.control.table.get(key_of(row.client, row.topic))
-            if flow is not None and (flow.told is Told.CLIENT or _is_known_at(flow, row.period_us)):
+            if flow is not None and (flow.told is PeriodSource.CLIENT or _is_known_at(flow, row.period_us)):
                 continue
             self.control.tell(
-                row.client, row.topic, row.period_us, jitter_us=row.jitter_us, by=Told.TABLE, now_us=now_us
+                row.client,
+                row.topic,
+                row.period_us,
+                jitter_us=row.jitter_us,
+                by=PeriodSource.TABLE,
+                now_us=now_us,
             )
 
     # -- what can be known -----------------------------------------------------------------------------------
 
     def rows(self) -> list[FlowStatistics]:
         """All flows: silent ones first, then refused, served, learning; each by client and topic."""
-        order = {State.SILENT: 0, State.REFUSED: 1, State.SERVED: 2, State.LEARNING: 3}
+        order = {FlowState.SILENT: 0, FlowState.REFUSED: 1, FlowState.SERVED: 2, FlowState.LEARNING: 3}
         found = sorted(self.control.table.values(), key=lambda one: (order[one.state], one.client, one.topic))
         return [flow.statistics() for flow in found]
 
@@ -213,7 +218,7 @@ class Flows:
         return FlowsStatus(
             known=len(control.table),
             served=control.served,
-            silent=sum(flow.state is State.SILENT for flow in control.table.values()),
+            silent=sum(flow.state is FlowState.SILENT for flow in control.table.values()),
             refused=dict(control.refused),
             alarms=self._alarms,
             reserved=control.packets[Lane.RESERVED],
@@ -232,7 +237,7 @@ def _is_known_at(flow: Flow, period_us: int) -> bool:
     """Whether telling a period again would only interrupt a flow, or hide that it is silent."""
     grid = flow.grid
     return (
-        flow.state in (State.SERVED, State.SILENT)
+        flow.state in (FlowState.SERVED, FlowState.SILENT)
         and grid is not None
         and abs(grid.period_us - period_us) <= SAME_PERIOD * period_us
     )
@@ -247,11 +252,11 @@ def _facts(event: FlowEvent) -> dict[str, object]:
         "last_us": flow.last_us,
         "period_us": flow.statistics().period_us,
     }
-    if event.what is Happening.SILENT:
+    if event.what is FlowHappening.SILENT:
         facts["silent_s"] = round((event.at_us - flow.last_us) / SECOND_US, 3)
-    if event.what in (Happening.REFUSED, Happening.LEFT):
+    if event.what in (FlowHappening.REFUSED, FlowHappening.LEFT):
         facts["reason"] = event.reason
-        facts["served_before"] = event.what is Happening.LEFT
+        facts["served_before"] = event.what is FlowHappening.LEFT
         if event.retry_us:
             facts["retry_after_s"] = event.retry_us / SECOND_US
     return facts

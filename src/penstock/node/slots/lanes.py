@@ -1,20 +1,20 @@
-"""The lanes of a session: messages of served flows that wait, ahead of or behind the queues of policies."""
+"""The lanes of a session: messages of served flows that wait ahead of or behind the queues of policies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.core.slots.control_lanes import Lanes
-from penstock.node.run_queue import RunQueue
-from penstock.node.subscription import head_us
+from penstock.core.slots.lanes import Lanes
+from penstock.node.broker.runs import RunQueue
+from penstock.node.broker.subscription import head_us
 
 if TYPE_CHECKING:
-    from penstock.core.slots.control_treatment import Lane
     from penstock.core.slots.flows import Flow
+    from penstock.core.slots.lanes import Lane
     from penstock.model.event import Event
     from penstock.model.instant import Instant
-    from penstock.node.subscription import Subscription
+    from penstock.node.broker.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """A publisher whose messages are parts of flows.
 
-Messages that came together are asked about by topic, not one by one, and go the way of all others, as runs.
-Only where a receiver is behind do messages of a flow that was ever served go alone: each carries its flow and
-lane, by which that receiver knows what goes ahead.
+Messages that came together are looked up by topic, not one by one, and go the way of all others, as runs.
+Only where a receiver is behind do messages of a flow that was ever served go alone: each carries its flow
+and lane, by which that receiver knows what goes ahead.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock import limits
-from penstock.core.slots.control_treatment import Lane
 from penstock.core.slots.flows import key_of
-from penstock.core.slots.pattern_retries import Answer
+from penstock.core.slots.lanes import Lane
+from penstock.core.slots.retries import Answer
 from penstock.errors import SlotError
-from penstock.mqtt.kinds import V5
-from penstock.mqtt.properties import Properties
-from penstock.mqtt.reasons import Reason
-from penstock.node.message import Message, event_of
-from penstock.node.publishing import Publisher
-from penstock.node.runs import QOS1, Run, topics_of
+from penstock.mqtt.codes import V5, Reason
+from penstock.mqtt.packets.properties import Properties
+from penstock.node.broker.message import Message, event_of
+from penstock.node.broker.publishing import Publisher
+from penstock.node.broker.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
 from penstock.node.slots.flows import Topic
 from penstock.node.slots.lanes import Assigned
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from penstock.core.slots.flows import Flow
-    from penstock.core.slots.pattern_retries import Verdict
+    from penstock.core.slots.retries import Verdict
     from penstock.model.event import Event
     from penstock.model.instant import Instant
-    from penstock.mqtt.connect import Connect
-    from penstock.node.broker import Broker
-    from penstock.node.connection import Connection
-    from penstock.node.routes import Fan
-    from penstock.node.session import Session
+    from penstock.mqtt.packets.connect import Connect
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.routes import Fan
+    from penstock.node.broker.session import Session
     from penstock.node.slots.flows import Flows
 
 

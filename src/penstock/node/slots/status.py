@@ -1,4 +1,4 @@
-"""What can be known about all flows together; of one, the core tells (`core.slots.flows`)."""
+"""Figures of all flows together; those of one flow are in `core.slots.flows`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
-"""Reliable streams on a node: topics whose messages are logged, told once and in order, and never dropped.
+"""Reliable streams on a node: topics whose messages are logged, delivered once and in order, never dropped.
 
-`hub` drives the core; `hosted` are the streams that are published here, on a `log`; `reading` gives streams
-to MQTT sessions; `door` and `links` join nodes to a tree; `serving` answers programs that read and write
-streams without MQTT; `service` puts them together.
+Read in this order:
+
+- `settings`: the configuration section `streams:`; `checks` finds what cannot work in it.
+- `log/`: where the messages of a stream are stored (SQLite or NATS JetStream), and the state beside the logs.
+- `tree/`: the driver of the core, the streams hosted here, and the links to neighbour nodes.
+- `sessions/`: MQTT sessions that publish into streams and subscribe to them.
+- `programs/`: the listener for neighbour nodes and for programs that use streams without MQTT.
+- `status`: the figures of streams as the API, metrics and $SYS show them.
+- `service`: creates, starts and stops all of these, and collects the status.
 """

@@ -1,4 +1,4 @@
-"""The reliable streams of a node, put together, started and stopped."""
+"""The reliable streams of a node: creates the parts, starts and stops them, and collects their status."""
 
 from __future__ import annotations
 
@@ -6,38 +6,43 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.model.instant import to_us
-from penstock.node.streams.door import Door
-from penstock.node.streams.hosted import Hosted
-from penstock.node.streams.hub import Hub
-from penstock.node.streams.links import Links
-from penstock.node.streams.logs import open_log
-from penstock.node.streams.looking import Looking
-from penstock.node.streams.marks import Marks
-from penstock.node.streams.publishing import Publishing
-from penstock.node.streams.reading import Reading
-from penstock.node.streams.serving import Serving
-from penstock.node.streams.state import FILE, StateFile
+from penstock import limits
+from penstock.core.streams.ticks import duration_us, tick_at
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.streams.log.dedup import PublisherMarks
+from penstock.node.streams.log.factory import AHEAD_US, open_log
+from penstock.node.streams.log.state import FILE, StateFile
+from penstock.node.streams.programs.listener import StreamListener
+from penstock.node.streams.programs.server import ProgramServer
+from penstock.node.streams.sessions.publishing import StreamPublishing
+from penstock.node.streams.sessions.subscriptions import StreamSubscriptions
+from penstock.node.streams.status import ConsumerRow, LogRow, ReaderFigures, StreamRow, StreamsStatus
+from penstock.node.streams.tree.driver import CoreDriver
+from penstock.node.streams.tree.hosted import HostedStream
+from penstock.node.streams.tree.links import Links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.core.streams.meeting import Offered
-    from penstock.node.broker import Broker
-    from penstock.node.config import Config
-    from penstock.node.session import Session
-    from penstock.node.streams.settings import Hosting
-    from penstock.node.streams.status import StreamsStatus
+    from penstock.core.streams.broker import StreamStatistics
+    from penstock.core.streams.handshake import Offered
+    from penstock.core.streams.pubend import PubendStatistics
+    from penstock.core.streams.subend import SubendStatistics
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.session import Session
+    from penstock.node.config.schema import Config
+    from penstock.node.config.streams import Hosting
 
 FOLDER: Final = "streams"
 """Of the logs, below a node's data folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownStream:
     """A stream that this node hosts or follows."""
 
     name: str
@@ -62,19 +67,19 @@ class StreamService:
         self._stack = AsyncExitStack()
         self.started = False
         """Whether messages on their topics come here."""
-        self.hub = Hub.make(self.node, self._options, clock=broker.clock)
-        self.hosted: dict[str, Hosted] = {}
-        self.known: dict[str, Known] = {}
+        self.hub = CoreDriver.make(self.node, self._options, clock=broker.clock)
+        self.hosted: dict[str, HostedStream] = {}
+        self.known: dict[str, KnownStream] = {}
         self.on_known_changed: list[Callable[[], None]] = []
         """Called after `known` has changed."""
         self.state: StateFile
         """What must survive beside the logs."""
-        self.publishing = Publishing(self)
-        self.reading: Reading | None = None
+        self.publishing = StreamPublishing(self)
+        self.reading: StreamSubscriptions | None = None
         self.links: Links | None = None
-        self.door: Door | None = None
-        self.serving: Serving | None = None
-        self._looking = Looking(self)
+        self.door: StreamListener | None = None
+        self.serving: ProgramServer | None = None
+        self._looking = StatusCollector(self)
 
     async def start(self) -> None:
         """Open the logs, then everything else; StoreError or NodeError if something cannot be opened."""
@@ -93,11 +98,11 @@ class StreamService:
         for hosting in self.settings.host:
             await self._host(hosting)
         await self.publishing.start()
-        self.reading = Reading(self, self.broker)
+        self.reading = StreamSubscriptions(self, self.broker)
         self._stack.callback(self.reading.close)
         self.reading.start()
         if self.settings.listen.enabled:
-            self.serving = Serving(self, self._folder)
+            self.serving = ProgramServer(self, self._folder)
             self._stack.push_async_callback(self.serving.close)
             await self.serving.start()
         self._stack.callback(self.hub.close)
@@ -107,7 +112,7 @@ class StreamService:
             self._stack.push_async_callback(self.links.close)
             self.links.start()
         if self.settings.listen.enabled:
-            self.door = Door(self, self.config, self.broker.gate)
+            self.door = StreamListener(self, self.config, self.broker.gate)
             self._stack.push_async_callback(self.door.close)
             await self.door.open()
         self.started = True
@@ -116,15 +121,15 @@ class StreamService:
     async def _host(self, hosting: Hosting) -> None:
         log = await open_log(self.settings, hosting.name, self._folder)
         self._stack.push_async_callback(log.close)
-        marks = Marks(self.state, hosting.name)
+        marks = PublisherMarks(self.state, hosting.name)
         await marks.recover(log)
         options = replace(self._options, retain_us=to_us(hosting.retain_s))
         now_us = self.broker.clock()
         pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
-        hosted = Hosted(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
+        hosted = HostedStream(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
         hosted.show = partial(self.publishing.told, hosting.name)
         self.hosted[hosting.name] = hosted
-        self.known[hosting.name] = Known(hosting.name, hosting.topics, self.node, hosted_here=True)
+        self.known[hosting.name] = KnownStream(hosting.name, hosting.topics, self.node, hosted_here=True)
         hosted.start()
 
     # -- streams of the tree ---------------------------------------------------------------------------------
@@ -132,7 +137,7 @@ class StreamService:
     def learnt(self, offered: Iterable[Offered], upstream: str) -> None:
         """A neighbour offers streams, which the core follows from there already."""
         found = {
-            one.name: Known(one.name, one.topics, one.host, hosted_here=False, upstream=upstream)
+            one.name: KnownStream(one.name, one.topics, one.host, hosted_here=False, upstream=upstream)
             for one in offered
         }
         if any(self.known.get(name) != known for name, known in found.items()):
@@ -169,3 +174,144 @@ class StreamService:
     async def close(self) -> None:
         """Make durable what waits, and let go."""
         await self._stack.aclose()
+
+
+MAIN: Final = "main"
+"""The subscriber-hosting end that feeds all sessions that keep up."""
+
+_RATE_US: Final = SECOND_US
+"""A rate is taken over so long at least."""
+
+
+class StatusCollector:
+    """One per node; remembers how many commits there were, to tell how many there are a second."""
+
+    def __init__(self, service: StreamService) -> None:
+        self._service = service
+        self._commits: dict[str, tuple[int, int, float]] = {}
+        """Of each log: when they were counted, how many they were, how many a second."""
+
+    def status(self) -> StreamsStatus:
+        """The streams at this moment."""
+        service = self._service
+        now_us = service.broker.clock()
+        statistics = service.hub.core.statistics()
+        readers = service.reading.figures() if service.reading is not None else {}
+        consumers: dict[str, list[ConsumerRow]] = {}
+        for consumer in service.serving.figures() if service.serving is not None else ():
+            consumers.setdefault(consumer.stream, []).append(consumer)
+        rows = [
+            self._row(
+                known,
+                statistics[known.name],
+                readers.get(known.name, ReaderFigures()),
+                consumers.get(known.name, ()),
+                now_us=now_us,
+            )
+            for known in service.known.values()
+            if known.name in statistics
+        ]
+        faults = [f"stream {row.name!r}: {row.log.fault}" for row in rows if row.log and row.log.fault]
+        faults += [f"stream {row.name!r}: {clock}" for row in rows if (clock := _clock(row, now_us=now_us))]
+        if service.links is not None:
+            faults += service.links.faults()
+        if service.state.fault:
+            faults.append(f"the file of places: {service.state.fault}")
+        return StreamsStatus(
+            node=service.node,
+            streams=tuple(sorted(rows, key=lambda row: row.name)),
+            neighbours=tuple(service.links.figures()) if service.links is not None else (),
+            faults=tuple(faults),
+        )
+
+    def _row(
+        self,
+        known: KnownStream,
+        found: StreamStatistics,
+        readers: ReaderFigures,
+        consumers: Iterable[ConsumerRow],
+        *,
+        now_us: int,
+    ) -> StreamRow:
+        hosted = self._service.hosted.get(known.name)
+        log = None if hosted is None else self._log(hosted, now_us=now_us)
+        pubend, main = found.pubend, found.subends.get(MAIN)
+        horizon = 0 if main is None else main.horizon
+        position = horizon if pubend is None else pubend.position
+        until = tick_at(now_us) if pubend is None else position
+        rate = None if pubend is None or not isfinite(pubend.rate) else pubend.rate
+        slowest = sorted(consumers, key=lambda one: (one.place, one.name))
+        recovering = any(one.recovering for one in found.subends.values())
+        return StreamRow(
+            name=known.name,
+            topics=known.topics,
+            host=known.host,
+            hosted=hosted is not None,
+            upstream=known.upstream,
+            state=_state(log, position=position, recovering=main is not None and main.recovering),
+            position=position,
+            durable=0 if hosted is None else hosted.log.end,
+            acked=(found.relay.acked or 0) if pubend is None else pubend.acked,
+            trimmed=0 if hosted is None else hosted.log.trimmed,
+            published=0 if pubend is None else pubend.published,
+            delivered=_delivered(pubend, main),
+            rate=rate,
+            waiting=0 if pubend is None else pubend.waiting,
+            held=0 if pubend is None else pubend.held,
+            horizon=horizon,
+            lag_s=round(duration_us(max(0, until - horizon)) / SECOND_US, 3) if horizon else 0.0,
+            recovering=recovering,
+            nack_window_ms=0.0 if main is None else duration_us(main.nack_window) / 1_000,
+            nacks=found.relay.nacks,
+            cached_messages=found.relay.cached_messages,
+            cached_bytes=found.relay.cached_bytes,
+            readers=readers,
+            consumers=tuple(slowest[: limits.STREAM_CONSUMERS_SHOWN]),
+            consumers_total=len(slowest),
+            log=log,
+        )
+
+    def _log(self, hosted: HostedStream, *, now_us: int) -> LogRow:
+        figures = hosted.log.figures()
+        since_us, before, per_s = self._commits.get(hosted.name, (now_us, figures.commits, 0.0))
+        if now_us - since_us >= _RATE_US:
+            per_s = (figures.commits - before) * SECOND_US / (now_us - since_us)
+            since_us, before = now_us, figures.commits
+        self._commits[hosted.name] = (since_us, before, per_s)
+        return LogRow(
+            kind=self._service.settings.log,
+            messages=figures.messages,
+            bytes=figures.bytes,
+            bytes_most=hosted.hosting.bytes,
+            commits=figures.commits,
+            committed=figures.committed,
+            commits_per_s=round(per_s, 3),
+            commit_us=figures.commit_us // figures.commits if figures.commits else 0,
+            fault=hosted.log.fault or (hosted.full and f"the log {hosted.full}"),
+        )
+
+
+def _delivered(pubend: PubendStatistics | None, main: SubendStatistics | None) -> int:
+    """Where a stream is hosted, everything that is told comes to subscribers' side."""
+    if pubend is not None:
+        return pubend.published
+    return 0 if main is None else main.delivered
+
+
+def _clock(row: StreamRow, *, now_us: int) -> str:
+    """What is wrong with this machine's clock; empty: nothing, or the stream is hosted elsewhere."""
+    behind_us = duration_us(row.position) - now_us if row.hosted else 0
+    if behind_us <= AHEAD_US:
+        return ""
+    return (
+        f"this machine's clock is {behind_us // SECOND_US:,} s behind it; ticks go on without the clock, "
+        "times of messages are of no use: set it right"
+    )
+
+
+def _state(log: LogRow | None, *, position: int, recovering: bool) -> str:
+    if log is not None and log.fault:
+        return "stopped"
+    if recovering:
+        return "catching up"
+    return "live" if position else "waiting"

@@ -1,4 +1,4 @@
-"""What can be known about streams: frozen snapshots for the API, the dashboard, metrics and $SYS."""
+"""Status of streams: frozen snapshots for the API, the dashboard, metrics and $SYS."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from penstock import limits
 from penstock.core.channels.polling import (
     Fetch,
-    Hop,
+    FetchOutcome,
     HostBudget,
     Manners,
-    Outcome,
     PollState,
+    RedirectHop,
     Wait,
     decide,
     learn,
@@ -24,8 +24,8 @@ from penstock.core.channels.polling import (
     take_hints,
     why,
 )
-from penstock.core.channels.polling.retry_after import asked_us
-from tests.core.channels.polling.test_freshness import Said
+from penstock.core.channels.polling.http_rules import asked_us
+from tests.core.channels.polling.test_http_rules_freshness import Said
 
 S = 1_000_000
 HOUR = 3_600 * S
@@ -48,11 +48,13 @@ headers = st.fixed_dictionaries(
     },
 )
 hops = st.lists(
-    st.builds(Hop, st.sampled_from([301, 302, 307, 308]), st.sampled_from([URL, URL + "/2", "nonsense"])),
+    st.builds(
+        RedirectHop, st.sampled_from([301, 302, 307, 308]), st.sampled_from([URL, URL + "/2", "nonsense"])
+    ),
     max_size=3,
 ).map(tuple)
 outcomes = st.builds(
-    Outcome,
+    FetchOutcome,
     status=st.sampled_from([0, 200, 204, 226, 301, 304, 403, 404, 410, 429, 500, 503]),
     headers=headers,
     url=st.just(URL),
@@ -71,7 +73,7 @@ steps = st.lists(st.tuples(outcomes, st.one_of(st.none(), hints), st.booleans())
 
 @given(steps, st.integers(1, 10**12), st.sampled_from(["pages", "all", "off"]))
 def test_no_server_is_asked_too_early_or_too_often_and_none_is_forgotten(
-    answers: list[tuple[Outcome, Said | None, bool]], interval_us: int, obeyed: str
+    answers: list[tuple[FetchOutcome, Said | None, bool]], interval_us: int, obeyed: str
 ) -> None:
     manners = msgspec.structs.replace(MANNERS, robots=obeyed)
     one = plan(URL, interval_us=interval_us, manners=manners)
@@ -89,7 +91,7 @@ def test_no_server_is_asked_too_early_or_too_often_and_none_is_forgotten(
                 file = robots.read(outcome, b"", url=URL, before=None, manners=manners, now_us=now_us)
                 state = msgspec.structs.replace(state, robots=file.verdict(state.moved or URL))
                 assert file.until_us > now_us
-                outcome = Outcome(status=404)  # noqa: PLW2901  # it is there next time
+                outcome = FetchOutcome(status=404)  # noqa: PLW2901  # it is there next time
             else:
                 break
         assert isinstance(intent, Fetch), "it waits for ever"
@@ -108,16 +110,16 @@ def test_no_server_is_asked_too_early_or_too_often_and_none_is_forgotten(
 
 def test_why_says_everything_that_counts_what_decides_first() -> None:
     one = plan(URL, interval_us=S, manners=MANNERS)
-    outcome = Outcome(
+    outcome = FetchOutcome(
         status=503,
         headers={"retry-after": "7200", "etag": '"1"'},
         url=URL + "/2",
-        hops=(Hop(301, URL + "/2"),),
+        hops=(RedirectHop(301, URL + "/2"),),
     )
-    good = Outcome(status=200, headers={"etag": '"1"'}, url=URL + "/2", hops=outcome.hops)
+    good = FetchOutcome(status=200, headers={"etag": '"1"'}, url=URL + "/2", hops=outcome.hops)
     state = learn(PollState(), good, url=URL, manners=MANNERS, now_us=NOW)
     state = learn(state, outcome, url=URL, manners=MANNERS, now_us=NOW)
-    host = HostBudget("example.org").told(Outcome(status=429), manners=MANNERS, now_us=NOW)
+    host = HostBudget("example.org").told(FetchOutcome(status=429), manners=MANNERS, now_us=NOW)
     for _ in range(20):
         host = host.spent(manners=MANNERS, now_us=NOW)
     lines = why(state, one, host=host, manners=MANNERS, now_us=NOW).splitlines()
@@ -137,7 +139,7 @@ def test_why_of_a_channel_that_is_new() -> None:
 def test_a_good_answer_is_followed_by_a_turn_at_the_interval() -> None:
     one = plan(URL, interval_us=900 * S, manners=MANNERS)
     host = HostBudget("example.org")
-    state = learn(PollState(), Outcome(status=200, url=URL), url=URL, manners=MANNERS, now_us=NOW)
+    state = learn(PollState(), FetchOutcome(status=200, url=URL), url=URL, manners=MANNERS, now_us=NOW)
     intent = decide(state, one, host=host, manners=MANNERS, now_us=NOW)
     assert isinstance(intent, Wait)
     assert NOW + 450 * S <= intent.until_us < NOW + 1_350 * S

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.channels.polling import HostBudget, Manners, Outcome
-from penstock.core.channels.polling.domain import registrable
+from penstock.core.channels.address import registrable
+from penstock.core.channels.polling import FetchOutcome, HostBudget, Manners
 from penstock.core.channels.polling.host_budget import LEAST_SHARE
 
 S = 1_000_000
 HOUR = 3_600 * S
 NOW = 1_700_000_000 * S
-BUSY = Outcome(status=429)
+BUSY = FetchOutcome(status=429)
 
 
 def greedy(manners: Manners, answers: list[int], *, size: int = 0) -> list[int]:
@@ -27,7 +27,7 @@ def greedy(manners: Manners, answers: list[int], *, size: int = 0) -> list[int]:
         began.append(now_us)
         budget = budget.spent(manners=manners, now_us=now_us)
         budget = budget.weighed(size, manners=manners, now_us=now_us)
-        budget = budget.told(Outcome(status=status), manners=manners, now_us=now_us)
+        budget = budget.told(FetchOutcome(status=status), manners=manners, now_us=now_us)
     return began
 
 
@@ -68,7 +68,7 @@ def test_a_429_halves_the_budget_once_for_those_under_way_and_it_comes_back_slow
 
 def test_retry_after_of_a_429_holds_the_whole_domain() -> None:
     manners = Manners()
-    told = Outcome(status=429, headers={"retry-after": "600"})
+    told = FetchOutcome(status=429, headers={"retry-after": "600"})
     budget = HostBudget("example.org").told(told, manners=manners, now_us=NOW)
     hold = budget.hold(manners=manners, now_us=NOW)
     assert hold is not None
@@ -99,7 +99,7 @@ def test_an_idle_domain_can_be_forgotten() -> None:
 
 def test_a_budget_of_a_clock_that_was_wrong_holds_nobody_for_years() -> None:
     manners = Manners()
-    told = Outcome(status=429, headers={"retry-after": "600"})
+    told = FetchOutcome(status=429, headers={"retry-after": "600"})
     budget = (
         HostBudget("example.org").spent(manners=manners, now_us=NOW).told(told, manners=manners, now_us=NOW)
     )

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.channels.polling import Fetch, HostBudget, Manners, Outcome, PollState, Wait, decide, plan
+from penstock.core.channels.polling import (
+    Fetch,
+    FetchOutcome,
+    HostBudget,
+    Manners,
+    PollState,
+    Wait,
+    decide,
+    plan,
+)
 from penstock.core.channels.polling import robots as rules
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ PAGE = "https://example.org/page"
 
 
 def read(status: int, body: bytes = b"", before: RobotsFile | None = None, **more: object) -> RobotsFile:
-    outcome = Outcome(status=status, **more)  # type: ignore[arg-type]
+    outcome = FetchOutcome(status=status, **more)  # type: ignore[arg-type]
     return rules.read(outcome, body, url=PAGE, before=before, manners=MANNERS, now_us=NOW)
 
 

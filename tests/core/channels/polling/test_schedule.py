@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core.channels.polling import Manners, PollState, plan
 from penstock.core.channels.polling.schedule import hold, next_us
-from penstock.core.channels.polling.state import settled, shifted
+from penstock.core.channels.polling.values import settled, shifted
 
 S = 1_000_000
 MANNERS = Manners(least_us=S, most_us=86_400 * S)

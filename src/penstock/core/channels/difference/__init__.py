@@ -1,23 +1,33 @@
-"""The difference engine: what of a page is content, what of a change is news.
+"""The difference engine: extracts the content of a page or feed and decides which changes are news.
 
-`read` makes a body into content, `Versions` compares it with what was there and gives deltas, `text_of` and
-`html_of` tell them to people, `to_json` and `from_json` to programs.
+`read` turns a body into content, `Versions` compares it with the last version and returns deltas,
+`text_of`, `html_of` and `to_json` present a delta.
+
+    content.py         content as lines with their places, and the parts every reader shares
+    rules.py           what a watcher selects and ignores; CSS, XPath and JSONPath selectors
+    html.py            HTML as lines
+    json_document.py   JSON as lines
+    feed.py            RSS, Atom and JSON Feed as items
+    body.py            a body of any kind to content
+    hunks.py           where two lists of lines differ
+    noise.py           changes that are no news, by pattern and learned
+    news.py            which lines and which feed items are new
+    versions.py        the numbered versions of one channel
+    formats.py         a delta as text, HTML and JSON
 """
 
-from penstock.core.channels.difference.content import Content, FeedItem, Hints, Kind
-from penstock.core.channels.difference.kept import VersionsState
-from penstock.core.channels.difference.readable import html_of, text_of
-from penstock.core.channels.difference.reading import read
+from penstock.core.channels.difference.body import read
+from penstock.core.channels.difference.content import Content, ContentKind, FeedHints, FeedItem
+from penstock.core.channels.difference.formats import from_json, html_of, text_of, to_json
 from penstock.core.channels.difference.rules import NOISE, Rules, rules_of
-from penstock.core.channels.difference.versions import Versions
-from penstock.core.channels.difference.wire import from_json, to_json
+from penstock.core.channels.difference.versions import Versions, VersionsState
 
 __all__ = [
     "NOISE",
     "Content",
+    "ContentKind",
+    "FeedHints",
     "FeedItem",
-    "Hints",
-    "Kind",
     "Rules",
     "Versions",
     "VersionsState",

@@ -1,15 +1,66 @@
-"""What a body is read into: lines that matter, where each stands, and what a feed says about itself."""
+"""Content: the lines of a body that matter, each with its place, and what a feed says about itself.
+
+Also what all readers of bodies share: `ContentLines`, which cleans and bounds lines while a body is read,
+dates as feeds and pages write them, and the loader of optional libraries (a node starts without the extra
+`web`).
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["feed", "html", "json", "text"]
+from penstock import limits
+from penstock.errors import ChannelError, MissingTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-class Hints(msgspec.Struct, frozen=True):
+@cache
+def library(name: str) -> Any:
+    """A module; MissingTool says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingTool(
+            f"web channels need {name.partition('.')[0]}, which is not installed: "
+            "pip install 'penstock[channels]'"
+        ) from None
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CHARS: Final = 64
+
+
+def instant_of(raw: object) -> int | None:
+    """Of an ISO 8601 or RFC 822 time; None if it is neither. Without a zone it is taken as UTC."""
+    if not isinstance(raw, str) or len(raw) > _CHARS:
+        return None
+    try:
+        when = datetime.fromisoformat(raw.strip())
+    except ValueError:
+        try:
+            when = parsedate_to_datetime(raw)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    since = when - _EPOCH
+    found = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return found if found > 0 else None
+
+
+ContentKind: TypeAlias = Literal["feed", "html", "json", "text"]
+
+
+class FeedHints(msgspec.Struct, frozen=True):
     """What a feed says about its own rhythm."""
 
     ttl_s: int | None = None
@@ -38,7 +89,7 @@ class FeedItem(msgspec.Struct, frozen=True):
 class Content(msgspec.Struct, frozen=True):
     """The core content of a page or feed at one moment."""
 
-    kind: Kind
+    kind: ContentKind
     lines: tuple[str, ...] = ()
     """Of a feed: those of its items, one after the other."""
     places: tuple[str, ...] = ()
@@ -51,4 +102,59 @@ class Content(msgspec.Struct, frozen=True):
     """WebSub hub."""
     self_url: str = ""
     """The address the feed calls its own."""
-    hints: Hints = Hints()
+    hints: FeedHints = FeedHints()
+
+
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u2060\ufeff]")
+"""Control characters and marks of no width: pages put them in at random to foil copying."""
+
+
+def cleaned(text: str) -> str:
+    """One line: no runs of space, no invisible characters."""
+    return " ".join(_UNSEEN.sub("", text).split())
+
+
+def pieces(line: str) -> Iterator[str]:
+    """A line, cut where it is too long: after a sentence, else at a space, else anywhere."""
+    start = 0
+    while len(line) - start > limits.LINE_CHARS:
+        least, most = start + limits.LINE_CHARS // 2, start + limits.LINE_CHARS
+        cut = line.rfind(". ", least, most) + 1 or line.rfind(" ", least, most)
+        cut = most if cut <= 0 else cut
+        yield line[start:cut].rstrip()
+        start = cut
+        while line[start : start + 1].isspace():
+            start += 1
+    if start < len(line):
+        yield line[start:]
+
+
+@dataclass(slots=True)
+class ContentLines:
+    """Collects lines; ChannelError when there are too many."""
+
+    lines: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def add(self, text: str, place: str) -> None:
+        """One line, if there is anything in it."""
+        line = cleaned(text)
+        if not line:
+            return
+        place = self._place(place)
+        for piece in pieces(line):
+            if len(self.lines) >= limits.CONTENT_LINES:
+                raise ChannelError(
+                    f"there are over {limits.CONTENT_LINES} lines: choose the part that matters by a selector"
+                )
+            self.lines.append(piece)
+            self.places.append(place)
+
+    def _place(self, place: str) -> str:
+        known = self._known.get(place)
+        if known is None:
+            known = place[-limits.PLACE_CHARS :] if len(self._known) < limits.LINE_PLACES else "elsewhere"
+            if len(self._known) < limits.LINE_PLACES:
+                self._known[place] = known
+        return known

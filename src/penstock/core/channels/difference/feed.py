@@ -1,7 +1,9 @@
-"""Feeds as items: RSS, RDF and Atom by fastfeedparser, what it cannot read by feedparser, JSON Feed here.
+"""Feeds as items: RSS, RDF and Atom by fastfeedparser or else by feedparser, JSON Feed by this module.
 
-Both would fetch or open what looks like an address or a file: they are given bytes that they cannot mistake.
-A document type is cut off before anybody reads it, and with it every entity it declares.
+Both libraries would fetch or open what looks like an address or a file, so they are given bytes that they
+cannot mistake for one. A document type is cut off before anything reads it, and with it every entity it
+declares. What a feed says about itself (how often to poll, its hub, its own address) is read with lxml, since
+the feed libraries leave most of it out: bounded, without entities or network.
 """
 
 from __future__ import annotations
@@ -11,20 +13,131 @@ from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock import limits
-from penstock.core.channels.difference.content import Content, FeedItem, Hints
-from penstock.core.channels.difference.feed_hints import newest_first, said_by
-from penstock.core.channels.difference.html import page_lines
-from penstock.core.channels.difference.instants import instant_of
-from penstock.core.channels.difference.json_lines import document
-from penstock.core.channels.difference.libraries import library
-from penstock.core.channels.difference.lines import Lines, cleaned
+from penstock.core.channels.difference.content import (
+    Content,
+    ContentLines,
+    FeedHints,
+    FeedItem,
+    cleaned,
+    instant_of,
+    library,
+)
+from penstock.core.channels.difference.html import page_lines, tree_of
+from penstock.core.channels.difference.json_document import document
 from penstock.core.channels.difference.rules import Rules
-from penstock.core.channels.difference.tree import tree_of
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_PERIODS_S: Final = {
+    "hourly": 3_600,
+    "daily": 86_400,
+    "weekly": 604_800,
+    "monthly": 2_592_000,
+    "yearly": 31_536_000,
+}
+_TTL_MINUTES: Final = 525_600
+"""A year: a longer ttl is a mistake."""
+_LOOKED_AT: Final = 5_000
+"""Elements below the root, items among them."""
+
+
+class FeedFacts(msgspec.Struct):
+    """What was found."""
+
+    ttl_s: int | None = None
+    skip_hours: tuple[int, ...] = ()
+    skip_days: tuple[int, ...] = ()
+    period_s: int | None = None
+    frequency: int = 1
+    update_period_s: int | None = None
+    hub: str = ""
+    self_url: str = ""
+
+
+def said_by(body: bytes) -> FeedFacts:
+    """What the feed says; what is broken or absurd is left out."""
+    etree = library("lxml.etree")
+    parser = etree.XMLParser(
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+        encoding="utf-8",
+    )
+    said = FeedFacts()
+    try:
+        root = etree.fromstring(body, parser)
+    except (etree.LxmlError, ValueError):
+        return said
+    if root is None:
+        return said
+    tops = [root, *(child for child in root if _name(child) == "channel")]
+    for element in islice((child for top in tops for child in top.iterchildren()), _LOOKED_AT):
+        _take(element, _name(element), said)
+    if said.period_s is not None and 0 < said.frequency <= said.period_s:
+        said.update_period_s = said.period_s // said.frequency
+    return said
+
+
+def _take(element: Any, name: str, said: FeedFacts) -> None:
+    if name == "ttl":
+        minutes = _number(element.text)
+        if minutes is not None and 0 < minutes <= _TTL_MINUTES:
+            said.ttl_s = minutes * 60
+    elif name == "skipHours":
+        said.skip_hours = tuple(sorted({hour % 24 for hour in _numbers(element) if 0 <= hour <= 24}))
+    elif name == "skipDays":
+        said.skip_days = tuple(sorted(set(_days(element))))
+    elif name == "updatePeriod":
+        said.period_s = _PERIODS_S.get((element.text or "").strip().lower())
+    elif name == "updateFrequency":
+        said.frequency = _number(element.text) or 1
+    elif name == "link":
+        _link(element, said)
+
+
+def newest_first(times: Iterable[int | None]) -> tuple[int, ...]:
+    """Times of items that have one."""
+    return tuple(sorted((time for time in times if time is not None), reverse=True))
+
+
+def _link(element: Any, said: FeedFacts) -> None:
+    href = (element.get("href") or "").strip()
+    if not href.startswith(("http://", "https://")) or len(href) > limits.URL_CHARS:
+        return
+    relations = (element.get("rel") or "").lower().split()
+    if "hub" in relations and not said.hub:
+        said.hub = href
+    elif "self" in relations and not said.self_url:
+        said.self_url = href
+
+
+def _name(element: Any) -> str:
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def _numbers(element: Any) -> list[int]:
+    found = (_number(child.text) for child in list(element)[:100])
+    return [number for number in found if number is not None]
+
+
+def _days(element: Any) -> list[int]:
+    names = ((child.text or "").strip().lower() for child in list(element)[:100])
+    return [_DAYS.index(name) for name in names if name in _DAYS]
+
+
+def _number(text: str | None) -> int | None:
+    text = (text or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
 
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]{0,500}\?>")
 _SUBSET_END: Final = re.compile(r"\]\s{0,64}>")
@@ -55,7 +168,7 @@ def read_feed(text: str) -> Content:
         modified_us=instant_of(feed.get("updated")) or (times[0] if times else None),
         hub=said.hub,
         self_url=said.self_url,
-        hints=Hints(said.ttl_s, said.skip_hours, said.skip_days, said.update_period_s, times),
+        hints=FeedHints(said.ttl_s, said.skip_hours, said.skip_days, said.update_period_s, times),
     )
 
 
@@ -140,7 +253,7 @@ def _json_feed(root: Any) -> Content:
         modified_us=times[0] if times else None,
         hub=_address(hubs[0]) if hubs else "",
         self_url=_address(root.get("feed_url")),
-        hints=Hints(item_times_us=times),
+        hints=FeedHints(item_times_us=times),
     )
 
 
@@ -157,7 +270,7 @@ def _json_item(entry: Mapping[str, Any]) -> FeedItem:
 
 def _item(*, own: str, title: str, link: str, text: str, published_us: int | None) -> FeedItem:
     title = _title(title)
-    lines = Lines()
+    lines = ContentLines()
     lines.add(title, "title")
     _add_text(lines, text[: limits.ITEM_CHARS])
     called = own.strip() or link.strip() or title or (lines.lines[0] if lines.lines else "")
@@ -177,7 +290,7 @@ def _title(text: str) -> str:
         return cleaned(text)
 
 
-def _add_text(lines: Lines, text: str) -> None:
+def _add_text(lines: ContentLines, text: str) -> None:
     if _MARKUP.search(text):
         try:
             for line in page_lines(tree_of(text), _FRAGMENT).lines:

@@ -1,11 +1,11 @@
-"""Where two sequences differ: the shortest such list, by rapidfuzz, in bounded memory."""
+"""Hunks: the shortest list of places where two sequences differ, computed by rapidfuzz in bounded memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import limits
-from penstock.core.channels.difference.libraries import library
+from penstock.core.channels.difference.content import library
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -1,7 +1,7 @@
-"""The versions of one channel: what was there, what is news, and how the next version is numbered.
+"""The versions of one channel: state kept between polls, what is news, and how versions are numbered.
 
-What is kept changes by deltas alone. A version's number is the time the content says it was modified, if that
-can be relied on: later than the version before and not in the future. Else the time of the poll.
+The kept content changes by deltas alone. A version's number is the time the content says it was modified, if
+that can be relied on: later than the version before and not in the future. Else it is the time of the poll.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from penstock.core.channels.delta import Change, Delta, Item, apply, crc_of
-from penstock.core.channels.difference.compare import Judge
-from penstock.core.channels.difference.feed_news import FeedNews, Mark, marks_among, marks_of
+from penstock.core.channels.delta import Change, Delta, DeltaItem, apply, crc_of
+from penstock.core.channels.difference.content import ContentKind  # noqa: TC001  # msgspec reads the annotations
 from penstock.core.channels.difference.hunks import Hunk, hunks
-from penstock.core.channels.difference.kept import VersionsState, places_after, print_of
+from penstock.core.channels.difference.news import FeedNews, ItemMark, Judge, marks_among, marks_of
+from penstock.core.channels.difference.noise import Learned
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
@@ -23,6 +23,52 @@ if TYPE_CHECKING:
 
     from penstock.core.channels.difference.content import Content
     from penstock.core.channels.difference.rules import Rules
+
+
+class VersionsState(msgspec.Struct, frozen=True):
+    """All that is kept of a channel; bounded like the content itself."""
+
+    version: int = 0
+    """0: nothing was read yet."""
+    at_us: int = 0
+    kind: ContentKind = "text"
+    title: str = ""
+    lines: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    """Of each line, as a number of `place_names`."""
+    place_names: tuple[str, ...] = ()
+    marks: tuple[ItemMark, ...] = ()
+    """Items of a feed, whose lines follow one another in `lines`."""
+    seen: dict[str, int] = {}  # msgspec copies defaults
+    """Items that left the feed, with a hash of their lines."""
+    history: tuple[int, ...] = ()
+    """Hashes of the last versions, this one at the end."""
+    learned: Learned = Learned()
+    reading: int = 0
+    """Hash of the rules by which it was read."""
+    last: int = 0
+    """Hash of the changes that made this version: another node may have found the same ones."""
+
+
+def print_of(old_version: int, changes: Sequence[Change]) -> int:
+    """By which two nodes that found the same changes are told."""
+    return xxh3_64_intdigest(msgspec.msgpack.encode((old_version, changes)))
+
+
+def places_after(state: VersionsState, delta: Delta, size: int) -> tuple[int, ...]:
+    """Places after a delta of another node: new lines take that of the line they stand at."""
+    if not state.place_names:
+        return (0,) * size
+    places: list[int] = []
+    done = 0
+    for change in delta.changes:
+        places += state.places[done : change.at]
+        near = state.places[min(change.at, len(state.places) - 1)] if state.places else 0
+        places += [near] * len(change.new)
+        done = change.at + len(change.old)
+    places += state.places[done:]
+    return tuple(places)
+
 
 _STALE_LINES: Final = 100
 """Lines that only-additions keeps beyond twice the page before it lets go of what is no longer there."""
@@ -203,8 +249,8 @@ class Versions:
         *,
         history: int | None,
         now_us: int,
-        items: Sequence[Item] = (),
-        marks: Sequence[Mark] = (),
+        items: Sequence[DeltaItem] = (),
+        marks: Sequence[ItemMark] = (),
         seen: dict[str, int] | None = None,
     ) -> Delta:
         state = self._state

@@ -1,29 +1,41 @@
-"""When a channel may be fetched: pure deciders, one concern per file, each branch with a sentence why.
+"""Pure deciders that say when a channel may be fetched, each with the reason as a sentence.
 
-`decide` says `Fetch` or `Wait`; `learn` makes the next state of what the server answered. Each concern gives
-a `Hold`: until when it keeps the channel from being fetched, and why. The longest one decides.
+`decide` returns `Fetch` or `Wait`; `learn` computes the next state from the server's answer. Each concern
+gives a `Hold`: until when it keeps the channel from being fetched, and why. The longest hold decides.
+
+    values.py        settings, state of a channel's server, outcome of a fetch, intents and holds
+    http_rules.py    validators, freshness, Retry-After and redirects
+    failures.py      back-off, pages that are gone, network outages, crash loops
+    robots.py        robots.txt
+    host_budget.py   fetches and bytes per registrable domain
+    schedule.py      the phase of a channel within its interval
+    decider.py       `decide` and `learn`
 """
 
-from penstock.core.channels.polling.decider import decide, holds, why
+from penstock.core.channels.polling.decider import decide, holds, learn, take_hints, why
+from penstock.core.channels.polling.failures import Life
 from penstock.core.channels.polling.host_budget import HostBudget
-from penstock.core.channels.polling.intents import Fetch, Intent, Wait
-from penstock.core.channels.polling.learning import learn, take_hints
-from penstock.core.channels.polling.manners import Manners
-from penstock.core.channels.polling.outcome import Hop, Outcome
-from penstock.core.channels.polling.restart import Life
-from penstock.core.channels.polling.schedule import Plan, plan
-from penstock.core.channels.polling.state import PollState
+from penstock.core.channels.polling.schedule import PollPlan, plan
+from penstock.core.channels.polling.values import (
+    Fetch,
+    FetchOutcome,
+    Manners,
+    PollIntent,
+    PollState,
+    RedirectHop,
+    Wait,
+)
 
 __all__ = [
     "Fetch",
-    "Hop",
+    "FetchOutcome",
     "HostBudget",
-    "Intent",
     "Life",
     "Manners",
-    "Outcome",
-    "Plan",
+    "PollIntent",
+    "PollPlan",
     "PollState",
+    "RedirectHop",
     "Wait",
     "decide",
     "holds",

@@ -1,39 +1,34 @@
-"""Fetch now, or wait until when, and why."""
+"""`decide` says whether to fetch a channel now or wait; `learn` updates its state from the answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.core.channels.polling import (
-    backoff,
-    conditional,
-    freshness,
-    gone,
-    retry_after,
-    robots,
-    schedule,
-)
-from penstock.core.channels.polling.intents import Fetch, Hold, Intent, Wait
-from penstock.core.channels.polling.words import duration, moment
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.polling import failures, http_rules, robots, schedule
+from penstock.core.channels.polling.values import Fetch, Hold, PollIntent, Wait
+from penstock.model.instant import duration, moment
 
 if TYPE_CHECKING:
     from penstock.core.channels.polling.host_budget import HostBudget
-    from penstock.core.channels.polling.manners import Manners
-    from penstock.core.channels.polling.schedule import Plan
-    from penstock.core.channels.polling.state import PollState
+    from penstock.core.channels.polling.http_rules import FeedSchedule
+    from penstock.core.channels.polling.schedule import PollPlan
+    from penstock.core.channels.polling.values import FetchOutcome, Manners, PollState
     from penstock.model.instant import Instant
 
 
 def decide(
     state: PollState,
-    plan: Plan,
+    plan: PollPlan,
     *,
     host: HostBudget,
     manners: Manners,
     now_us: Instant,
     rest: Hold | None = None,
     asked: bool = False,
-) -> Intent:
+) -> PollIntent:
     """What to do with a channel now.
 
     `rest`: the node fetches nothing at all for now. `asked`: a person wants it now, so only what the server
@@ -50,13 +45,13 @@ def decide(
     target = state.moved or plan.url
     if robots.needed(state, url=target, manners=manners, now_us=now_us):
         return Fetch(robots.address(target), {}, "What robots.txt says has to be known first.", robots=True)
-    headers = conditional.conditions(state, now_us=now_us)
+    headers = http_rules.conditions(state, now_us=now_us)
     return Fetch(target, headers, _reason(state, plan, asked=asked))
 
 
 def holds(
     state: PollState,
-    plan: Plan,
+    plan: PollPlan,
     *,
     host: HostBudget,
     manners: Manners,
@@ -69,12 +64,12 @@ def holds(
         rest,
         _pause(state, manners=manners, now_us=now_us),
         schedule.hold(state, plan, now_us=now_us),
-        retry_after.hold(state, now_us=now_us),
-        backoff.hold(state, url=plan.url, manners=manners, now_us=now_us),
-        gone.hold(state, manners=manners, now_us=now_us),
-        freshness.fresh_hold(state, now_us=now_us),
-        freshness.rest_hold(state, manners=manners, now_us=now_us),
-        freshness.skip_hold(state, now_us=now_us),
+        http_rules.retry_hold(state, now_us=now_us),
+        failures.error_hold(state, url=plan.url, manners=manners, now_us=now_us),
+        failures.gone_hold(state, manners=manners, now_us=now_us),
+        http_rules.fresh_hold(state, now_us=now_us),
+        http_rules.rest_hold(state, manners=manners, now_us=now_us),
+        http_rules.skip_hold(state, now_us=now_us),
         robots.hold(state, url=target, manners=manners, now_us=now_us),
         host.hold(manners=manners, now_us=now_us),
     )
@@ -83,7 +78,7 @@ def holds(
 
 def why(
     state: PollState,
-    plan: Plan,
+    plan: PollPlan,
     *,
     host: HostBudget,
     manners: Manners,
@@ -134,7 +129,7 @@ def _pause(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | Non
     return Hold(until_us, f"No channel is fetched twice within {duration(manners.least_us)}.", hard=True)
 
 
-def _reason(state: PollState, plan: Plan, *, asked: bool) -> str:
+def _reason(state: PollState, plan: PollPlan, *, asked: bool) -> str:
     if asked:
         return "Somebody asked for it."
     if not state.polled_us:
@@ -142,3 +137,90 @@ def _reason(state: PollState, plan: Plan, *, asked: bool) -> str:
     if state.errors:
         return "The pause after the last error is over."
     return f"Its turn has come, as every {duration(plan.interval_us)}."
+
+
+GOOD: Final = (200, 203, http_rules.DELTA_STATUS)
+"""Statuses that bring a body to compare."""
+
+_MEANINGS: Final = {
+    204: "no content",
+    206: "a part that was not asked for",
+    300: "several choices",
+    **dict.fromkeys(http_rules.REDIRECT_STATUSES, "a redirect that leads nowhere"),
+    401: "a password is needed",
+    402: "payment is needed",
+    403: "forbidden",
+    404: "not found",
+    410: "gone",
+    429: "too many requests",
+    451: "withheld for legal reasons",
+    500: "an error of the server",
+    502: "a bad gateway",
+    503: "not available now",
+    504: "a gateway that gave up",
+}
+
+
+def learn(
+    state: PollState, outcome: FetchOutcome, *, url: str, manners: Manners, now_us: Instant
+) -> PollState:
+    """After a fetch of the channel `url` that ended now."""
+    problem = complaint(state, outcome)
+    common: dict[str, object] = {
+        "polled_us": now_us,
+        "status": outcome.status,
+        "problem": problem[: limits.PROBLEM_CHARS],
+        "not_before_us": http_rules.asked_us(outcome, manners=manners, now_us=now_us),
+        "moved": http_rules.moved(state, outcome, url=url),
+        **({} if outcome.error else failures.missing(state, outcome, manners=manners, now_us=now_us)),
+    }
+    if problem:
+        common["errors"] = min(state.errors + 1, limits.POLL_ERRORS)
+        common["fresh_until_us"] = 0
+        if outcome.status == 304:  # not believed: ask without conditions next time
+            common |= {"etag": "", "last_modified": ""}
+        return msgspec.structs.replace(state, **common)
+    common |= {
+        "errors": 0,
+        "errors_before": state.errors,
+        "answered_us": now_us,
+        **http_rules.validators(state, outcome),
+    }
+    common["fresh_until_us"] = http_rules.fresh_us(outcome.headers, manners=manners, now_us=now_us)
+    if outcome.status != 304:
+        common["full_us"] = state.full_us if outcome.status == http_rules.DELTA_STATUS else now_us
+        common["feed"] = robots.is_feed(outcome.headers.get("content-type", ""))
+    return msgspec.structs.replace(state, **common)
+
+
+def spare(state: PollState, outcome: FetchOutcome, *, now_us: Instant) -> PollState:
+    """After a fetch without an answer while nobody answers: its next turn comes as if nothing was wrong."""
+    problem = f"Nobody answers at present, so this node may be offline. {outcome.error}"
+    return msgspec.structs.replace(
+        state, polled_us=now_us, status=outcome.status, problem=problem[: limits.PROBLEM_CHARS]
+    )
+
+
+def take_hints(state: PollState, said: FeedSchedule) -> PollState:
+    """After the body was read as a feed."""
+    return msgspec.structs.replace(state, feed=True, **http_rules.hints(said))
+
+
+def complain(state: PollState, problem: str) -> PollState:
+    """After a good answer whose body could not be read; it is asked for in full next time."""
+    errors = min(max(state.errors, state.errors_before + 1), limits.POLL_ERRORS)
+    problem = problem[: limits.PROBLEM_CHARS]
+    return msgspec.structs.replace(state, errors=errors, problem=problem, etag="", last_modified="")
+
+
+def complaint(state: PollState, outcome: FetchOutcome) -> str:
+    """What was wrong with a fetch, as a sentence; empty if nothing was."""
+    if outcome.error:
+        return outcome.error
+    status = outcome.status
+    if status in GOOD:
+        return ""
+    if status == 304:
+        return http_rules.believed(state, outcome)
+    meaning = _MEANINGS.get(status, "")
+    return f"The server answered {status}, {meaning}." if meaning else f"The server answered {status}."

@@ -1,4 +1,4 @@
-"""What may be asked of one registrable domain in an hour, in fetches and bytes; less once it says 429.
+"""The hourly budget of one registrable domain, in fetches and bytes; a 429 lowers it.
 
 Both are leaky buckets kept as one moment each: every fetch and every byte moves it on, and it may run ahead
 of the clock by a tenth of an hour's budget. A 429 halves the budget; it comes back by a twentieth an hour.
@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import limits
-from penstock.core.channels.polling import retry_after
-from penstock.core.channels.polling.intents import Hold
-from penstock.core.channels.polling.words import moment
-from penstock.model.instant import SECOND_US, Instant
+from penstock.core.channels.polling import http_rules
+from penstock.core.channels.polling.values import Hold
+from penstock.model.instant import SECOND_US, Instant, moment
 
 if TYPE_CHECKING:
-    from penstock.core.channels.polling.manners import Manners
-    from penstock.core.channels.polling.outcome import Outcome
+    from penstock.core.channels.polling.values import FetchOutcome, Manners
 
 HOUR_US: Final = 3_600 * SECOND_US
 LEAST_SHARE: Final = 1 / 64
@@ -104,11 +102,11 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         bytes_us = max(self.bytes_us, now_us) + ceil(size * each_us)
         return msgspec.structs.replace(self, bytes_us=bytes_us)
 
-    def told(self, outcome: Outcome, *, manners: Manners, now_us: Instant) -> HostBudget:
+    def told(self, outcome: FetchOutcome, *, manners: Manners, now_us: Instant) -> HostBudget:
         """After an answer: a 429 is about the whole domain."""
         if outcome.status != 429:
             return self
-        asked_us = retry_after.asked_us(outcome, manners=manners, now_us=now_us)
+        asked_us = http_rules.asked_us(outcome, manners=manners, now_us=now_us)
         changes: dict[str, object] = {"not_before_us": max(self.not_before_us, asked_us)}
         if not self.lowered_us or now_us - self.lowered_us >= _LOWER_AGAIN_US:
             changes["share"] = max(LEAST_SHARE, self.share_at(now_us) / 2)

@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): what it allows, how long that is believed, what its absence means."""
+"""robots.txt (RFC 9309): what it allows, how long it is believed, and what its absence means."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Final
 from yarl import URL
 
 from penstock import limits
-from penstock.core.channels.polling import retry_after
-from penstock.core.channels.polling.intents import Hold
-from penstock.core.channels.polling.state import PollState, RobotsVerdict
+from penstock.core.channels.polling import http_rules
+from penstock.core.channels.polling.values import Hold, PollState, RobotsVerdict
 from penstock.errors import MissingTool
 from penstock.model.instant import SECOND_US, Instant, to_us
 
 if TYPE_CHECKING:
     from protego import Protego
 
-    from penstock.core.channels.polling.manners import Manners
-    from penstock.core.channels.polling.outcome import Outcome
+    from penstock.core.channels.polling.values import FetchOutcome, Manners
 
 AGENT: Final = "Penstock"
 """The product token that robots.txt may name."""
@@ -79,7 +77,13 @@ class RobotsFile:
 
 
 def read(
-    outcome: Outcome, body: bytes, *, url: str, before: RobotsFile | None, manners: Manners, now_us: Instant
+    outcome: FetchOutcome,
+    body: bytes,
+    *,
+    url: str,
+    before: RobotsFile | None,
+    manners: Manners,
+    now_us: Instant,
 ) -> RobotsFile:
     """What an answer for a robots.txt means (RFC 9309, 2.3.1); `before` is what was known.
 
@@ -93,7 +97,7 @@ def read(
     if 400 <= status < 500 and status != 429:
         return RobotsFile(None, until_us=now_us + DAY_US)
     pause_us = UNREACHABLE_US if status else manners.error_least_us
-    again_us = max(now_us + pause_us, retry_after.asked_us(outcome, manners=manners, now_us=now_us))
+    again_us = max(now_us + pause_us, http_rules.asked_us(outcome, manners=manners, now_us=now_us))
     if before is not None and before.has_rules:
         return before.until(again_us)
     why = outcome.error or f"The answer is {status}."
@@ -126,6 +130,8 @@ def _parse(body: bytes) -> Protego:
     try:
         from protego import Protego  # noqa: PLC0415  # optional
     except ImportError:
-        raise MissingTool("reading robots.txt needs more libraries: pip install 'penstock[web]'") from None
+        raise MissingTool(
+            "reading robots.txt needs more libraries: pip install 'penstock[channels]'"
+        ) from None
     text = body[: limits.ROBOTS_BYTES].decode(errors="replace").removeprefix("\ufeff")
     return Protego.parse(text)

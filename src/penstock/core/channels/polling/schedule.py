@@ -1,4 +1,4 @@
-"""Even phases: a channel has its own place in each interval, given by its id, so polls spread over time.
+"""Even phases: the id of a channel gives it a fixed phase in each interval, so polls spread over time.
 
 Several nodes that poll one channel share the interval evenly: n pollers at independent phases find a change
 after interval/(n+1) on average, evenly spread ones after interval/2n.
@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.channels.address import channel_id
-from penstock.core.channels.polling.intents import Hold
-from penstock.core.channels.polling.words import duration
+from penstock.core.channels.polling.values import Hold
+from penstock.model.instant import duration
 
 if TYPE_CHECKING:
-    from penstock.core.channels.polling.manners import Manners
-    from penstock.core.channels.polling.state import PollState
+    from penstock.core.channels.polling.values import Manners, PollState
     from penstock.model.instant import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PollPlan:
     """When a channel is to be polled, as far as that is ours to choose."""
 
     url: str
@@ -43,20 +42,20 @@ def plan(
     since_us: Instant = 0,
     rank: int = 0,
     pollers: int = 1,
-) -> Plan:
+) -> PollPlan:
     """Give a channel its turns; `rank` is our place among the nodes that poll it."""
     bounded_us = manners.bounded_us(interval_us)
     own_us = channel_id(url) * bounded_us >> 160
     phase_us = (own_us + rank * bounded_us // pollers) % bounded_us
-    return Plan(url, interval_us, bounded_us, phase_us, since_us)
+    return PollPlan(url, interval_us, bounded_us, phase_us, since_us)
 
 
-def next_us(plan: Plan, *, after_us: Instant) -> Instant:
+def next_us(plan: PollPlan, *, after_us: Instant) -> Instant:
     """The first turn at or after a moment."""
     return after_us + (plan.phase_us - after_us) % plan.interval_us
 
 
-def hold(state: PollState, plan: Plan, *, now_us: Instant) -> Hold | None:
+def hold(state: PollState, plan: PollPlan, *, now_us: Instant) -> Hold | None:
     """Its turn has not come. A poll that was late, or an interval that changed, brings none at once."""
     if not state.polled_us:
         return None

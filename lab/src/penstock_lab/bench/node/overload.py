@@ -1,0 +1,295 @@
+"""A receiver on a link for four fifths of what 200 sensors send: a policy against Mosquitto's queue.
+
+Both brokers get the same readings at the same moments, and both receivers sit behind links of the same rate.
+All is QoS 1: what Mosquitto sends with QoS 0 waits in its sockets without bound, which is no queue at all.
+When the sensors have stopped, the benchmark lets through what still waits, and accounts for every reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
+from random import Random
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from penstock.errors import ConnectionLost
+from penstock.model.digest_wire import DIGEST_MARK
+from penstock.mqtt.codes import V5, Kind
+from penstock.mqtt.packets.connect import Connack, Connect
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.packet import decode, encode
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.packets.publish import Publish, ack_frame
+from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription
+from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.rigs.brokers import HOST, Broker, mosquitto, our_node
+from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.sim.traffic import is_alarm, readings
+
+if TYPE_CHECKING:
+    from penstock.mqtt.packets.packet import Packet
+    from penstock_lab.bench.result import Progress
+
+NAME: Final = "overload"
+SENSORS: Final = 200
+LINK_BIT_S: Final = 50_000
+QUEUE_EVENTS: Final = 200
+"""Bound of either queue: three seconds of the link. The default of both brokers, 1,000, would be 15 s of it,
+and nothing fresh could come through."""
+EVERY: Final = 2
+"""A sensor says one of so many readings: one every two seconds."""
+SEED: Final = 1
+WARM_UP_S: Final = 8.0
+"""Until then queues fill."""
+LOOK_S: Final = 0.5
+"""Between looks at how old the newest values are."""
+SETTLED_S: Final = 4.0
+"""A receiver that gets nothing for so long has got all."""
+FILTER: Final = "ward/#"
+ANSWER_S: Final = 60.0
+IN_FLIGHT: Final = 20
+"""Messages on the link that are not acknowledged: Mosquitto's default. The rest waits at the broker."""
+POLICY: Final = """
+name: vitals
+attribute: pulse
+digest: [mean, min, max]
+levels:
+  - drop: {within: [60, 90]}
+  - drop: {within: [50, 100]}
+"""
+"""No level touches critical readings; were they alone too many, the oldest would be digested, too."""
+
+
+class SensorPayload(msgspec.Struct):
+    """A payload: what a sensor says, and when, counted from the start."""
+
+    patient: int
+    pulse: float
+    spo2: float
+    at_us: int = 0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one receiver got."""
+
+    newest_us: list[int] = field(default_factory=lambda: [0] * SENSORS)
+    """Of each sensor: when the newest reading that arrived was made."""
+    readings: int = 0
+    digested: int = 0
+    alarms: int = 0
+    alarm_delays_s: list[float] = field(default_factory=list)
+    stale_s: list[float] = field(default_factory=list)
+    last_s: float = 0.0
+    """When something last arrived."""
+    memory_bytes: int = 0
+
+    @property
+    def accounted(self) -> int:
+        """Readings it got or was told about."""
+        return self.readings + self.digested
+
+
+def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
+    """Overload both brokers at the same time."""
+    start = perf_counter()
+    seconds = 20 if quick else 60
+    with ExitStack() as stack:
+        rival = stack.enter_context(mosquitto(f"max_queued_messages {QUEUE_EVENTS}", "set_tcp_nodelay true"))
+        ours = stack.enter_context(our_node({"queues": {"events": QUEUE_EVENTS}}))
+        run = _Run((ours, rival), seconds, progress)
+        asyncio.run(run.play())
+    return BenchmarkResult(
+        NAME,
+        tuple(_rows(run, rival.name)),
+        perf_counter() - start,
+        note=f"{SENSORS} sensors, a reading every {EVERY} s each for {seconds} s, QoS 1, a link of "
+        f"{LINK_BIT_S} bit/s, {IN_FLIGHT} in flight; queues of {QUEUE_EVENTS} at both; {rival.name} with "
+        f"set_tcp_nodelay true; critical is a pulse outside 50 to 100",
+    )
+
+
+def _rows(run: _Run, rival: str) -> list[BenchmarkRow]:
+    ours, other = run.seen
+    total, alarms = run.published, max(run.alarms, 1)
+    told, told_other = (100 * seen.accounted / total for seen in run.seen)
+    critical, critical_other = (100 * seen.alarms / alarms for seen in run.seen)
+    rows = [
+        BenchmarkRow(
+            "critical readings delivered",
+            critical,
+            "%",
+            rival,
+            critical_other,
+            _ratio(critical, critical_other),
+            1.0,
+        ),
+        BenchmarkRow("readings accounted for", told, "%", "published", 100.0, told / 100, 1.0),
+        BenchmarkRow(
+            "readings accounted for, beside the rival", told, "%", rival, told_other, _ratio(told, told_other)
+        ),
+        BenchmarkRow(
+            "readings delivered as themselves",
+            100 * ours.readings / total,
+            "%",
+            rival,
+            100 * other.readings / total,
+            _ratio(ours.readings, other.readings),
+        ),
+    ]
+    for what, share in (("p50", 50), ("p99", 99)):
+        own_s, other_s = (_quantile(seen.stale_s, share) for seen in run.seen)
+        name = f"age of a sensor's newest reading, {what}"
+        rows.append(BenchmarkRow(name, own_s, "s", rival, other_s, _ratio(other_s, own_s), 1.0))
+    for what, share in (("p50", 50), ("p99", 99)):
+        own_s, other_s = (_quantile(seen.alarm_delays_s, share) for seen in run.seen)
+        name = f"delay of a critical reading, {what}"
+        rows.append(BenchmarkRow(name, own_s, "s", rival, other_s, _ratio(other_s, own_s)))
+    mine, others = (seen.memory_bytes / 1e6 for seen in run.seen)
+    rows.append(
+        BenchmarkRow("memory of the broker, at most", mine, "MB", rival, others, _ratio(others, mine))
+    )
+    return rows
+
+
+def _ratio(more: float, less: float) -> float:
+    return more / less if less else float("inf")
+
+
+def _quantile(values: list[float], share: int) -> float:
+    ordered = sorted(values) or [float("nan")]
+    return ordered[(len(ordered) - 1) * share // 100]
+
+
+class _Run:
+    """One evening at the ward, twice at the same time."""
+
+    def __init__(self, brokers: tuple[Broker, Broker], seconds: int, progress: Progress) -> None:
+        self.brokers = brokers
+        self.seen = (Seen(), Seen())
+        self.published = 0
+        self.alarms = 0
+        self._seconds = seconds
+        self._progress = progress
+        self._start_s = 0.0
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._start_s
+
+    async def play(self) -> None:
+        async with AsyncExitStack() as stack:
+            doors: list[list[_Client]] = []
+            receivers = []
+            for number, broker in enumerate(self.brokers):
+                link = await stack.enter_async_context(SlowLink(broker.port, bytes_per_s=LINK_BIT_S / 8))
+                receiver = await stack.enter_async_context(_Client(link.port, "receiver"))
+                policy = Properties(user=(("policy", POLICY),)) if number == 0 else NONE
+                await receiver.subscribe(FILTER, policy)
+                receivers.append(receiver)
+                doors.append(
+                    [
+                        await stack.enter_async_context(_Client(broker.port, f"sensor-{sensor}"))
+                        for sensor in range(SENSORS)
+                    ]
+                )
+            self._start_s = asyncio.get_running_loop().time()
+            async with asyncio.TaskGroup() as tasks:
+                reading = [
+                    tasks.create_task(self._receive(receiver, seen))
+                    for receiver, seen in zip(receivers, self.seen, strict=True)
+                ]
+                looking = tasks.create_task(self._look())
+                await self._publish(doors)
+                looking.cancel()
+                while self._now_s() - max(seen.last_s for seen in self.seen) < SETTLED_S:
+                    await asyncio.sleep(LOOK_S)
+                for task in reading:
+                    task.cancel()
+
+    async def _publish(self, doors: list[list[_Client]]) -> None:
+        for event in readings(Random(SEED), SENSORS):  # noqa: S311  # the same ward every time
+            if event.ts_us >= self._seconds * 1_000_000:
+                return
+            if event.seq % EVERY:
+                continue
+            wait_s = event.ts_us / 1e6 - self._now_s()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            said = msgspec.json.decode(event.payload, type=SensorPayload)
+            said.at_us = event.ts_us
+            message = Publish(event.topic, msgspec.json.encode(said), qos=1, packet_id=1 + event.seq % 0xFFFF)
+            frame = encode(message, V5)
+            for sensors in doors:  # what is answered stays unread: a few bytes a second
+                sensors[said.patient].writer.write(frame)
+            self.published += 1
+            self.alarms += is_alarm(said.pulse)
+
+    async def _receive(self, receiver: _Client, seen: Seen) -> None:
+        while True:
+            packet = await receiver.next()
+            if not isinstance(packet, Publish):
+                continue
+            if packet.qos:
+                receiver.writer.write(ack_frame(Kind.PUBACK, packet.packet_id))
+            seen.last_s = self._now_s()
+            if DIGEST_MARK in packet.properties.user:
+                found: dict[str, Any] = msgspec.json.decode(packet.payload)
+                seen.digested += found["count"]
+                continue
+            said = msgspec.json.decode(packet.payload, type=SensorPayload)
+            seen.readings += 1
+            seen.newest_us[said.patient] = max(seen.newest_us[said.patient], said.at_us)
+            if is_alarm(said.pulse):
+                seen.alarms += 1
+                seen.alarm_delays_s.append(seen.last_s - said.at_us / 1e6)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_s = self._now_s()
+            self._progress(int(now_s), self._seconds, f"{SENSORS} sensors")
+            for broker, seen in zip(self.brokers, self.seen, strict=True):
+                seen.memory_bytes = max(seen.memory_bytes, broker.memory_bytes())
+                if now_s > WARM_UP_S:
+                    seen.stale_s += [now_s - newest_us / 1e6 for newest_us in seen.newest_us]
+
+
+class _Client:
+    """A connection that says and sees packets."""
+
+    def __init__(self, port: int, client_id: str) -> None:
+        self._port = port
+        self._client_id = client_id
+        self._framer = Framer()
+        self._frames: list[bytes] = []
+
+    async def __aenter__(self) -> Self:
+        hello = Connect(self._client_id, keep_alive_s=3_600, properties=Properties(receive_maximum=IN_FLIGHT))
+        self._reader, self.writer = await asyncio.open_connection(HOST, self._port)
+        self.writer.write(encode(hello, V5))
+        answer = await asyncio.wait_for(self.next(), ANSWER_S)
+        if not isinstance(answer, Connack) or answer.reason:
+            raise ConnectionLost(f"the broker refused a client: {answer}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+
+    async def subscribe(self, filter_: str, properties: Properties) -> None:
+        self.writer.write(encode(Subscribe(1, (Subscription(filter_, qos=1),), properties), V5))
+        answer = await asyncio.wait_for(self.next(), ANSWER_S)
+        if not isinstance(answer, Suback) or answer.reasons != (1,):
+            raise ConnectionLost(f"the broker refused a subscription: {answer}")
+
+    async def next(self) -> Packet:
+        """The next packet."""
+        while not self._frames:
+            chunk = await self._reader.read(65_536)
+            if not chunk:
+                raise ConnectionLost("the broker closed the connection")
+            self._frames = self._framer.feed(chunk)
+        return decode(self._frames.pop(0), V5)

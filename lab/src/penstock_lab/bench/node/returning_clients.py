@@ -1,0 +1,175 @@
+"""A thousand clients in one process: they detach, messages pile up for them, and all attach again at once."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from penstock.mqtt.codes import V5, Kind
+from penstock.mqtt.packets.connect import Connack, Connect, Disconnect
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.packet import decode, encode
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.publish import Publish, ack_frame
+from penstock.mqtt.packets.subscribe import Subscribe, Subscription
+from penstock_lab.bench.load.client import connect
+from penstock_lab.bench.load.worker import GIVE_UP_S, WorkerFailed
+from penstock_lab.rigs.brokers import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEEP_S: Final = 3_600
+BATCH: Final = 500
+"""Messages a publisher has unacknowledged."""
+WINDOW: Final = 1_000
+"""More than wait for one client, so nobody has to acknowledge before the last has come."""
+READ_BYTES: Final = 65_536
+
+
+@dataclass(slots=True)
+class _Client:
+    number: int
+    sock: socket.socket
+    began_ns: int
+    dialling: bool = True
+    framer: Framer = field(default_factory=Framer)
+    connack_ns: int = 0
+    subscribed: bool = False
+    first_ns: int = 0
+    heard: list[bytes] = field(default_factory=list)
+
+    def hello(self) -> None:
+        """The connection is there: CONNECT."""
+        self.dialling = False
+        problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if problem:
+            raise OSError(problem, "a client cannot connect")
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        properties = Properties(session_expiry_s=KEEP_S, receive_maximum=WINDOW)
+        name = f"client-{self.number}"
+        asked = Connect(name, clean_start=False, keep_alive_s=KEEP_S, properties=properties)
+        self.sock.sendall(encode(asked, V5))
+
+    def hear(self, chunk: bytes, now_ns: int) -> None:
+        """Bytes have come; what they say is read when nobody waits for it."""
+        for frame in self.framer.feed(chunk):
+            kind = frame[0] >> 4
+            if kind == Kind.PUBLISH:
+                self.first_ns = self.first_ns or now_ns
+                self.heard.append(frame)
+            elif kind == Kind.SUBACK:
+                self.subscribed = True
+            elif kind == Kind.CONNACK:
+                self.connack_ns = now_ns
+                answer = decode(frame, V5)
+                if not isinstance(answer, Connack) or answer.reason:
+                    raise WorkerFailed(f"the broker refused a client: {answer}")
+
+    def messages(self) -> list[Publish]:
+        """Those that were heard."""
+        found = [decode(frame, V5) for frame in self.heard]
+        return [packet for packet in found if isinstance(packet, Publish)]
+
+
+class Attaching:
+    """Clients with sessions that are kept; each has a topic of its own."""
+
+    def __init__(self, port: int, clients: int) -> None:
+        self._port = port
+        self._count = clients
+        self._publisher = connect(port, "publisher")
+        everyone = self._attach(lambda client: bool(client.connack_ns))
+        for client in everyone:
+            wanted = Subscribe(1, (Subscription(_topic(client.number), qos=1),))
+            client.sock.sendall(encode(wanted, V5))
+        self._until(lambda client: client.subscribed, everyone)
+        self._detach(everyone)
+
+    def run(self, events: int) -> list[tuple[int, int]]:
+        """Pile up so many for each, and come back.
+
+        Of each client: how long to CONNACK, and to the first message if any waits, in nanoseconds.
+        """
+        self._publish(events)
+        everyone = self._attach(lambda client: client.connack_ns > 0 and len(client.heard) >= events)
+        expected = [b"%d" % number for number in range(events)]
+        for client in everyone:
+            if [message.payload for message in client.messages()] != expected:
+                raise WorkerFailed(
+                    f"client {client.number} got {len(client.heard)} messages, or not in order"
+                )
+        self._detach(everyone)
+        return [(one.connack_ns - one.began_ns, one.first_ns - one.began_ns) for one in everyone]
+
+    def _attach(self, done: Callable[[_Client], bool]) -> list[_Client]:
+        """Everyone at once."""
+        everyone = []
+        for number in range(self._count):
+            sock = socket.socket()
+            sock.setblocking(False)
+            everyone.append(_Client(number, sock, time.monotonic_ns()))
+            sock.connect_ex((HOST, self._port))
+        self._until(done, everyone)
+        return everyone
+
+    def _until(self, done: Callable[[_Client], bool], clients: list[_Client]) -> None:
+        """Read until it is true of every client."""
+        left = {client.sock.fileno(): client for client in clients}
+        with select.epoll() as poll:
+            for fd, client in left.items():
+                poll.register(fd, select.EPOLLOUT if client.dialling else select.EPOLLIN)
+            while left:
+                ready = poll.poll(GIVE_UP_S)
+                if not ready:
+                    raise WorkerFailed(f"{len(left)} clients got nothing for {GIVE_UP_S:g} s")
+                for fd, _ in ready:
+                    client = left[fd]
+                    if client.dialling:
+                        client.hello()
+                        poll.modify(fd, select.EPOLLIN)
+                        continue
+                    chunk = client.sock.recv(READ_BYTES)
+                    if not chunk:
+                        raise WorkerFailed("the broker closed a client's connection")
+                    client.hear(chunk, time.monotonic_ns())
+                    if done(client):
+                        poll.unregister(fd)
+                        del left[fd]
+
+    def _detach(self, clients: list[_Client]) -> None:
+        for client in clients:
+            client.sock.settimeout(GIVE_UP_S)
+            acks = [ack_frame(Kind.PUBACK, message.packet_id) for message in client.messages()]
+            client.sock.sendall(b"".join(acks) + encode(Disconnect(), V5))
+        for client in clients:
+            while client.sock.recv(READ_BYTES):
+                pass  # the broker has taken everything when it closes
+            client.sock.close()
+
+    def _publish(self, events: int) -> None:
+        packet_id, waiting = 0, 0
+        framer = Framer()
+        for number in range(events):
+            for client in range(self._count):
+                packet_id = packet_id % 0xFFFF + 1
+                message = Publish(_topic(client), b"%d" % number, qos=1, packet_id=packet_id)
+                self._publisher.sendall(encode(message, V5))
+                waiting += 1
+                while waiting >= BATCH:
+                    waiting -= self._answers(framer)
+        while waiting:
+            waiting -= self._answers(framer)
+
+    def _answers(self, framer: Framer) -> int:
+        chunk = self._publisher.recv(READ_BYTES)
+        if not chunk:
+            raise WorkerFailed("the broker closed the publisher's connection")
+        return len(framer.feed(chunk))
+
+
+def _topic(number: int) -> str:
+    return f"attach/{number}"

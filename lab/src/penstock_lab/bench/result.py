@@ -1,0 +1,122 @@
+"""The result of a benchmark: rows with a ratio in which larger is better; and how to time contestants.
+
+On a noisy machine contestants take turns, and the median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRow:
+    """One figure and its rival's."""
+
+    name: str
+    value: float
+    unit: str
+    rival: str = ""
+    rival_value: float | None = None
+    ratio: float | None = None
+    """Ours against the rival's so that larger is better: ours/rival for rates, rival/ours for times."""
+    goal: float | None = None
+    """The smallest ratio we want; None: stated for information."""
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the goal is reached; None if there is none."""
+        return None if self.goal is None or self.ratio is None else self.ratio >= self.goal
+
+    def as_json(self) -> dict[str, Any]:
+        """A row of `penstock bench NAME --json`."""
+        return {
+            "name": self.name,
+            "value": round(self.value, 3),
+            "unit": self.unit,
+            "rival": self.rival,
+            "rival_value": None if self.rival_value is None else round(self.rival_value, 3),
+            "ratio": None if self.ratio is None else round(self.ratio, 3),
+            "goal": self.goal,
+            "ok": self.ok,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """A benchmark, done."""
+
+    bench: str
+    rows: tuple[BenchmarkRow, ...]
+    seconds: float
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no goal is missed."""
+        return all(row.ok is not False for row in self.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of `penstock bench NAME --json`."""
+        return {
+            "bench": self.bench,
+            "rows": [row.as_json() for row in self.rows],
+            "machine": machine(),
+            "seconds": round(self.seconds, 1),
+            "note": self.note,
+        }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on."""
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with steps done, steps in all, and what is being measured."""
+
+
+def interleaved_ns(
+    contestants: Mapping[str, Callable[[], object]], *, rounds: int, per_round_ns: int = 20_000_000
+) -> dict[str, float]:
+    """Nanoseconds per call of each contestant; a slow moment of the machine hits all of them alike."""
+    repeats = {name: _repeats(call, per_round_ns) for name, call in contestants.items()}
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, call in contestants.items():
+                taken[name].append(_time_ns(call, repeats[name]) / repeats[name])
+            gc.collect(0)
+    finally:
+        if enabled:
+            gc.enable()
+    return {name: median(found) for name, found in taken.items()}
+
+
+def _repeats(call: Callable[[], object], per_round_ns: int) -> int:
+    call()
+    once = max(_time_ns(call, 1), 1)
+    return max(1, per_round_ns // once)
+
+
+def _time_ns(call: Callable[[], object], repeats: int) -> int:
+    start = thread_time_ns()
+    for _ in range(repeats):
+        call()
+    return thread_time_ns() - start

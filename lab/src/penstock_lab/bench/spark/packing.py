@@ -1,0 +1,323 @@
+"""Packing on Spark: compiled policies against SQL written by hand and against `applyInPandas`.
+
+All three get the same frame, held on disk by Spark, and must give the same rows, digests included; the
+benchmark checks that on a small frame before it takes time. Times are from plan to the last row, which nobody
+stores. A stream follows (`bench.spark.streaming`), where Spark runs on this machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import isclose
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark.sql.types as st
+from pyspark import StorageLevel
+
+from penstock.errors import InputError
+from penstock.pipeline import pack
+from penstock.pipeline.session import cores, few_parts, is_local, open_session
+from penstock.policy.text.python_form import drop, keep, policy
+from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
+from penstock_lab.bench.spark import pandas_rivals, sql_rivals, streaming
+from penstock_lab.bench.spark.pandas_rivals import QUEUE, events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.policy.nodes import Policy
+    from penstock_lab.bench.result import Progress
+
+NAME: Final = "spark"
+EVENTS: Final = (1_000_000, 10_000_000, 50_000_000)
+QUICK: Final = (50_000, 200_000)
+MOST: Final = 1_000_000_000
+"""Events in one frame: more do not fit on the disk of a machine that would wait for the result."""
+SQL_GOAL: Final = 1 / 1.2
+"""At most 1.2 times the time of SQL written by hand."""
+PANDAS_GOAL: Final = 8.0
+GROWTH_GOAL: Final = 0.8
+"""Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
+MEMORY: Final = "6g"
+"""Of the heap: with what the JVM needs besides, it stays within 8 GiB."""
+WARMING: Final = 3
+"""Rounds of everyone before time is taken: the JVM compiles what Spark generates while it runs."""
+SUMMARY: Final = ("count", "mean", "min", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A policy, and its rivals."""
+
+    name: str
+    policy: Policy
+    sql: str
+    pandas: Callable[[pd.DataFrame], pd.DataFrame]
+
+
+CONTESTS: Final = (
+    Contest(
+        "stateless: drop within [50, 100]",
+        policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
+        sql_rivals.WITHIN,
+        pandas_rivals.packing(pandas_rivals.within, "pulse", ((1, "within"),)),
+    ),
+    Contest(
+        "windowed: drop uniq",
+        policy(drop.uniq(), attribute="step", digest={"pulse": SUMMARY}),
+        sql_rivals.UNIQ,
+        pandas_rivals.packing(pandas_rivals.uniq, "pulse", ((1, "uniq"),)),
+    ),
+    Contest(
+        "windowed: keep latest 100",
+        policy(keep.latest(100), attribute="pulse", digest=SUMMARY),
+        sql_rivals.LATEST,
+        pandas_rivals.packing(pandas_rivals.latest, "pulse", ((1, "latest"),)),
+    ),
+    Contest(
+        "dead band: drop delta 5",
+        policy(drop.delta(5), attribute="drift", digest=SUMMARY),
+        sql_rivals.BAND,
+        pandas_rivals.packing(pandas_rivals.band, "drift", ((1, "delta"),)),
+    ),
+    Contest(
+        "chain: delta, within, latest 10",
+        policy(
+            drop.delta(5),
+            drop(attribute="pulse").within(50, 100),
+            keep.latest(10),
+            attribute="drift",
+            digest=SUMMARY,
+        ),
+        sql_rivals.CHAIN,
+        pandas_rivals.packing(pandas_rivals.chain, "drift", ((1, "delta"), (2, "within"), (3, "latest"))),
+    ),
+)
+
+
+def measure(
+    *,
+    quick: bool,
+    progress: Progress,
+    events: str | None = None,
+    master: str | None = None,
+    remote: str | None = None,
+    memory: str | None = None,
+) -> BenchmarkResult:
+    """Time every contest: all three at the smallest size, ours and SQL at the others."""
+    start = perf_counter()
+    asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
+    rounds = 1 if quick else 3
+    before = 1 if quick else WARMING
+    with open_session(
+        master=master,
+        remote=remote,
+        app="penstock bench",
+        memory=memory or MEMORY,
+        config=few_parts(master, remote),
+    ) as spark:
+        steps = 2 + len(asked) * len(CONTESTS)
+        progress(0, steps, "the rivals give the same")
+        for contest in CONTESTS:
+            check_same(spark, contest)
+        taken: dict[int, dict[str, dict[str, float]]] = {}
+        for turn, number in enumerate(asked):
+
+            def told(done: int, what: str, before: int = 1 + turn * len(CONTESTS)) -> None:
+                progress(before + done, steps, what)
+
+            taken[number] = _at_size(
+                spark, number, rounds if turn == 0 else 1, before=0 if turn else before, told=told
+            )
+        rows = rows_of(taken, cores=cores(spark))
+        if is_local(master, remote):  # a folder of this machine is the stream
+            progress(steps - 1, steps, f"{streaming.NAME}, {asked[0]:,} events")
+            rows += _streamed(spark, asked[0], rounds)
+        rows += _memory(spark)
+    return BenchmarkResult(NAME, tuple(rows), perf_counter() - start, note=_note(asked, rounds))
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """`1e6,1e7` as numbers of events, ascending."""
+    try:
+        found = sorted({int(float(part)) for part in text.split(",")})
+    except (ValueError, OverflowError):
+        raise InputError(f"--events {text}: write numbers of events with commas, as 1e6,1e7") from None
+    if not QUEUE <= found[0] <= found[-1] <= MOST:
+        raise InputError(f"--events {text}: from {QUEUE:,} to {MOST:,} events can be asked for")
+    return tuple(found)
+
+
+def _at_size(
+    spark: SparkSession, number: int, rounds: int, *, before: int, told: Callable[[int, str], None]
+) -> dict[str, dict[str, float]]:
+    """Seconds by contest and contestant; pandas takes part where all are warmed up before."""
+    told(0, f"{number:,} events are made")
+    frame = events(spark, number).persist(StorageLevel.DISK_ONLY)
+    frame.count()
+    found: dict[str, dict[str, float]] = {}
+    try:
+        for done, contest in enumerate(CONTESTS):
+            told(done, f"{contest.name}, {number:,} events")
+            ways = contestants(frame, contest)
+            if not before:
+                del ways["pandas"]
+            runs = {name: partial(_through, made) for name, made in ways.items()}
+            found[contest.name] = _interleaved(runs, rounds, before=before)
+    finally:
+        frame.unpersist(blocking=True)
+    return found
+
+
+def contestants(frame: DataFrame, contest: Contest) -> dict[str, Callable[[], DataFrame]]:
+    """The packed frame, made in three ways."""
+
+    def by_hand() -> DataFrame:
+        frame.createOrReplaceTempView("events")
+        return frame.sparkSession.sql(contest.sql)
+
+    ours = frame.transform(
+        pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
+    )
+    shape = st.StructType(ours.schema.fields)
+    return {
+        "ours": lambda: frame.transform(
+            pack(contest.policy, key=["patient"], order=["ts", "seq"], level=contest.policy.highest)
+        ),
+        "sql": by_hand,
+        "pandas": lambda: frame.groupBy("patient").applyInPandas(contest.pandas, shape),
+    }
+
+
+def _through(made: Callable[[], DataFrame]) -> None:
+    made().write.format("noop").mode("overwrite").save()
+
+
+def _streamed(spark: SparkSession, number: int, rounds: int) -> list[BenchmarkRow]:
+    with TemporaryDirectory(prefix="penstock-bench-") as folder:
+        streaming.write_events(spark, number, Path(folder))
+        ways = streaming.contestants(spark, Path(folder))
+        return streaming.rows_of(_interleaved(ways, rounds, before=1), number)
+
+
+def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
+    """Median seconds of each; a slow moment of the machine hits all alike.
+
+    `before`: rounds that do not count, of all. An odd round goes the other way about, so that nobody always
+    follows the same rival.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(-before, rounds):
+        for name in list(ways)[:: -1 if turn % 2 else 1]:
+            start = perf_counter()
+            ways[name]()
+            if turn >= 0:
+                taken[name].append(perf_counter() - start)
+    return {name: median(found) for name, found in taken.items()}
+
+
+def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> list[BenchmarkRow]:
+    """Rows of seconds by size, contest and contestant."""
+    least, most = min(taken), max(taken)
+    rows: list[BenchmarkRow] = []
+    for contest in CONTESTS:
+        small = taken[least][contest.name]
+        rates = {name: least / seconds / 1e6 for name, seconds in small.items()}
+        ours, unit = rates["ours"], "M events/s"
+        rows += [
+            BenchmarkRow(
+                contest.name, ours, unit, "SQL by hand", rates["sql"], ours / rates["sql"], SQL_GOAL
+            ),
+            BenchmarkRow(
+                contest.name,
+                ours,
+                unit,
+                "applyInPandas",
+                rates["pandas"],
+                ours / rates["pandas"],
+                PANDAS_GOAL,
+            ),
+            BenchmarkRow(f"{contest.name}, per core", ours / cores, unit),
+        ]
+        for number in sorted(taken)[1:]:
+            there = taken[number][contest.name]
+            ours, theirs = (number / there[name] / 1e6 for name in ("ours", "sql"))
+            name = f"{contest.name}, {number:,} events"
+            rows.append(BenchmarkRow(name, ours, unit, "SQL by hand", theirs, ours / theirs, SQL_GOAL))
+        if most > least:
+            small_us, large_us = (
+                taken[number][contest.name]["ours"] / number * 1e6 for number in (least, most)
+            )
+            name = f"{contest.name}, {most:,} events"
+            rows.append(
+                BenchmarkRow(
+                    name, large_us, "µs/event", f"{least:,}", small_us, small_us / large_us, GROWTH_GOAL
+                )
+            )
+    return rows
+
+
+def _memory(spark: SparkSession) -> list[BenchmarkRow]:
+    """The most memory the JVM has taken of the machine, where it is ours to ask and Linux to tell."""
+    if not hasattr(spark, "_jvm"):
+        return []
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way
+    status = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/status")
+    if not status.exists():
+        return []
+    peak_kib = int(status.read_text().partition("VmHWM:")[2].split()[0])
+    return [BenchmarkRow("memory of the JVM at most", peak_kib / 2**20, "GiB")]
+
+
+def _note(asked: tuple[int, ...], rounds: int) -> str:
+    numbers = ", ".join(f"{number:,}" for number in asked)
+    return (
+        f"{numbers} events of seven columns in queues of {QUEUE:,}, on disk in Spark; median of {rounds} "
+        "interleaved rounds after some to warm up, of one where there are more events; applyInPandas at the "
+        "smallest size only. Copying rows takes most of the time: shuffle, sort, windows, the hash table of "
+        "groups; the dead band gathers each queue for Spark's interpreted lambdas; making the plan costs "
+        "some 0.2 s, whatever the number of events. The stream comes in "
+        f"{streaming.TRIGGERS} triggers, each with a fixed cost for state and commits"
+    )
+
+
+def check_same(spark: SparkSession, contest: Contest) -> None:
+    """A contest between different results would mean nothing."""
+    frame = events(spark, 3 * QUEUE)
+    found = {
+        name: sorted((row.asDict(recursive=True) for row in made().collect()), key=_place)
+        for name, made in contestants(frame, contest).items()
+    }
+    for rival in ("sql", "pandas"):
+        ours, theirs = found["ours"], found[rival]
+        assert len(ours) == len(theirs), f"{contest.name}, {rival}: {len(theirs)} rows, ours {len(ours)}"
+        for a, b in zip(ours, theirs, strict=True):
+            assert _rounded(a) == _rounded(b), f"{contest.name}, {rival}: {b} is not {a}"
+            assert _totals_agree(a, b), f"{contest.name}, {rival}: {b} is not {a}"
+
+
+def _place(row: dict[str, Any]) -> tuple[str, int]:
+    return row["patient"], row["place"]
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without sums of fractions, which depend on the order of addition."""
+    if row["digest"] is None:
+        return row
+    parts = [{**part, "total": None} for part in row["digest"]["attributes"]]
+    return {**row, "digest": {**row["digest"], "attributes": parts}}
+
+
+def _totals_agree(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    if a["digest"] is None:
+        return True
+    pairs = zip(a["digest"]["attributes"], b["digest"]["attributes"], strict=True)
+    return all(isclose(x["total"], y["total"], rel_tol=1e-9) for x, y in pairs)

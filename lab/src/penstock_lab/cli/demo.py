@@ -1,0 +1,293 @@
+"""`penstock demo`: the tour, which runs other commands of `penstock`, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from penstock.cli.files import write_text
+from penstock.cli.html_page import Page
+from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.errors import GoalMissed
+from penstock.policy.explain import explain
+from penstock.policy.text.forms import to_yaml
+from penstock_lab.experiments.result import ExperimentResult, add_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.policy.nodes import Policy
+
+ASIDE: Final = 10
+"""Niceness of what computes beside the live part: phones and pages keep their pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A step of the tour."""
+
+    title: str
+    words: tuple[str, ...]
+    aside: bool = False
+    """Whether it gives way to what is live."""
+
+    @property
+    def line(self) -> str:
+        """What to type for it."""
+        return " ".join(("penstock", *self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What came of a command."""
+
+    command: Command
+    exit: int
+    answer: dict[str, Any]
+    """The JSON it printed; empty if none."""
+    complaint: str
+    """The last line it said otherwise, if it failed."""
+    seconds: float
+
+    @property
+    def outcome(self) -> ExperimentResult | None:
+        """Of an experiment."""
+        return ExperimentResult.from_json(self.answer) if "experiment" in self.answer else None
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "command": self.command.line,
+            "exit": self.exit,
+            "seconds": round(self.seconds, 3),
+            "found": self.answer,
+        }
+
+    def lines(self) -> list[str]:
+        """In a few lines."""
+        return [*_lines(self.answer), *([f"error: {self.complaint}"] if self.complaint else [])]
+
+
+def run(command: Command) -> CommandResult:
+    """To its end."""
+    start_s = perf_counter()
+    with subprocess.Popen(  # noqa: S603  # our own command
+        [sys.executable, "-m", "penstock", *command.words, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        if command.aside:
+            os.setpriority(os.PRIO_PROCESS, process.pid, ASIDE)
+        printed, said = process.communicate()
+    answer: dict[str, Any] = json.loads(printed) if printed.strip() else {}
+    complaint = ""
+    if process.returncode and "experiment" not in answer:
+        last = said.strip().splitlines()
+        complaint = answer.get("error", {}).get("message") or (last[-1] if last else "it said nothing")
+    return CommandResult(command, process.returncode, answer, complaint, perf_counter() - start_s)
+
+
+def web_and_flows(folder: Path, seed: int, *, quick: bool) -> tuple[Command, Command]:
+    """Pages as streams; time slots."""
+    more = ("--seed", str(seed), "--out", str(folder))
+    return (
+        Command("Web channels", ("reproduce", "web-feed", *(("--quick",) if quick else ()), *more)),
+        Command("Time slots", ("reproduce", "ces-overload", "--quick", *more), aside=True),
+    )
+
+
+def streams(seed: int, *, quick: bool) -> Command:
+    """Processes killed while they publish, pass on and read."""
+    rounds = "1" if quick else "3"
+    return Command("Reliable streams", ("reproduce", "streams-kill", "--rounds", rounds, "--seed", str(seed)))
+
+
+def generate(folder: Path, seed: int, *, quick: bool) -> Command:
+    """Something larger for Spark."""
+    return Command(
+        "Spark: a larger stream",
+        (
+            *("generate", "vitals", "--events", "10000" if quick else "50000", "--seed", str(seed)),
+            *("--out", str(folder / "vitals.parquet"), "--overwrite"),
+        ),
+        aside=True,
+    )
+
+
+def backtest(folder: Path, policy: Path, recording: Path) -> Command:
+    """What if the phone had had another policy, or none."""
+    return Command(
+        "Spark: what was recorded, replayed under the policy and without",
+        (
+            *("backtest", "--events", str(recording), "--policy", str(policy)),
+            *("--capacity", "300", "--drain", "50kbit/s", "--out", str(folder)),
+        ),
+    )
+
+
+def advise(folder: Path, advised: Path) -> Command:
+    """A policy from data."""
+    return Command(
+        "Spark: a policy for the larger stream, learned and checked",
+        (
+            *("advise", "--events", str(folder / "vitals.parquet"), "--key", "sender"),
+            *("--attribute", "pulse", "--budget", "0.3", "--out", str(advised)),
+        ),
+    )
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    for name, account in answer.get("candidates", {}).items():
+        mean, p99 = (account["latency_s"][key] or 0.0 for key in ("mean", "p99"))
+        yield (
+            f"{name}: accepted {account['accepted']:,} = delivered {account['delivered']:,} + "
+            f"{'dropped' if name.startswith('drop-') else 'digested'} {account['digested']:,}; "
+            f"latency mean {mean:.1f} s, p99 {p99:.1f} s"
+        )
+    for level in answer.get("levels", ()):
+        expected, measured = level["expected"]["kept"], level["measured"]["kept"]
+        why = " ".join(level["reasons"])
+        yield f"level {level['level']}: keeps {expected:.0%} as learned, {measured:.0%} held out; {why}"
+    if "stream" in answer and "events" in answer:
+        yield f"{answer['events']:,} events: {answer['path']}"
+    yield from (f"written: {answer[key]}" for key in ("report", "out") if answer.get(key))
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where reports and recordings go.")] = Path(
+        "out/demo"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter tour.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """The tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded."""
+    from penstock_lab.experiments import phones  # noqa: PLC0415  # the tour alone needs these
+    from penstock_lab.experiments.ward import POLICY  # noqa: PLC0415
+
+    policy, advised = folder / "ward.yaml", folder / "advised.yaml"
+    write_text(policy, to_yaml(POLICY))
+    advised.unlink(missing_ok=True)
+    if not as_json:
+        out.print(f"[bold]The policy of one phone[/] ({escape(str(policy))})\n{escape(to_yaml(POLICY))}")
+    # The live part waits more than it works: what does not need its recording is computed meanwhile.
+    live, computing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+    try:
+        web, flows = web_and_flows(folder, seed, quick=quick)
+        aside = [
+            live.submit(run, web),
+            live.submit(run, streams(seed, quick=quick)),
+            *(
+                computing.submit(run, command)
+                for command in (flows, generate(folder, seed, quick=quick), advise(folder, advised))
+            ),
+        ]
+        with progress("demo") as step:
+            watched = phones.watch(seed=seed, quick=quick, out=folder, progress=step)
+        replaying = live.submit(run, backtest(folder, policy, watched.recording))
+        if not as_json:
+            _show(watched.outcome)
+        if watched.no_picture:
+            warn(f"no picture of the dashboard: {watched.no_picture}")
+        found: list[CommandResult] = []
+        for each in (*aside[:3], replaying, *aside[3:]):
+            with progress("demo: the commands beside it, and Spark"):
+                found.append(each.result())
+            if not as_json:
+                _tell(found[-1])
+    finally:
+        for pool in (live, computing):
+            pool.shutdown(cancel_futures=True)
+    short = _short(watched.outcome, found)
+    report = _report(folder / "report.html", POLICY, watched.outcome, found, short, advised)
+    good = watched.outcome.ok and all(one.exit == 0 for one in found)
+    if as_json:
+        parts = [watched.outcome, *(one.outcome for one in found if one.outcome is not None)]
+        print_json(
+            {
+                "ok": good,
+                "report": str(report),
+                "parts": [part.as_json() for part in parts],
+                "commands": [one.as_json() for one in found],
+            }
+        )
+    else:
+        marked = [(escape(what), escape(said), MARKS[holds]) for what, said, holds in short]
+        out.print()
+        print_table("In short", ("part", "what it showed", "holds"), marked, markup=True)
+        out.print(f"The whole story, with pictures: [bold]{escape(str(report))}[/]")
+    if not good:
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+def _short(watched: ExperimentResult, found: Sequence[CommandResult]) -> list[tuple[str, str, bool]]:
+    """A line for each part: its first claim."""
+    lines = [(watched.title, _claim(watched), watched.ok)]
+    for one in found:
+        first = _claim(one.outcome) if one.outcome is not None else next(iter(one.lines()), "")
+        said = one.complaint or first
+        lines.append((one.command.title, said, one.exit == 0))
+    return lines
+
+
+def _claim(outcome: ExperimentResult) -> str:
+    row = outcome.rows[0]
+    return f"{row.what}: {row.ours}; {outcome.rival}: {row.paper}"
+
+
+def _tell(found: CommandResult) -> None:
+    out.print(f"\n[bold]{escape(found.command.title)}[/]\n$ {escape(found.command.line)}", soft_wrap=True)
+    if found.outcome is not None:
+        _show(found.outcome)
+    for said in found.lines():
+        out.print(escape(said), soft_wrap=True)
+
+
+def _show(outcome: ExperimentResult) -> None:
+    """The claims and the first figures; the report has the rest."""
+    out.print(f"\n[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}\n")
+    rows = [(escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok]) for row in outcome.rows]
+    print_table("", ("what", outcome.rival, "ours", "holds"), rows, markup=True)
+    for table in outcome.tables[:1]:
+        print_table(table.title, table.header, table.rows)
+    for path in outcome.plots:
+        out.print(f"picture: {escape(str(path))}", soft_wrap=True)
+
+
+def _report(  # what the tour found, part by part
+    path: Path,
+    policy: Policy,
+    watched: ExperimentResult,
+    found: Sequence[CommandResult],
+    short: Sequence[tuple[str, str, bool]],
+    advised: Path,
+) -> Path:
+    page = Page("Penstock: the tour")
+    page.table(
+        ("part", "what it showed", "holds"),
+        [(what, said, "yes" if holds else "no") for what, said, holds in short],
+    )
+    page.heading(watched.title)
+    page.code(to_yaml(policy))
+    for line in explain(policy):
+        page.text(line)
+    add_result(page, watched)
+    for one in found:
+        page.heading(one.command.title)
+        page.code(f"$ {one.command.line}")
+        if one.outcome is not None:
+            add_result(page, one.outcome)
+        page.code("\n".join(one.lines()))
+    if advised.is_file():
+        page.code(advised.read_text())
+    return page.write(path)

@@ -1,0 +1,126 @@
+"""`penstock reproduce`: the experiments by name.
+
+An experiment's module is loaded when it is run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
+
+import typer
+
+from penstock.cli.html_page import Page
+from penstock.cli.options import chosen, need_spark
+from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.errors import GoalMissed
+from penstock_lab.experiments.result import add_result
+
+if TYPE_CHECKING:
+    from penstock_lab.experiments.result import ExperimentResult, Progress
+
+
+class Experiment(Protocol):
+    """What every experiment module offers as `reproduce`."""
+
+    def __call__(
+        self, *, seed: int, quick: bool, out: Path | None, progress: Progress, **options: str
+    ) -> ExperimentResult:
+        """Run it; pictures go to `out`, if given, and `options` are those of OPTIONS that were."""
+        ...
+
+
+EXPERIMENTS: Final = {
+    "pack-fig8": "penstock_lab.experiments.pack.fig8",
+    "pack-fig11": "penstock_lab.experiments.pack.fig11",
+    "ward": "penstock_lab.experiments.ward",
+    "phones": "penstock_lab.experiments.phones",
+    "web-feed": "penstock_lab.experiments.web_feed",
+    "corona-table2": "penstock_lab.experiments.corona.table2",
+    "corona-figures": "penstock_lab.experiments.corona.figures",
+    "corona-deployment": "penstock_lab.experiments.corona.deployment",
+    "rbf-figures": "penstock_lab.experiments.rbf.fig5_7",
+    "ces-overload": "penstock_lab.experiments.ces.overload",
+    "gryphon-collapse": "penstock_lab.experiments.gryphon.collapse",
+    "gryphon-e1": "penstock_lab.experiments.gryphon.e1",
+    "gryphon-e2": "penstock_lab.experiments.gryphon.e2",
+    "gryphon-e3": "penstock_lab.experiments.gryphon.e3",
+    "gryphon-e4": "penstock_lab.experiments.gryphon.e4",
+    "streams-kill": "penstock_lab.experiments.streams.kill",
+}
+"""Name → module."""
+
+LIVE: Final = {
+    "gryphon-e1": "penstock_lab.experiments.gryphon.live.e1",
+    "gryphon-e2": "penstock_lab.experiments.gryphon.live.e2",
+}
+"""Those that can be run between real nodes, too."""
+
+
+OPTIONS: Final = {"streams-kill": ("rounds", "log", "spark")}
+"""Name → options that this experiment has beside those of all."""
+
+
+def load(module: str) -> Experiment:
+    """The experiment of a module."""
+    return cast("Experiment", import_module(module).reproduce)
+
+
+def reproduce(  # noqa: PLR0917  # options of a command
+    name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ".")],
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
+    folder: Annotated[Path, typer.Option("--out", help="Where plots and the report go.")] = Path("out"),
+    live: Annotated[
+        bool, typer.Option("--live", help="Between real nodes on this machine: " + ", ".join(LIVE) + ".")
+    ] = False,
+    rounds: Annotated[
+        str | None, typer.Option("--rounds", metavar="N", help="streams-kill: how often to kill.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option("--log", metavar="file|nats", help="streams-kill: where the log is.")
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="streams-kill: a Spark query is killed, too.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run an experiment of one of the papers: what they found beside what we find.
+
+    Exits 1 if a row is not reproduced.
+    """
+    module = chosen(EXPERIMENTS, name, "experiment")
+    if live:
+        module = chosen(LIVE, name, "live experiment")
+    asked = {"rounds": rounds, "log": log, "spark": "yes" if spark else None}
+    options = {option: value for option, value in asked.items() if value is not None}
+    for option in options:
+        if option not in OPTIONS.get(name, ()):
+            raise typer.BadParameter(f"the experiment '{name}' has no option --{option}")
+    if spark:
+        need_spark()
+    run = load(module)
+    with progress(name) as step:
+        outcome = run(seed=seed, quick=quick, out=folder, progress=step, **options)
+    page = Page(outcome.title)
+    add_result(page, outcome)
+    report = page.write(folder / f"{outcome.experiment}.html")
+    if as_json:
+        print_json(outcome.as_json() | {"report": str(report)})
+    else:
+        out.print(f"[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}, seed {outcome.seed}\n")
+        rows = [
+            (escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok], escape(row.note))
+            for row in outcome.rows
+        ]
+        print_table("", ("what", outcome.rival, "ours", "holds", "note"), rows, markup=True)
+        for table in outcome.tables:
+            print_table(table.title, table.header, table.rows)
+        for path in (*outcome.plots, report):
+            out.print(f"written: {escape(str(path))}")
+    if find_spec("matplotlib") is None:
+        warn("no pictures: matplotlib is not installed; pip install 'penstock[plots]'")
+    if not outcome.ok:
+        raise typer.Exit(GoalMissed.exit_code)

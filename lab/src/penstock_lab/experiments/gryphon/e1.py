@@ -1,0 +1,133 @@
+"""E1 (Pietzuch and Bhola, 2003, §5): a link fails and comes back, under PDCC and SDCC; Figures 7 and 8."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from penstock.cli.html_page import Table
+from penstock.core.streams.options import StreamOptions
+from penstock_lab.experiments.gryphon.measures import (
+    caught_up,
+    checked,
+    mean_delivered,
+    mean_published,
+    steps,
+)
+from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.sim.streams.gryphon import Setting, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock_lab.experiments.result import Progress
+    from penstock_lab.sim.streams.gryphon import Played
+
+NAME: Final = "gryphon-e1"
+FAILS_S: Final = 20
+DOWN_S: Final = 120
+QUICK_DOWN_S: Final = 40
+
+
+def setting(*, quick: bool) -> Setting:
+    """The failure of collapse B, under control."""
+    down_s = QUICK_DOWN_S if quick else DOWN_S
+    return Setting(
+        seconds=FAILS_S + down_s + (130 if quick else 240),
+        bandwidth={"IB": ((0, 250),)},
+        down={"SB2": (FAILS_S, FAILS_S + down_s)},
+        streams=StreamOptions(),
+    )
+
+
+def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
+    """One run; pictures go to `out`, if given."""
+    one = setting(quick=quick)
+    played = play(one, seed=seed, told=steps(progress, 0, one.seconds, "a failure and a recovery"))
+    back = one.down["SB2"][1]
+    return ExperimentResult(
+        experiment=NAME,
+        title="Gryphon E1: congestion control after a link failure",
+        setting=f"PB–IB at 250 KB/s, IB–SB2 down for {back - FAILS_S} s, PDCC and SDCC, links fair to pubends"
+        f"{' (shortened by --quick)' if quick else ''}",
+        rows=(*rows(played, fails=FAILS_S, back=back), checked((played,))),
+        tables=(table(played, back),),
+        plots=_draw(played, out),
+        seed=seed,
+    )
+
+
+def rows(played: Played, *, fails: int, back: int) -> tuple[Claim, ...]:
+    """What the paper shows, of a link that is down between two seconds."""
+    took = caught_up(played, "SB2", since=back)
+    before = mean_published(played.between(fails // 2, fails))
+    end = mean_published(played.samples[-10:])
+    until = back + (took or 1)
+    during = mean_published(played.between(back, until))
+    missed = sum(sum(sample.published) for sample in played.samples)
+    got = sum(sample.delivered["SB2"] for sample in played.samples)
+    windows = [1_000 * max(sample.nack_window["SB2"]) for sample in played.between(back, until + 1)]
+    middle = windows[len(windows) // 4 : 3 * len(windows) // 4] or windows
+    return (
+        Claim(
+            "SB2 recovers everything",
+            "160 s after the link is back",
+            "never" if took is None else f"{took} s",
+            ok=took is not None and got >= missed - end,
+            note=f"{min(got, missed):,} of {missed:,} messages published, the rest is on the way",
+        ),
+        Claim(
+            "publication gives way meanwhile",
+            "reduced",
+            f"{during:.0f} of {before:.0f} messages/s",
+            ok=during < 0.5 * before,
+        ),
+        Claim(
+            "then it returns",
+            "as before",
+            f"{end:.0f} of {before:.0f} messages/s in the last 10 s",
+            ok=end > 0.95 * before,
+        ),
+        Claim(
+            "SB1 keeps up all the time",
+            "–",
+            f"at most {max(max(sample.lag['SB1']) for sample in played.samples):.1f} s behind",
+            ok=max(max(sample.lag["SB1"]) for sample in played.samples) < 4,
+            note=f"{mean_delivered(played.samples, 'SB1'):.0f} messages/s on average",
+        ),
+        Claim(
+            "the NACK window grows to an operating point",
+            "100 → 900 tick-ms",
+            f"100 → {min(middle):.0f} to {max(middle):.0f} tick-ms",
+            ok=min(middle) >= 300 and max(middle) <= 3 * min(middle),
+            note=f"in the middle half of the recovery; {max(windows):.0f} at its end, from the cache of IB",
+        ),
+    )
+
+
+def table(played: Played, back: int) -> Table:
+    """Every ten seconds."""
+    found = tuple(
+        (
+            str(sample.second - back),
+            str(sum(sample.published)),
+            str(sample.delivered["SB1"]),
+            str(sample.delivered["SB2"]),
+            f"{max(sample.lag['SB2']):.1f}",
+            f"{min(sample.horizon_rate['SB2']):.2f}",
+            f"{1_000 * max(sample.nack_window['SB2']):.0f}",
+        )
+        for sample in played.samples[back - 10 :: 10]
+    )
+    header = ("s since back", "published", "SB1", "SB2", "SB2 behind s", "tick-s/s", "NACK window tick-ms")
+    return Table("From the return of the link on", header, found)
+
+
+def _draw(played: Played, out: Path | None) -> tuple[Path, ...]:
+    if out is None or find_spec("matplotlib") is None:
+        return ()
+    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
+
+    panels = ("rates", "window", "horizon", "queue", "alerts")
+    title = "PB–IB at 250 KB/s, IB–SB2 fails (Figures 7 and 8)"
+    return (draw(played, out / f"{NAME}.png", title=title, panels=panels, leaf="SB2", link="IB"),)

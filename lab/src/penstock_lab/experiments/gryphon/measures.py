@@ -1,0 +1,84 @@
+"""Measures of a Gryphon run: rates over time, recovery, fairness."""
+
+from __future__ import annotations
+
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.streams.messages import Data
+from penstock.core.streams.wire import wire_bytes
+from penstock_lab.experiments.result import Claim
+from penstock_lab.sim.streams.gryphon import HEADER, KB, PAYLOAD, PUBENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock_lab.experiments.result import Progress
+    from penstock_lab.sim.streams.gryphon import Played, Sample
+
+MESSAGE_BYTES: Final = HEADER + wire_bytes(Data(PUBENDS[0], 0, 0, bytes(PAYLOAD)))
+"""Of one message on a link."""
+
+CAUGHT_UP_S: Final = 1.0
+"""Who is less than a second behind has recovered."""
+
+
+def mean_published(samples: Sequence[Sample]) -> float:
+    """Messages a second, all pubends."""
+    return fmean(sum(sample.published) for sample in samples)
+
+
+def mean_delivered(samples: Sequence[Sample], leaf: str) -> float:
+    """Messages a second at a leaf."""
+    return fmean(sample.delivered[leaf] for sample in samples)
+
+
+def variation(values: Sequence[float]) -> float:
+    """Standard deviation as a share of the mean."""
+    return pstdev(values) / fmean(values)
+
+
+def goodput(samples: Sequence[Sample], leaf: str, kb_per_s: int) -> float:
+    """What a leaf got as a share of what its link carries."""
+    return mean_delivered(samples, leaf) * MESSAGE_BYTES / (kb_per_s * KB)
+
+
+def caught_up(played: Played, leaf: str, *, since: int) -> int | None:
+    """Seconds until a leaf had recovered all pubends; None if it never did."""
+    for sample in played.samples:
+        if sample.second > since and recovered(sample, leaf):
+            return sample.second - since
+    return None
+
+
+def recovered(sample: Sample, leaf: str) -> bool:
+    """Whether a leaf is at the end of all streams."""
+    return not sample.recovering[leaf] and max(sample.lag[leaf]) < CAUGHT_UP_S
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness: 1 if all have the same, 1/n if one has everything."""
+    squares = len(values) * sum(value * value for value in values)
+    return sum(values) ** 2 / squares if squares else 1.0
+
+
+def checked(played: Sequence[Played]) -> Claim:
+    """Every experiment's last row: its history holds what streams promise."""
+    found = [problem for one in played for problem in one.problems]
+    return Claim(
+        "each subscriber got each message once, in order; silence hid nothing",
+        "–",
+        found[0] if found else "yes",
+        ok=not found,
+        note="checked over the whole history of every run",
+    )
+
+
+def steps(progress: Progress, done: int, total: int, what: str) -> Callable[[int], None]:
+    """Progress by simulated seconds: `done` seconds of other runs are over."""
+
+    def told(second: int) -> None:
+        if second % 5 == 0:
+            progress(done + second, total, what)
+
+    return told

@@ -1,0 +1,265 @@
+"""The campus of Figure 11 on Spark: generated hours, the locator that reads them, and four statistics.
+
+The paper's locator (§7) is one thread that follows the syslog stream. An association without an address makes
+it ask the access point, which takes from hundreds of milliseconds to dozens of seconds; one answer names all
+devices of the access point and serves for 30 s, in which the access point is not asked again. Every other
+event takes no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.core.queues import Ladder, PackingQueue, QueueOptions, Replay, Smoothing
+from penstock.model.event import Event
+from penstock.model.instant import SECOND_US
+from penstock.pipeline import effect
+from penstock.pipeline.compile.events import EVENT, as_events, events_of
+from penstock.pipeline.compile.fates import read_by
+from penstock.pipeline.jobs.generate import GENERATORS, Recipe
+from penstock.policy.attributes import decoded
+from penstock.policy.nodes import PayloadFormat
+from penstock.policy.text.python_form import drop, keep, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.model.digest import Digest
+    from penstock.model.instant import Instant
+
+ASSOCIATIONS: Final = ("Associated", "Reassociated")
+CACHED_US: Final = 30 * SECOND_US
+"""The paper: not more than one query in 30 s to the same access point."""
+READ_US: Final = 5_000
+"""Parsing a message, looking up a table; not in the paper."""
+MEDIAN_S: Final = 1.5
+SIGMA: Final = 1.0
+LEAST_S: Final = 0.2
+MOST_S: Final = 60.0
+"""A query takes a log-normal time within these: hundreds of milliseconds to dozens of seconds. Its median and
+sigma are fitted to the paper's longest delay (decision 0013)."""
+
+
+@dataclass(slots=True)
+class Locator:
+    """A reader of the queue; its dice are for the times that queries take."""
+
+    dice: np.random.Generator
+    asked_us: dict[str, int] = field(default_factory=dict)
+    """When each access point answered last."""
+    resolved: list[int] = field(default_factory=list)
+    """Latency in microseconds of each association whose device it located."""
+    queries: int = 0
+
+    def takes_us(self, item: Event | Digest, *, now_us: Instant) -> int:
+        """A `Reader` of `penstock.core.queues.replay`."""
+        if not isinstance(item, Event):
+            return 0
+        message = decoded(item, PayloadFormat.AUTO)
+        if message["action"] not in ASSOCIATIONS or message["message_type"] != "Info":
+            return READ_US
+        took_us = READ_US
+        ap = message["ap"]
+        if message.get("ip") is None and now_us - self.asked_us.get(ap, -CACHED_US) >= CACHED_US:
+            query_s = float(np.clip(self.dice.lognormal(np.log(MEDIAN_S), SIGMA), LEAST_S, MOST_S))
+            took_us += round(query_s * SECOND_US)
+            self.asked_us[ap] = now_us + took_us
+            self.queries += 1
+        self.resolved.append(now_us + took_us - item.ts_us)
+        return took_us
+
+
+ACCESS_POINTS: Final = 550
+RATE: Final = 3.85
+"""Messages per second on average; fitted to the paper's packs in an hour."""
+CAPACITY: Final = 100
+"""Items in the queue; the paper does not say. 50 to 200 were tried."""
+HOUR_S: Final = 3_600
+START_US: Final = (1_736_150_400 + 2 * HOUR_S) * SECOND_US
+"""A Monday, ten in the morning."""
+
+POLICY: Final = policy(
+    keep(attribute="message_type").eq("Info"),
+    drop.inset("Authenticated", "roamed"),
+    drop(attribute="host").match("^AP-"),
+    keep.first("Deauthenticated", "Deauthenticating", "Disassociated", "Disassociating"),
+    drop(attribute="ap").guniq(),
+    drop.every(3),
+    name="locator",
+    description="Associations of mobile devices with access points, from syslog.",
+    attribute="action",
+    digest=["count", "distinct"],
+)
+"""The paper's, as in examples/policies/locator.yaml."""
+
+SHARES: Final = tuple(number / 100 for number in range(101))
+"""Percentiles that are asked for."""
+
+_TRACE: Final = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("ladder", pa.string()),
+        ("what", pa.string()),
+        ("level", pa.int32()),
+        ("filter", pa.string()),
+        ("seen", pa.int64()),
+        ("dropped", pa.int64()),
+        ("time_us", pa.int64()),
+    ]
+)
+"""A fact of a run: a pack, an answer, what a filter did in all, or the account of the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What one filter did."""
+
+    level: int
+    name: str
+    seen: int
+    dropped: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of what it saw that it dropped."""
+        return self.dropped / self.seen if self.seen else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The four statistics with one ladder, over all runs."""
+
+    packs: tuple[int, ...]
+    """By run."""
+    levels: dict[int, tuple[int, ...]]
+    """How often each level was asked for, by run."""
+    filters: tuple[Filtered, ...]
+    intervals_s: tuple[float, ...]
+    """Percentiles 0 to 100 of the time between packs."""
+    latencies_s: tuple[float, ...]
+    """Percentiles 0 to 100 of the time from a message to the answer."""
+    longest_s: tuple[float, ...]
+    """The longest of these, by run."""
+    conserved: bool
+
+    def per_hour(self, level: int) -> float:
+        """How often a level was asked for, on average."""
+        return sum(self.levels[level]) / len(self.packs)
+
+
+def campus(spark: SparkSession, seeds: range) -> DataFrame:
+    """An hour of messages for each seed, which is its column `run`."""
+    frame = GENERATORS["campus-syslog"].frame
+    hours = [
+        frame(
+            spark,
+            Recipe(
+                events=round(RATE * HOUR_S), rate=RATE, sources=ACCESS_POINTS, seed=seed, start_us=START_US
+            ),
+        ).withColumn("run", sf.lit(seed).cast("bigint"))
+        for seed in seeds
+    ]
+    return reduce(lambda one, other: one.unionByName(other), hours)
+
+
+def traced(messages: DataFrame) -> DataFrame:
+    """What queue and locator did in each run, with each ladder: columns of the trace."""
+    wanted = dict.fromkeys((*read_by(POLICY), "action", "message_type", "ap", "ip"))
+    events = messages.transform(as_events(list(wanted))).select("run", "ts", "seq", EVENT)
+    return events.groupBy("run").applyInArrow(_replayed, from_arrow_schema(_TRACE))
+
+
+def _replayed(table: pa.Table) -> pa.Table:
+    """One hour through the queue, on a worker."""
+    run = table["run"][0].as_py()
+    ordered = table.sort_by([("ts", "ascending"), ("seq", "ascending")])
+    facts = [
+        (run, smoothing.value, *fact)
+        for smoothing in Smoothing
+        for fact in _facts(events_of(ordered[EVENT]), smoothing, run)
+    ]
+    columns = zip(*facts, strict=True)
+    return pa.table(
+        [pa.array(found, kind) for found, kind in zip(columns, _TRACE.types, strict=True)], _TRACE
+    )
+
+
+def _facts(events: list[Event | None], smoothing: Smoothing, run: int) -> Iterator[tuple[Any, ...]]:
+    """(what, level, filter, seen, dropped, time)."""
+    locator = Locator(np.random.default_rng((run, 3)))
+    queue = PackingQueue(POLICY, QueueOptions(capacity_events=CAPACITY), Ladder(smoothing=smoothing))
+    replay = Replay(queue, locator)
+    for event in events:
+        assert event is not None
+        replay.offer(event)
+    done = replay.finish()
+    for pack in done.packs:
+        yield "pack", pack.chosen, None, pack.events_before, pack.events_dropped, pack.turnaround_us
+    for latency_us in locator.resolved:
+        yield "answer", None, None, None, None, latency_us
+    for cause, count in done.statistics.filters.items():
+        yield "filter", cause.level, cause.filter, count.seen, count.dropped, None
+    accounted = done.statistics.delivered + done.statistics.digested
+    yield "account", None, None, len(events), accounted, None
+
+
+def measured(messages: DataFrame, seeds: range) -> dict[Smoothing, Measured]:
+    """Run all hours, with each ladder."""
+    trace = traced(messages).cache()
+    found = {smoothing: _measured(trace, smoothing, seeds) for smoothing in Smoothing}
+    trace.unpersist()
+    return found
+
+
+def _measured(trace: DataFrame, smoothing: Smoothing, seeds: range) -> Measured:
+    own = trace.where(sf.col("ladder") == smoothing.value)
+    kinds = {what: own.where(sf.col("what") == what) for what in ("pack", "answer", "filter", "account")}
+    asked = {
+        (row["run"], row["level"]): row["count"]
+        for row in kinds["pack"].groupBy("run", "level").count().collect()
+    }
+    filters = (
+        kinds["filter"]
+        .groupBy("level", "filter")
+        .agg(sf.sum("seen").alias("seen"), sf.sum("dropped").alias("dropped"))
+        .orderBy("level")
+        .collect()
+    )
+    longest = kinds["answer"].groupBy("run").agg(sf.max("time_us").alias("most")).orderBy("run").collect()
+    lost = kinds["account"].where(sf.col("seen") != sf.col("dropped")).count()
+    return Measured(
+        packs=tuple(sum(count for (run, _), count in asked.items() if run == seed) for seed in seeds),
+        levels={
+            level: tuple(asked.get((seed, level), 0) for seed in seeds)
+            for level in range(1, POLICY.highest + 1)
+        },
+        filters=tuple(Filtered(row["level"], row["filter"], row["seen"], row["dropped"]) for row in filters),
+        intervals_s=_percentiles(kinds["pack"]),
+        latencies_s=_percentiles(kinds["answer"]),
+        longest_s=tuple(row["most"] / SECOND_US for row in longest),
+        conserved=lost == 0 and len(longest) == len(seeds),
+    )
+
+
+def _percentiles(frame: DataFrame) -> tuple[float, ...]:
+
+    row = frame.agg(sf.percentile("time_us", list(SHARES)).alias("found")).first()
+    assert row is not None
+    return tuple(value / SECOND_US for value in row["found"] or ())
+
+
+def on_full_queues(messages: DataFrame) -> tuple[Filtered, ...]:
+    """Each filter's effect by the compiled policy: each CAPACITY messages in a row are one full queue."""
+
+    queued = messages.withColumn("queue", sf.floor(sf.col("seq") / CAPACITY))
+    rows = queued.transform(effect(POLICY, key=["run", "queue"], order=["ts", "seq"])).collect()
+    return tuple(Filtered(row["level"], row["filter"], row["seen"], row["dropped"]) for row in rows)

@@ -1,0 +1,285 @@
+"""Sensors, a node, and two phones on slow links: one phone subscribes with a policy, the other without.
+
+    200 monitors ──► penstock up ──► 50 kbit/s ──► phone with a policy
+                          │     └──► 50 kbit/s ──► phone without one
+                          └──► recorder (Parquet), dashboard
+
+All of it is real: processes, sockets, MQTT. `penstock_lab.sim.traffic` makes the readings, in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import msgspec
+
+from penstock.cli.html_page import Table
+from penstock.client import Client
+from penstock.model.digest import Digest
+from penstock.model.instant import SECOND_US
+from penstock.node.observe.status import Account
+from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.experiments.ward import POLICY
+from penstock_lab.rigs.browser import take_picture
+from penstock_lab.rigs.local_node import local_node
+from penstock_lab.rigs.slow_link import SlowLink
+from penstock_lab.sim.traffic import is_alarm, readings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.client import Subscription
+    from penstock.model.event import Event
+    from penstock_lab.experiments.result import Progress
+    from penstock_lab.rigs.local_node import LocalNode
+
+NAME: Final = "phones"
+MONITORS: Final = 200
+LINK_BYTES_S: Final = 50_000 / 8
+QUEUE_EVENTS: Final = 300
+FILTER: Final = "ward/#"
+SECONDS: Final = 30
+QUICK_S: Final = 20
+DRAIN_S: Final = 60
+"""What still waits when the monitors stop is let through, for so long at most."""
+STEP_S: Final = 0.02
+
+
+class SensorPayload(msgspec.Struct):
+    """A payload."""
+
+    patient: int
+    pulse: float
+    spo2: float
+    at_us: int = 0
+    """When it was made, counted from the start."""
+
+
+@dataclass(slots=True)
+class Phone:
+    """What one phone showed."""
+
+    name: str
+    readings: int = 0
+    digests: int = 0
+    digested: int = 0
+    alarms: int = 0
+    delays_s: list[float] = field(default_factory=list)
+    """Of alarms."""
+    newest_us: dict[int, int] = field(default_factory=dict)
+    ages_s: list[float] = field(default_factory=list)
+    """Of the newest reading of a patient, over patients and seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The evening, and what is left of it."""
+
+    outcome: ExperimentResult
+    recording: Path
+    """Folder of Parquet files: the readings as the node accepted them."""
+    picture: Path | None
+    no_picture: str
+    """Why there is none."""
+
+
+def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
+    """Watch the ward on both phones."""
+    if out is not None:
+        return watch(seed=seed, quick=quick, out=out, progress=progress).outcome
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        return watch(seed=seed, quick=quick, out=Path(folder), progress=progress).outcome
+
+
+def watch(*, seed: int, quick: bool, out: Path, progress: Progress) -> Watched:
+    """The same, with the recording and a picture of the dashboard in `out`."""
+    seconds = QUICK_S if quick else SECONDS
+    recording = out.absolute() / f"recorded-{NAME}"
+    for old in recording.glob("*.parquet"):
+        old.unlink()
+    config = {
+        "queues": {"events": QUEUE_EVENTS},
+        "recorder": {"topics": [FILTER], "folder": str(recording)},
+    }
+    with local_node(config) as node:
+        evening = _Evening(node, seed, seconds, out / f"{NAME}-dashboard.png", progress)
+        asyncio.run(evening.play())
+    return Watched(_outcome(evening, seed, quick=quick), recording, evening.picture, evening.no_picture)
+
+
+class _Evening:
+    def __init__(self, node: LocalNode, seed: int, seconds: int, picture: Path, progress: Progress) -> None:
+        self.node = node
+        self.phones = (Phone("with a policy"), Phone("without"))
+        self.published = 0
+        self.alarms = 0
+        self.seconds = seconds
+        self.status: dict[str, Any] = {}
+        self.picture: Path | None = None
+        self.no_picture = ""
+        self._source: Iterator[Event] = readings(Random(seed), MONITORS)  # noqa: S311  # dice
+        self._picture = picture
+        self._progress = progress
+        self._start_s = 0.0
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._start_s
+
+    async def play(self) -> None:
+        """From the first reading to the last."""
+        async with AsyncExitStack() as stack:
+            subscriptions: list[Subscription] = []
+            for phone, policy in zip(self.phones, (POLICY, None), strict=True):
+                link = await stack.enter_async_context(SlowLink(self.node.port, bytes_per_s=LINK_BYTES_S))
+                name = f"phone {phone.name}"
+                client = await stack.enter_async_context(
+                    Client(f"mqtt://127.0.0.1:{link.port}", client_id=name)
+                )
+                subscriptions.append(await client.subscribe(FILTER, policy=policy))
+            monitors = await stack.enter_async_context(Client(self.node.url, client_id="monitors"))
+            self._start_s = asyncio.get_running_loop().time()
+            listening = [
+                asyncio.create_task(self._listen(phone, subscription))
+                for phone, subscription in zip(self.phones, subscriptions, strict=True)
+            ]
+            looking = asyncio.create_task(self._look())
+            try:
+                await self._publish(monitors)
+                await self._drained()
+            finally:
+                for task in listening:
+                    task.cancel()
+                await asyncio.gather(*listening, return_exceptions=True)
+                await looking
+
+    async def _publish(self, monitors: Client) -> None:
+        encode, pending = msgspec.json.encode, next(self._source)
+        while (now_s := self._now_s()) < self.seconds:
+            while pending.ts_us <= now_s * SECOND_US:
+                reading = msgspec.json.decode(pending.payload, type=SensorPayload)
+                reading.at_us = pending.ts_us
+                monitors.publish_nowait(pending.topic, encode(reading))
+                self.published += 1
+                self.alarms += is_alarm(reading.pulse)
+                pending = next(self._source)
+            self._progress(int(now_s), self.seconds, f"{MONITORS} monitors, two slow phones")
+            await asyncio.sleep(STEP_S)
+
+    async def _listen(self, phone: Phone, subscription: Subscription) -> None:
+        read = msgspec.json.Decoder(SensorPayload).decode
+        async for item in subscription:
+            if isinstance(item, Digest):
+                phone.digests += 1
+                phone.digested += item.count
+                continue
+            reading = read(item.payload)
+            phone.readings += 1
+            newest_us = phone.newest_us.get(reading.patient, 0)
+            phone.newest_us[reading.patient] = max(newest_us, reading.at_us)
+            if is_alarm(reading.pulse):
+                phone.alarms += 1
+                phone.delays_s.append(self._now_s() - reading.at_us / SECOND_US)
+
+    async def _look(self) -> None:
+        """Once a second, how old is what the phones show; and once, what the dashboard shows."""
+        shot = None
+        for second in range(1, self.seconds + 1):
+            await asyncio.sleep(max(0.0, second - self._now_s()))
+            for phone in self.phones:
+                phone.ages_s += [self._now_s() - us / SECOND_US for us in phone.newest_us.values()]
+            if second == self.seconds * 2 // 3:
+                shot = asyncio.create_task(asyncio.to_thread(take_picture, self.node.http, self._picture))
+        if shot is not None:
+            found = await shot
+            self.picture, self.no_picture = found.path, found.reason
+
+    async def _drained(self) -> None:
+        """Wait until nothing waits in the node."""
+        async with aiohttp.ClientSession() as session:
+            for left in range(DRAIN_S, 0, -1):
+                self._progress(self.seconds, self.seconds, f"the phones catch up ({left} s at most)")
+                async with session.get(f"{self.node.http.rstrip('/')}/api/v1/status") as answer:
+                    self.status = await answer.json()
+                if not self.account.queued and all(
+                    phone.readings + phone.digested >= self.published for phone in self.phones
+                ):
+                    return
+                await asyncio.sleep(1)
+
+    @property
+    def account(self) -> Account:
+        """Of both phones' subscriptions, as the node tells it."""
+        return msgspec.convert(self.status.get("account", {}), Account)
+
+
+def _outcome(evening: _Evening, seed: int, *, quick: bool) -> ExperimentResult:
+    ours, other = evening.phones
+    share = [phone.alarms / max(evening.alarms, 1) for phone in evening.phones]
+    delay_s = [median(phone.delays_s) if phone.delays_s else float("inf") for phone in evening.phones]
+    age_s = [median(phone.ages_s) if phone.ages_s else float("inf") for phone in evening.phones]
+    told = [phone.readings + phone.digested for phone in evening.phones]
+    account = evening.account
+    rows = (
+        Claim("alarms that arrive", f"{share[1]:.0%}", f"{share[0]:.0%}", ok=share[0] > share[1]),
+        Claim(
+            "median delay of an alarm",
+            f"{delay_s[1]:.1f} s",
+            f"{delay_s[0]:.1f} s",
+            ok=None,
+            note="most of it is the link's own: what its buffers hold, no policy can take out",
+        ),
+        Claim(
+            "median age of a patient's newest reading",
+            f"{age_s[1]:.1f} s",
+            f"{age_s[0]:.1f} s",
+            ok=None,
+        ),
+        Claim(
+            "readings the phone got or was told about",
+            f"{told[1]:,} of {evening.published:,}",
+            f"{told[0]:,} of {evening.published:,}",
+            ok=told == [evening.published] * 2,
+            note="without a policy a digest tells the number; with one, also mean, least and most",
+        ),
+        Claim(
+            "accepted = delivered + digested + queued",
+            "",
+            f"{account.accepted:,} = {account.delivered:,} + {account.digested:,} + {account.queued:,}",
+            ok=account.balanced and account.accepted == 2 * evening.published,
+            note="by the node's own account, both phones together",
+        ),
+    )
+    table = Table(
+        "What each phone showed",
+        ("phone", "readings", "alarms", "digests", "readings in digests"),
+        tuple(
+            (
+                phone.name,
+                f"{phone.readings:,}",
+                f"{phone.alarms:,} of {evening.alarms:,}",
+                f"{phone.digests:,}",
+                f"{phone.digested:,}",
+            )
+            for phone in (ours, other)
+        ),
+    )
+    return ExperimentResult(
+        experiment=NAME,
+        title="Two phones on slow links, and a node",
+        setting=f"{MONITORS} monitors, one reading a second each for {evening.seconds} s"
+        f"{' (shortened by --quick)' if quick else ''}; links of {LINK_BYTES_S * 8 / 1_000:.0f} kbit/s, "
+        f"queues of {QUEUE_EVENTS}; real processes on this machine",
+        rows=rows,
+        tables=(table,),
+        plots=() if evening.picture is None else (evening.picture,),
+        seed=seed,
+        rival="without a policy",
+    )

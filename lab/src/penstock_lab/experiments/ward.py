@@ -1,0 +1,224 @@
+"""A ward watched over a link that carries a third of its readings: what reaches the nurse's phone.
+
+The same readings go to five phones: two with a policy, under different controllers, one whose queue drops the
+oldest, one whose queue drops the newest, and one on a link that carries everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.cli.html_page import Table
+from penstock.core.queues import (
+    BoundedQueue,
+    DropNewestQueue,
+    DropOldestQueue,
+    PackingQueue,
+    Predictive,
+    QueueOptions,
+)
+from penstock.model.instant import SECOND_US
+from penstock.policy.text.python_form import drop, keep, policy
+from penstock_lab.experiments.result import Claim, ExperimentResult
+from penstock_lab.sim import World
+from penstock_lab.sim.link import LinkOptions
+from penstock_lab.sim.pack_queue import play
+from penstock_lab.sim.traffic import is_alarm, readings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.model.event import Event
+    from penstock_lab.experiments.result import Progress
+    from penstock_lab.sim.pack_queue import Seen
+
+NAME: Final = "ward"
+PATIENTS: Final = 60
+CAPACITY: Final = 200
+POLICY: Final = policy(
+    drop.within(60, 90),
+    drop.within(50, 100),
+    drop.throttle(3, by="$topic"),
+    keep.latest_by("$topic"),
+    attribute="pulse",
+    digest=["mean", "min", "max"],
+    name="ward",
+    description="Alarms matter most; of the rest, the newest reading of each patient.",
+)
+SLOW: Final = LinkOptions(bytes_per_s=1_400, overhead_bytes=8)
+FAST: Final = LinkOptions(bytes_per_s=50_000, overhead_bytes=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """A receiver."""
+
+    name: str
+    make: Callable[[], BoundedQueue]
+    link: LinkOptions = SLOW
+    digests: bool = False
+
+
+PHONES: Final = (
+    Phone("no bottleneck", lambda: DropOldestQueue(_room()), FAST),
+    Phone("policy", lambda: PackingQueue(POLICY, _room()), digests=True),
+    Phone("policy, predictive", lambda: PackingQueue(POLICY, _room(), Predictive()), digests=True),
+    Phone("drop oldest", lambda: DropOldestQueue(_room())),
+    Phone("drop newest", lambda: DropNewestQueue(_room())),
+)
+
+
+def _room() -> QueueOptions:
+    return QueueOptions(capacity_events=CAPACITY)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one phone showed."""
+
+    phone: str
+    alarms: float
+    """Share of the alarms that arrived."""
+    delay_s: float
+    """Median delay of the alarms that arrived."""
+    stale_s: float
+    """Median age of the newest reading shown, over patients and seconds."""
+    events: int
+    digested: int
+    """Readings it was told about in digests."""
+    untold: int
+    """Readings dropped that the phone never heard of."""
+    conserved: bool
+
+
+def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:  # noqa: ARG001
+    """Watch the ward on every phone."""
+    seconds = 120 if quick else 600
+    views: dict[str, View] = {}
+    for number, phone in enumerate(PHONES):
+        progress(number, len(PHONES), phone.name)
+        views[phone.name] = _watch(phone, seed, seconds)
+    progress(len(PHONES), len(PHONES), "done")
+    return ExperimentResult(
+        experiment=NAME,
+        title="A ward on a slow link: which readings reach the phone",
+        setting=f"{PATIENTS} patients, one reading a second each, {seconds} s simulated"
+        f"{' (shortened by --quick)' if quick else ''}, a link of "
+        f"{SLOW.bytes_per_s} bytes/s, queues of {CAPACITY}",
+        rows=_rows(views),
+        tables=(_table(views),),
+        plots=(),
+        seed=seed,
+        rival="without a policy",
+    )
+
+
+def _watch(phone: Phone, seed: int, seconds: int) -> View:
+    world = World(seed, keep_trace=False)
+    queue = phone.make()
+    source = readings(world.dice("ward"), PATIENTS)
+    seen = play(world, queue, source, phone.link, until_us=seconds * SECOND_US, digests_on_wire=phone.digests)
+    statistics = queue.statistics()
+    alarms = [event for event in seen.published if is_alarm(_pulse(event))]
+    delays = [(at_us - event.ts_us) / SECOND_US for at_us, event in seen.arrivals if is_alarm(_pulse(event))]
+    told = sum(digest.count for _, digest in seen.digests)
+    return View(
+        phone=phone.name,
+        alarms=len(delays) / len(alarms) if alarms else 1.0,
+        delay_s=median(delays) if delays else float("nan"),
+        stale_s=median(_ages_s(seen, seconds)),
+        events=len(seen.arrivals),
+        digested=told,
+        untold=statistics.digested - told - seen.digested_on_the_way,
+        conserved=statistics.conserved,
+    )
+
+
+def _pulse(event: Event) -> float:
+    root: dict[str, Any] = event.root or msgspec.json.decode(event.payload)
+    return float(root["pulse"])
+
+
+def _ages_s(seen: Seen, seconds: int) -> list[float]:
+    """At every full second, for every patient: how old the newest reading on the phone is."""
+    newest: dict[str, int] = {}
+    ages: list[float] = []
+    arrivals = iter(seen.arrivals)
+    pending = next(arrivals, None)
+    for second in range(10, seconds):
+        now_us = second * SECOND_US
+        while pending is not None and pending[0] <= now_us:
+            topic, ts_us = pending[1].topic, pending[1].ts_us
+            newest[topic] = max(newest.get(topic, ts_us), ts_us)
+            pending = next(arrivals, None)
+        ages += [(now_us - ts_us) / SECOND_US for ts_us in newest.values()]
+    return ages or [float("nan")]
+
+
+def _rows(views: dict[str, View]) -> tuple[Claim, ...]:
+    ours, predictive = views["policy"], views["policy, predictive"]
+    oldest, newest = views["drop oldest"], views["drop newest"]
+    return (
+        Claim(
+            "alarms that arrive",
+            f"drop oldest {oldest.alarms:.0%}, drop newest {newest.alarms:.0%}",
+            f"policy {ours.alarms:.0%}",
+            ok=ours.alarms > max(oldest.alarms, newest.alarms),
+        ),
+        Claim(
+            "… with the predictive controller",
+            "–",
+            f"policy {predictive.alarms:.0%}",
+            ok=None,
+            note="it takes the lowest level that suffices, so the alarms' own levels are hardly used",
+        ),
+        Claim(
+            "median delay of an alarm",
+            f"drop oldest {oldest.delay_s:.1f} s, drop newest {newest.delay_s:.1f} s",
+            f"policy {ours.delay_s:.1f} s",
+            ok=ours.delay_s < min(oldest.delay_s, newest.delay_s),
+        ),
+        Claim(
+            "readings nobody is told about",
+            f"drop oldest {oldest.untold}, drop newest {newest.untold}",
+            f"policy {ours.untold}",
+            ok=ours.untold == 0,
+            note="with the policy every dropped reading is counted in a digest, with its mean, min and max",
+        ),
+        Claim(
+            "accepted = delivered + digested + queued",
+            "–",
+            "yes" if all(view.conserved for view in views.values()) else "NO",
+            ok=all(view.conserved for view in views.values()),
+        ),
+    )
+
+
+def _table(views: dict[str, View]) -> Table:
+    header = (
+        "phone",
+        "alarms %",
+        "alarm delay s",
+        "newest age s",
+        "readings",
+        "in digests",
+        "untold",
+    )
+    rows = tuple(
+        (
+            view.phone,
+            f"{100 * view.alarms:.1f}",
+            f"{view.delay_s:.2f}",
+            f"{view.stale_s:.2f}",
+            str(view.events),
+            str(view.digested),
+            str(view.untold),
+        )
+        for view in views.values()
+    )
+    return Table("What each phone showed", header, rows)

@@ -1,0 +1,96 @@
+"""Brokers as processes on loopback: a node of ours, and Debian's Mosquitto as its rival."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from resource import getpagesize
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import MissingTool, NodeError
+from penstock_lab.rigs.local_node import local_node, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOST: Final = "127.0.0.1"
+START_S: Final = 60
+"""How long a broker may take until it listens, on a machine that is busy with other things."""
+
+OURS: Final = "penstock"
+RIVAL: Final = "mosquitto"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker."""
+
+    name: str
+    """With its version, where it is another's."""
+    port: int
+    pid: int
+    http: str = ""
+    """Address of the API, where it has one."""
+
+    def memory_bytes(self) -> int:
+        """What it holds of the machine's memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * getpagesize()
+
+
+@contextmanager
+def our_node(config: dict[str, Any] | None = None) -> Iterator[Broker]:
+    """`penstock up` with this configuration, until it is not needed any more."""
+    with local_node(config) as node:
+        yield Broker(OURS, node.port, node.pid, node.http)
+
+
+@contextmanager
+def mosquitto(*settings: str) -> Iterator[Broker]:
+    """Mosquitto with these lines in its configuration; MissingTool if it is not installed."""
+    program, version = find_mosquitto()
+    with TemporaryDirectory(prefix="penstock-bench-") as folder:
+        with socket.create_server((HOST, 0)) as free:
+            port: int = free.getsockname()[1]
+        path = Path(folder, "mosquitto.conf")
+        lines = [f"listener {port} {HOST}", "allow_anonymous true", "persistence false", *settings]
+        path.write_text("\n".join(lines) + "\n")
+        with subprocess.Popen(  # noqa: S603  # found on the path of programs
+            [program, "-c", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            try:
+                _await_listener(port, process)
+                yield Broker(f"{RIVAL} {version}", port, process.pid)
+            finally:
+                stop(process)
+
+
+def find_mosquitto() -> tuple[str, str]:
+    """Where the program is, and its version."""
+    program = shutil.which(RIVAL) or shutil.which(RIVAL, path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        raise MissingTool(
+            "this benchmark needs mosquitto as its rival, and there is none; on Debian: apt install mosquitto"
+        )
+    said = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = re.search(r"version (\S+)", said.stdout + said.stderr)
+    return program, found[1] if found else "of unknown version"
+
+
+def _await_listener(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline_s = time.monotonic() + START_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+        else:
+            return
+    raise NodeError(f"mosquitto does not listen on port {port} of {HOST}")

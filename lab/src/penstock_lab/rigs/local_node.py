@@ -1,0 +1,100 @@
+"""A node (`penstock up`) as a process on free ports of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import NodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+STOP_S: Final = 20
+"""A node that has not ended by then never will."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """Where it is."""
+
+    port: int
+    pid: int
+    http: str
+    """Address of dashboard and API."""
+    config: Path
+    """Its settings."""
+    streams: int = 0
+    """Port of its door for streams; 0: it has none."""
+
+    @property
+    def url(self) -> str:
+        """For clients."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def reload(self, config: Mapping[str, Any]) -> None:
+        """Let it read these settings in the place of those it had."""
+        _write(self.config, config)
+        os.kill(self.pid, signal.SIGHUP)
+
+
+@contextmanager
+def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
+    """`penstock up` on free ports of loopback with these settings; it is stopped at the end of the block.
+
+    Unless the settings name a `data` folder, it keeps nothing.
+    """
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        path, log = Path(folder, "penstock.yaml"), Path(folder, "log")
+        _write(path, config or {})
+        command = [sys.executable, "-m", "penstock", "up", "--json", "--config", str(path)]
+        with (
+            log.open("w") as errors,
+            subprocess.Popen(  # noqa: S603  # our own command
+                [*command, "--port", "0", "--http-port", "0"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            ) as process,
+        ):
+            try:
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                if not line:
+                    raise NodeError(f"`penstock up` did not start: {log.read_text().strip()}")
+                about = json.loads(line)
+                yield LocalNode(
+                    about["listeners"][0]["port"],
+                    process.pid,
+                    about["http"]["url"],
+                    path,
+                    _streams_port(about["streams"]),
+                )
+            finally:
+                stop(process)
+
+
+def _streams_port(streams: dict[str, Any] | None) -> int:
+    door = None if streams is None else streams["door"]
+    return 0 if door is None else int(door["port"])
+
+
+def _write(path: Path, config: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps({"data": "", "log": "warning", **config}))  # JSON is YAML
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """Ask a process to end; end it if it does not listen."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

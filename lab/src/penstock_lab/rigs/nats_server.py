@@ -1,0 +1,98 @@
+"""A NATS server with JetStream as a process on this machine, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import MissingTool, NodeError
+from penstock_lab.rigs.local_node import stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOST: Final = "127.0.0.1"
+PROGRAM: Final = "nats-server"
+START_S: Final = 60
+"""How long it may take until it listens, on a machine that is busy with other things."""
+
+
+def find_nats_server() -> tuple[str, str]:
+    """Where the program is, and its version; MissingTool says how to get it."""
+    program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        raise MissingTool("this needs nats-server, and there is none; on Debian: apt install nats-server")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = re.search(r"v(\d\S*)", said.stdout)
+    return program, found[1] if found else "of unknown version"
+
+
+class NatsServer:
+    """One that keeps its streams in a folder; it can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._program, self.version = find_nats_server()
+        self._options = options
+        self.folder = folder
+        with socket.create_server((HOST, 0)) as free:
+            self.port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """For clients."""
+        return f"nats://{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process; 0: none runs."""
+        return 0 if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it listens; NodeError if it does not."""
+        command = [self._program, "-js", "-a", HOST, "-p", str(self.port), "-sd", str(self.folder)]
+        self._process = subprocess.Popen(  # noqa: S603  # found on the path of programs
+            [*command, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline_s = time.monotonic() + START_S
+        while time.monotonic() < deadline_s and self._process.poll() is None:
+            try:
+                socket.create_connection((HOST, self.port), timeout=1).close()
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+            else:
+                return
+        self.kill()
+        raise NodeError(f"nats-server does not listen on port {self.port} of {HOST}")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """End it as a person would."""
+        if self._process is not None:
+            stop(self._process)
+            self._process = None
+
+
+@contextmanager
+def nats_server(*options: str) -> Iterator[NatsServer]:
+    """One on a free port of loopback that keeps what it has until the end of the block."""
+    with TemporaryDirectory(prefix="penstock-nats-") as folder:
+        server = NatsServer(Path(folder), *options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

@@ -1,0 +1,98 @@
+"""A slow link on loopback: a relay that limits the bytes per second towards a receiver.
+
+    node ──► relay, so many bytes a second ──► receiver
+
+The relay passes what the receiver sends at full speed. Socket buffers on the way are as small as the kernel
+allows, so that messages wait in the node and not in the relay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_BUFFER_BYTES: Final = 4_096
+"""Asked for; the kernel doubles it and has a least of its own."""
+_TICK_S: Final = 0.02
+"""The relay passes on what this much time allows, then waits."""
+
+
+class SlowLink:
+    """Connections to `port` go to (`host`, `to_port`), and what comes back is limited."""
+
+    def __init__(self, to_port: int, *, bytes_per_s: float, host: str = "127.0.0.1") -> None:
+        self.port = 0
+        self.carried = 0
+        """Bytes that went to receivers."""
+        self._to = (host, to_port)
+        self._piece = max(1, round(bytes_per_s * _TICK_S))
+        self._bytes_per_s = bytes_per_s
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        sock.bind(("127.0.0.1", 0))
+        self._server = await asyncio.start_server(self._accept, sock=sock)
+        self.port = sock.getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._relay(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _relay(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        sock.setblocking(False)
+        onward: asyncio.StreamWriter | None = None
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, self._to)
+            far, onward = await asyncio.open_connection(sock=sock, limit=_BUFFER_BYTES)
+            both = (asyncio.ensure_future(_copy(near, onward)), asyncio.ensure_future(self._copy(far, back)))
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in both:
+                    one.cancel()
+                await asyncio.gather(*both, return_exceptions=True)
+        except OSError:
+            pass  # the node is gone; the receiver sees its connection end
+        finally:
+            sock.close() if onward is None else onward.close()
+            back.close()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time()
+        with suppress(OSError):
+            while data := await reader.read(self._piece):
+                due_s = max(due_s, loop.time() - _TICK_S) + len(data) / self._bytes_per_s
+                await asyncio.sleep(max(0.0, due_s - loop.time()))  # a bit arrives when the link has sent it
+                writer.write(data)
+                self.carried += len(data)
+                await writer.drain()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()

@@ -1,0 +1,8 @@
+"""Corona, simulated: many nodes share the polling of web channels.
+
+workload.py    channels, subscribers, update intervals
+polls.py       who polls a channel when, and which poll sees a change
+setting.py     size of the system, failures, methods of sharing polls
+schedules.py   the nodes' cooperation, and the schedules that follow from it
+simulation.py  a whole run: load and detection time
+"""

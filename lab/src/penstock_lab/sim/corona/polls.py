@@ -1,0 +1,204 @@
+"""Who polls a channel when: schedules, and the first poll that sees a change.
+
+A schedule holds for a stretch of time in which no node's duties change. `Wedges` are nodes that poll every τ
+at phases of their own, random as in the paper or evenly spread; `Intervals` are channels polled at intervals
+of their own, by several nodes in turn; `Alone` are subscribers who each poll for themselves. Schedules follow
+each other, and a change that one schedule has not seen is left to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from penstock.core.channels.allocation.levels import mixed
+from penstock_lab.sim.corona.workload import MINUTE_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from penstock.core.cluster.ring import Tops
+    from penstock_lab.sim.corona.workload import Ints
+
+NEVER_US: Final = 1 << 60
+"""No poll at all."""
+
+PAIRS: Final = 1 << 21
+"""Pollers of channels worked on at once: some 100 MB of arrays."""
+
+
+class Phases(Enum):
+    """When the pollers of a channel begin."""
+
+    RANDOM = "random"
+    """Each waits for a random part of τ before its first poll (§3.3)."""
+    SPREAD = "spread"
+    """By rank in the wedge, τ/n apart, from an offset of the channel's own."""
+
+
+class Schedule(Protocol):
+    """Duties that do not change."""
+
+    def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
+        """The first poll of each channel at or after a time; NEVER_US if there is none."""
+        ...
+
+    def per_minute(self, first: int, count: int) -> Ints:
+        """Polls in `count` minutes from minute `first` on."""
+        ...
+
+
+def unit(keys: Tops) -> NDArray[np.float64]:
+    """Numbers between 0 and 1 that follow from the keys."""
+    return (mixed(keys) >> np.uint64(11)).astype(np.float64) / (1 << 53)
+
+
+@dataclass(frozen=True, slots=True)
+class Wedges:
+    """Nodes side by side on the ring poll a channel every τ."""
+
+    first: Ints
+    """Place of the first poller of each channel."""
+    pollers: Ints
+    tops: Tops
+    """Of the channels: their phases follow from it."""
+    node_keys: Tops
+    """By place."""
+    alive: NDArray[np.bool_]
+    """By place: a node that has failed polls nothing, though the others do not know yet."""
+    tau_us: int
+    phases: Phases
+
+    def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
+        found = np.full(len(channel), NEVER_US, np.int64)
+        for part in blocks(self.pollers[channel]):
+            rows = channel[part]
+            phase, start, alive = self._pairs(rows)
+            wait = (phase - np.repeat(at_us[part], self.pollers[rows])) % self.tau_us
+            wait[~alive] = NEVER_US
+            least = np.minimum.reduceat(wait, start)
+            found[part] = np.where(least < NEVER_US, at_us[part] + least, NEVER_US)
+        return found
+
+    def per_minute(self, first: int, count: int) -> Ints:
+        minutes = self.tau_us // MINUTE_US
+        totals = np.zeros(minutes, np.int64)
+        for part in blocks(self.pollers):
+            phase, _, alive = self._pairs(part)
+            totals += np.bincount(phase[alive] // MINUTE_US, minlength=minutes)
+        return totals[(first + np.arange(count)) % minutes]
+
+    def _pairs(self, rows: NDArray[np.intp]) -> tuple[Ints, NDArray[np.intp], NDArray[np.bool_]]:
+        """Phases of all pollers of some channels, where each channel's begin, and who is alive."""
+        pollers = self.pollers[rows]
+        start = np.cumsum(pollers) - pollers
+        rank = np.arange(int(pollers.sum())) - np.repeat(start, pollers)
+        place = np.repeat(self.first[rows], pollers) + rank
+        tops = np.repeat(self.tops[rows], pollers)
+        if self.phases is Phases.RANDOM:
+            share = unit(tops ^ self.node_keys[place])
+        else:
+            share = (unit(tops) + rank / np.repeat(pollers, pollers)) % 1.0
+        return (share * self.tau_us).astype(np.int64), start, self.alive[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Each channel has its own interval; the nodes next to it on the ring take turns."""
+
+    interval_us: Ints
+    owner: Ints
+    """Place of the primary owner, who begins."""
+    tops: Tops
+    alive: NDArray[np.bool_]
+    tau_us: int
+    """So many nodes take turns that none polls a channel more often than this."""
+
+    def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
+        interval = self.interval_us[channel]
+        offset = self._offset_us(channel)
+        turn = -(-(at_us - offset) // interval)
+        found = offset + turn * interval
+        nodes = -(-self.tau_us // interval)
+        for _ in range(int(nodes.max(initial=0))):
+            place = (self.owner[channel] + turn % nodes) % len(self.alive)
+            missed = ~self.alive[place]
+            if not missed.any():
+                return found
+            turn[missed] += 1
+            found = offset + turn * interval
+        return np.where(missed, NEVER_US, found)
+
+    def per_minute(self, first: int, count: int) -> Ints:
+        """Misses of failed nodes are not taken off: their polls are somebody else's soon."""
+        offset = self._offset_us(np.arange(len(self.tops)))
+        ends = (first + np.arange(count + 1)) * MINUTE_US
+        done = np.fromiter(((-(-(end - offset) // self.interval_us)).sum() for end in ends), np.int64)
+        return np.diff(done)
+
+    def _offset_us(self, channel: Ints) -> Ints:
+        return (unit(self.tops[channel]) * self.interval_us[channel]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Every subscriber polls for himself every τ, at a phase of his own: today's feed readers."""
+
+    subscribers: Ints
+    tops: Tops
+    tau_us: int
+
+    def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
+        """Of one of the subscribers, drawn by lot: each change is another's."""
+        lot = unit(self.tops[channel] ^ mixed(at_us.astype(np.uint64)))
+        which = (lot * self.subscribers[channel]).astype(np.uint64)
+        phase = (unit(self.tops[channel] ^ mixed(which + np.uint64(1))) * self.tau_us).astype(np.int64)
+        return at_us + (phase - at_us) % self.tau_us
+
+    def per_minute(self, first: int, count: int) -> Ints:
+        minutes = self.tau_us // MINUTE_US
+        totals = np.zeros(minutes, np.int64)
+        for part in blocks(self.subscribers):
+            asked = self.subscribers[part]
+            start = np.cumsum(asked) - asked
+            which = np.arange(int(asked.sum())) - np.repeat(start, asked)
+            phase = unit(np.repeat(self.tops[part], asked) ^ mixed(which.astype(np.uint64) + np.uint64(1)))
+            totals += np.bincount((phase * minutes).astype(np.int64), minlength=minutes)
+        return totals[(first + np.arange(count)) % minutes]
+
+
+def blocks(sizes: Ints) -> Iterator[NDArray[np.intp]]:
+    """Consecutive rows that have PAIRS together, or one row that alone has more."""
+    ends = np.cumsum(sizes)
+    done = 0
+    while done < len(sizes):
+        before = int(ends[done - 1]) if done else 0
+        stop = max(int(np.searchsorted(ends, before + PAIRS, side="right")), done + 1)
+        yield np.arange(done, stop)
+        done = stop
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A schedule, and from when on it holds."""
+
+    from_us: int
+    schedule: Schedule
+
+
+def detected_us(epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Ints:
+    """When each change is first seen; NEVER_US if it never is. The last schedule holds for ever."""
+    found = np.full(len(at_us), NEVER_US, np.int64)
+    since = at_us.copy()
+    for epoch, until_us in zip(epochs, [*(epoch.from_us for epoch in epochs[1:]), NEVER_US], strict=True):
+        here = np.flatnonzero((found == NEVER_US) & (at_us < until_us))
+        np.maximum(since, epoch.from_us, out=since)
+        polled = epoch.schedule.next_poll_us(channel[here], since[here])
+        seen = polled < until_us
+        found[here[seen]] = polled[seen]
+    return found

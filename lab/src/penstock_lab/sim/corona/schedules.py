@@ -1,0 +1,266 @@
+"""The schedules of a whole Corona simulation: which duties hold from when on, method by method.
+
+`CoronaNodes` are all nodes of the system, each with its part of the cooperation; they exchange over prefix
+tables and decide on polling levels together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.channels.allocation import allocate, honeycomb, pollers_by_level
+from penstock.core.channels.cooperation import Cooperation, CooperationOptions, Owned, joined
+from penstock.core.cluster.wedges import deepest, prefix_table, wedges
+from penstock_lab.sim.corona.polls import Alone, Epoch, Intervals, Wedges
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from penstock.core.cluster.ring import Ring
+    from penstock_lab.sim.corona.setting import Continuous, Corona, Setting
+    from penstock_lab.sim.corona.workload import Ints, Workload
+
+
+class CoronaNodes:
+    """The ring, and who owns which channels."""
+
+    def __init__(
+        self, ring: Ring, workload: Workload, options: CooperationOptions, *, subscribers: Ints | None = None
+    ) -> None:
+        self._workload = workload
+        self._options = options
+        self.ring = ring
+        self.owner = ring.primaries(workload.ids)
+        self.orphan = self._orphans()
+        self.level = np.full(len(workload), options.deepest, np.int64)
+        everything = Owned(
+            np.arange(len(workload)), workload.factors(subscribers), self.level.copy(), self.orphan
+        )
+        shares = self._by_owner()
+        self.nodes = {
+            node: Cooperation(options, everything.take(share))
+            for node, share in zip(ring.ids, shares, strict=True)
+        }
+        self._tables = [prefix_table(ring, place) for place in range(len(ring))]
+
+    def _by_owner(self) -> list[NDArray[np.intp]]:
+        order = np.argsort(self.owner, kind="stable")
+        return np.split(order, np.searchsorted(self.owner[order], np.arange(1, len(self.ring))))
+
+    def _orphans(self) -> NDArray[np.bool_]:
+        """Channels whose wedge at the last level but one is empty; on a single level there are none."""
+        if self._options.deepest == 0:
+            return np.zeros(len(self._workload), bool)
+        first, behind = wedges(self.ring, self._workload.tops, self._options.deepest - 1)
+        return np.equal(first, behind)
+
+    def observe(self, subscribers: Ints) -> None:
+        """Owners count their subscribers again."""
+        factors = self._workload.factors(subscribers)
+        everything = Owned(np.arange(len(self._workload)), factors, self.level, self.orphan)
+        for node in self.nodes.values():
+            rows = node.owned.channel
+            node.observe(everything.take(rows).factors, self.orphan[rows])
+
+    def maintain(self) -> int:
+        """One maintenance phase on all nodes: what contacts told before decides, then all tell anew."""
+        moved = 0
+        for node in self.nodes.values():
+            changed = node.maintain()
+            self.level[node.owned.channel[changed]] = node.owned.level[changed]
+            moved += len(changed)
+        self.exchange()
+        return moved
+
+    def exchange(self) -> None:
+        """Every node hears from its contacts what they knew before this exchange."""
+        members = list(self.nodes.values())
+        told = [node.tell(len(table.rows)) for node, table in zip(members, self._tables, strict=True)]
+        for node, table in zip(members, self._tables, strict=True):
+            for row, contacts in enumerate(table.rows):
+                for contact in contacts:
+                    node.hear(row, self.ring.ids[contact], told[contact][row])
+
+    def fail(self, gone: Collection[int]) -> int:
+        """These nodes are gone, and everybody knows: the next owners take over with the copies they hold.
+
+        Returns how many channels have lost all their copies at once. Their subscribers have to come again;
+        here they do so at once.
+        """
+        if not gone:
+            return 0
+        lost = [self.nodes[node].owned for node in gone]
+        before = self._tables_by_id()
+        failed = frozenset(gone)
+        uncopied = sum(
+            all(self.ring.ids[place] in failed for place in self.ring.owners(self._workload.ids[channel]))
+            for part in lost
+            for channel in part.channel.tolist()
+        )
+        self.ring = self.ring.without(gone)
+        self.nodes = {node: self.nodes[node] for node in self.ring.ids}
+        self.owner = self.ring.primaries(self._workload.ids)
+        self.orphan = self._orphans()
+        self._tables = [prefix_table(self.ring, place) for place in range(len(self.ring))]
+        left = joined(lost)
+        heirs = self.owner[left.channel]
+        for place in np.unique(heirs).tolist():
+            self.nodes[self.ring.ids[place]].adopt(left.take(np.flatnonzero(heirs == place)))
+        now = self._tables_by_id()
+        for node, cooperation in self.nodes.items():
+            for row, contact in before[node] - now[node]:
+                cooperation.forget(row, contact)
+        return uncopied
+
+    def _tables_by_id(self) -> dict[int, set[tuple[int, int]]]:
+        return {
+            node: {(row, self.ring.ids[contact]) for row, found in enumerate(table.rows) for contact in found}
+            for node, table in zip(self.nodes, self._tables, strict=True)
+        }
+
+
+def legacy(workload: Workload, setting: Setting) -> list[Epoch]:
+    arriving = range(0, setting.arriving_us, setting.maintenance_us)
+    return [
+        Epoch(from_us, Alone(_there(workload, setting, from_us), workload.tops, setting.tau_us))
+        for from_us in (*arriving, setting.arriving_us)
+    ]
+
+
+def _phases_us(setting: Setting) -> list[int]:
+    return list(range(0, setting.length_us, setting.maintenance_us))
+
+
+def _failing(ring: Ring, setting: Setting, seed: int) -> list[int]:
+    """Ids of the nodes that fail."""
+    dice = np.random.default_rng((seed, 3))
+    gone = dice.choice(len(ring), round(len(ring) * setting.fail_share), replace=False)
+    return [ring.ids[place] for place in sorted(gone.tolist())]
+
+
+def together(
+    ring: Ring, workload: Workload, method: Corona, setting: Setting, seed: int
+) -> tuple[list[Epoch], tuple[int, ...], int]:
+    """Levels that the nodes agree on, channels moved in each phase, and channels whose owners all failed."""
+    options = CooperationOptions(
+        scheme=method.scheme,
+        pollers=pollers_by_level(len(ring), 1 << method.digit_bits),
+        tau_us=setting.tau_us,
+        target_us=method.target_us,
+    )
+    nodes = CoronaNodes(ring, workload, options, subscribers=_there(workload, setting, 0))
+    nodes.exchange()
+    alive = np.ones(len(ring), bool)
+    epochs = [Epoch(0, _wedges(nodes.ring, nodes.level, workload, method, setting, alive))]
+    moved: list[int] = []
+    events = [(at_us, "maintain") for at_us in _phases_us(setting)[1:]]
+    gone: list[int] = []
+    uncopied = 0
+    if setting.fail_us is not None:
+        gone = _failing(ring, setting, seed)
+        events += [(setting.fail_us, "fail"), (setting.fail_us + setting.notice_us, "notice")]
+    for at_us, what in sorted(events):
+        if what == "fail":
+            alive[[ring.place(node) for node in gone]] = False
+        elif what == "notice":
+            uncopied = nodes.fail(gone)
+            alive = np.ones(len(nodes.ring), bool)
+        else:
+            nodes.observe(_there(workload, setting, at_us))
+            moved.append(nodes.maintain())
+        epochs.append(Epoch(at_us, _wedges(nodes.ring, nodes.level, workload, method, setting, alive.copy())))
+    return epochs, tuple(moved), uncopied
+
+
+def _there(workload: Workload, setting: Setting, at_us: int) -> Ints:
+    return np.round(workload.subscribers * setting.arrived(at_us)).astype(np.int64)
+
+
+def central(ring: Ring, workload: Workload, method: Corona, setting: Setting) -> list[Epoch]:
+    base = 1 << method.digit_bits
+    last = deepest(len(ring), digit_bits=method.digit_bits)
+    first, behind = wedges(ring, workload.tops, max(last - 1, 0), digit_bits=method.digit_bits)
+    alive = np.ones(len(ring), bool)
+    found = honeycomb(
+        workload.factors(),
+        scheme=method.scheme,
+        target_us=method.target_us,
+        tau_us=setting.tau_us,
+        nodes=len(ring),
+        base=base,
+        orphans=first == behind,
+        ties=workload.tops,
+    )
+    start = np.full(len(workload), last, np.int64)
+    return [
+        Epoch(from_us, _wedges(ring, level, workload, method, setting, alive))
+        for from_us, level in ((0, start), (setting.maintenance_us, found.level.astype(np.int64)))
+    ]
+
+
+def _wedges(
+    ring: Ring,
+    level: Ints,
+    workload: Workload,
+    method: Corona,
+    setting: Setting,
+    alive: NDArray[np.bool_],
+) -> Wedges:
+    first = ring.primaries(workload.ids).astype(np.int64)
+    pollers = np.ones(len(workload), np.int64)
+    for number in range(deepest(len(ring), digit_bits=method.digit_bits)):
+        rows = np.flatnonzero(level == number)
+        begins, behind = wedges(ring, workload.tops[rows], number, digit_bits=method.digit_bits)
+        some = behind > begins
+        first[rows[some]] = begins[some]
+        pollers[rows[some]] = (behind - begins)[some]
+    return Wedges(
+        first=first,
+        pollers=pollers,
+        tops=workload.tops,
+        node_keys=ring.tops,
+        alive=alive,
+        tau_us=setting.tau_us,
+        phases=method.phases,
+    )
+
+
+def continuous(
+    ring: Ring, workload: Workload, method: Continuous, setting: Setting, seed: int
+) -> list[Epoch]:
+    def schedule(on: Ring, interval_us: Ints, alive: NDArray[np.bool_]) -> Intervals:
+        owner = on.primaries(workload.ids).astype(np.int64)
+        return Intervals(interval_us, owner, workload.tops, alive, setting.tau_us)
+
+    alive = np.ones(len(ring), bool)
+    interval_us = np.full(len(workload), setting.tau_us, np.int64)
+    epochs = [Epoch(0, schedule(ring, interval_us, alive))]
+    steady = False
+    for at_us in _phases_us(setting)[1:]:
+        if steady:
+            break
+        steady = at_us >= setting.arriving_us
+        interval_us = allocate(
+            workload.factors(_there(workload, setting, at_us)),
+            scheme=method.scheme,
+            budget=method.budget,
+            target_us=method.target_us,
+            tau_us=setting.tau_us,
+            least_us=setting.tau_us // setting.nodes,
+            most_us=setting.tau_us,
+        ).interval_us
+        epochs.append(Epoch(at_us, schedule(ring, interval_us, alive)))
+    if setting.fail_us is not None:
+        gone = _failing(ring, setting, seed)
+        dead = alive.copy()
+        dead[[ring.place(node) for node in gone]] = False
+        left = ring.without(gone)
+        epochs.append(Epoch(setting.fail_us, schedule(ring, interval_us, dead)))
+        epochs.append(
+            Epoch(setting.fail_us + setting.notice_us, schedule(left, interval_us, np.ones(len(left), bool)))
+        )
+    return sorted(epochs, key=lambda epoch: epoch.from_us)

@@ -1,0 +1,98 @@
+"""The setting of a Corona simulation: size of the system, failures, and the method of sharing polls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from penstock.core.cluster.ring import DIGIT_BITS, ID_BITS, Ring, node_id
+from penstock.core.cluster.wedges import deepest
+from penstock.errors import SimulationError
+from penstock.model.instant import SECOND_US
+from penstock_lab.sim.corona.polls import Phases
+from penstock_lab.sim.corona.workload import HOUR_US, MINUTE_US
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from penstock.core.channels.allocation import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The paper's evaluation, unless said otherwise."""
+
+    nodes: int = 1_024
+    tau_us: int = 30 * MINUTE_US
+    maintenance_us: int = HOUR_US
+    length_us: int = 6 * HOUR_US
+    arriving_us: int = 0
+    """Subscriptions arrive at a steady rate until then; 0: all are there at the start."""
+    fail_us: int | None = None
+    """When nodes fail, all at once."""
+    fail_share: float = 0.0
+    notice_us: int = 30 * SECOND_US
+    """How long the others take to know."""
+
+    def __post_init__(self) -> None:
+        if self.tau_us % MINUTE_US or self.maintenance_us % MINUTE_US or self.length_us % self.tau_us:
+            raise SimulationError("τ and maintenance are whole minutes, and the length is a multiple of τ")
+        if not 0 <= self.fail_share < 1:
+            raise SimulationError(f"{self.fail_share:.0%} of the nodes fail; one at least has to be left")
+
+    @property
+    def settled_us(self) -> int:
+        """From here on levels have had the time to settle."""
+        return self.length_us // 2
+
+    def arrived(self, at_us: NDArray[np.int64] | int) -> NDArray[np.float64]:
+        """Share of the subscriptions that are there."""
+        if not self.arriving_us:
+            return np.ones(np.shape(at_us))
+        return np.minimum(np.asarray(at_us) / self.arriving_us, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Legacy:
+    """Every subscriber polls for himself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corona:
+    """Polling levels by Honeycomb."""
+
+    scheme: Scheme
+    phases: Phases = Phases.SPREAD
+    target_us: int | None = None
+    central: bool = False
+    """Solved at once from all factors, in the first maintenance phase, instead of by the nodes together."""
+    digit_bits: int = DIGIT_BITS
+    """Base 2 to this power; nodes together work in base 16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """Intervals by the continuous solver."""
+
+    scheme: Scheme
+    budget: float | None = None
+    """Polls per τ; None: what legacy clients would make."""
+    target_us: int | None = None
+
+
+Method: TypeAlias = Legacy | Corona | Continuous
+"""How polls are shared out."""
+
+
+def a_ring(nodes: int, seed: int) -> Ring:
+    """Nodes with addresses of their own."""
+    return Ring(node_id(f"10.{seed}.{number >> 8}.{number & 255}:1883") for number in range(nodes))
+
+
+def empty_cells(ring: Ring) -> int:
+    """Of the cells at the last level but one, those without a node."""
+    digits = max(deepest(len(ring)) - 1, 0)
+    there = {ident >> (ID_BITS - DIGIT_BITS * digits) for ident in ring.ids}
+    return (1 << (DIGIT_BITS * digits)) - len(there)

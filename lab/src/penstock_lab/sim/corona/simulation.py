@@ -1,0 +1,199 @@
+"""A Corona simulation: nodes agree on polling levels, poll, and detect updates (§5).
+
+Every subscription exists before the start, or subscriptions arrive at a steady rate; in each maintenance
+phase the nodes move their channels by a level; between phases polls follow their schedules. All figures come
+from polls: how many fall into each minute, and how long a change waits for the first poll that sees it.
+Changes are of two kinds. *Probes* happen once per τ on every channel and measure how long a subscription
+waits; *updates* happen as often as the channel's update interval says and measure how late a delivered update
+is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.model.instant import SECOND_US
+from penstock_lab.sim.corona.polls import NEVER_US, Alone, Epoch, Intervals, Wedges, detected_us
+from penstock_lab.sim.corona.schedules import central, continuous, legacy, together
+from penstock_lab.sim.corona.setting import Continuous, Corona, Legacy, Method, Setting, a_ring, empty_cells
+from penstock_lab.sim.corona.workload import MINUTE_US, updates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock_lab.sim.corona.polls import Schedule
+    from penstock_lab.sim.corona.workload import Floats, Ints, Workload
+
+__all__ = [
+    "Continuous",
+    "Corona",
+    "CoronaRuns",
+    "Legacy",
+    "Method",
+    "Run",
+    "Setting",
+    "Waits",
+    "a_ring",
+    "delays_s",
+    "simulate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Changes, and how long each waited for a poll."""
+
+    channel: Ints = field(repr=False)
+    at_us: Ints = field(repr=False)
+    wait_us: Ints = field(repr=False)
+    weight: Floats = field(repr=False)
+    """Subscribers at that time."""
+
+    def mean_s(self, from_us: int, until_us: int = NEVER_US) -> float:
+        """Weighed by subscribers; NaN if nobody waited."""
+        here = (self.at_us >= from_us) & (self.at_us < until_us)
+        total = float(self.weight[here].sum())
+        return float((self.weight[here] * self.wait_us[here]).sum()) / total / SECOND_US if total else np.nan
+
+    def by_channel_s(self, channels: int, from_us: int) -> Floats:
+        """Mean of each channel, not weighed."""
+        here = self.at_us >= from_us
+        counts = np.bincount(self.channel[here], minlength=channels)
+        sums = np.bincount(self.channel[here], self.wait_us[here], channels)
+        return sums / np.maximum(counts, 1) / SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one simulation saw."""
+
+    setting: Setting
+    channels: int
+    per_minute: Ints = field(repr=False)
+    """Polls of all channels."""
+    probes: Waits
+    updates: Waits
+    pollers: Floats = field(repr=False)
+    """Polls per τ of each channel at the end."""
+    empty_cells: int
+    """Wedges at the last level but one that have no node: where orphans are."""
+    moved: tuple[int, ...]
+    """Channels that changed their level in each maintenance phase."""
+    unseen: int
+    """Changes that no poll ever saw."""
+    uncopied: int
+    """Channels whose owners, the primary and its neighbours, failed all at once."""
+
+    def load(self, from_us: int, until_us: int | None = None) -> float:
+        """Polls per channel and τ."""
+        until = self.setting.length_us if until_us is None else until_us
+        part = self.per_minute[from_us // MINUTE_US : until // MINUTE_US]
+        return float(part.mean()) * (self.setting.tau_us / MINUTE_US) / self.channels
+
+    @property
+    def settled_load(self) -> float:
+        """Polls per channel and τ once levels have settled."""
+        return self.load(self.setting.settled_us)
+
+    @property
+    def per_subscription_s(self) -> float:
+        """Mean detection time, each subscription counted alike."""
+        return self.probes.mean_s(self.setting.settled_us)
+
+    @property
+    def per_update_s(self) -> float:
+        """Mean detection time, each delivered update counted alike."""
+        return self.updates.mean_s(self.setting.settled_us)
+
+
+def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int) -> Run:
+    """One method on one ring; the same seed gives the same run."""
+    ring = a_ring(setting.nodes, seed)
+    moved: tuple[int, ...] = ()
+    uncopied = 0
+    if isinstance(method, Legacy):
+        epochs = legacy(workload, setting)
+    elif isinstance(method, Continuous):
+        epochs = continuous(ring, workload, method, setting, seed)
+    elif method.central:
+        epochs = central(ring, workload, method, setting)
+    else:
+        epochs, moved, uncopied = together(ring, workload, method, setting, seed)
+    dice = np.random.default_rng((seed, 2))
+    # A subscriber who polls for himself does not change his ways when others come.
+    watching = [Epoch(0, epochs[-1].schedule)] if isinstance(method, Legacy) else epochs
+    probes = _probe(workload, setting, watching, dice)
+    happened = _update(workload, setting, watching, dice)
+    return Run(
+        setting=setting,
+        channels=len(workload),
+        per_minute=_load(epochs, setting),
+        probes=probes,
+        updates=happened,
+        pollers=_pollers(epochs[-1].schedule),
+        empty_cells=empty_cells(ring),
+        moved=moved,
+        unseen=sum(int((part.wait_us >= NEVER_US // 2).sum()) for part in (probes, happened)),
+        uncopied=uncopied,
+    )
+
+
+def _pollers(schedule: Schedule) -> Floats:
+    """Polls per τ of each channel."""
+    if isinstance(schedule, Wedges):
+        return schedule.pollers.astype(np.float64)
+    if isinstance(schedule, Intervals):
+        return schedule.tau_us / schedule.interval_us
+    assert isinstance(schedule, Alone)
+    return schedule.subscribers.astype(np.float64)
+
+
+def _load(epochs: Sequence[Epoch], setting: Setting) -> Ints:
+    """Polls per minute. A minute in which duties change counts under those it began with."""
+    minutes = setting.length_us // MINUTE_US
+    found = np.zeros(minutes, np.int64)
+    starts = [-(-epoch.from_us // MINUTE_US) for epoch in epochs]
+    for epoch, first, until in zip(epochs, starts, [*starts[1:], minutes], strict=True):
+        if until > first:
+            found[first:until] = epoch.schedule.per_minute(first, until - first)
+    return found
+
+
+def _probe(workload: Workload, setting: Setting, epochs: Sequence[Epoch], dice: np.random.Generator) -> Waits:
+    rounds = setting.length_us // setting.tau_us
+    channel = np.tile(np.arange(len(workload)), rounds)
+    start = np.repeat(np.arange(rounds) * setting.tau_us, len(workload))
+    return _wait(workload, setting, epochs, channel, start + dice.integers(0, setting.tau_us, len(channel)))
+
+
+def _update(
+    workload: Workload, setting: Setting, epochs: Sequence[Epoch], dice: np.random.Generator
+) -> Waits:
+    channel, at_us = updates(workload.update_interval_us, setting.length_us, dice)
+    return _wait(workload, setting, epochs, channel, at_us)
+
+
+def _wait(workload: Workload, setting: Setting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Waits:
+    wait_us = detected_us(epochs, channel, at_us) - at_us
+    return Waits(channel, at_us, wait_us, workload.subscribers[channel] * setting.arrived(at_us))
+
+
+@dataclass(frozen=True, slots=True)
+class CoronaRuns:
+    """All runs of the large system."""
+
+    workload: Workload
+    runs: dict[str, Run]
+    failing: dict[str, Run]
+
+    def delays_s(self, name: str) -> Floats:
+        """Mean detection time of each channel, in order of popularity."""
+        return delays_s(self.runs[name])
+
+
+def delays_s(run: Run) -> Floats:
+    """Mean detection time of each channel in the second half."""
+    return run.probes.by_channel_s(run.channels, run.setting.settled_us)

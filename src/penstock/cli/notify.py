@@ -1,0 +1,63 @@
+"""`penstock notify`: people and programs that a running node notifies of changes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask
+from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
+from penstock.core.channels.address import canonical
+from penstock.errors import InputError, printable
+
+app = typer.Typer(no_args_is_help=True, help="People and programs that a running node tells of changes.")
+
+
+@app.command()
+def status(url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
+    """Say what was told, what waits, and how the ways to subscribers stand."""
+    found = ask(api_address(url, token), "/telling")
+    if as_json:
+        print_json(found)
+        return
+    names = ("taken", "told", "digested", "waiting", "forgotten")
+    print_table("Changes", names, [tuple(f"{found[name]:,}" for name in names)])
+    doors = [
+        (name, ", ".join(f"{key} {value}" for key, value in door.items() if value != ""))
+        for name, door in found["doors"].items()
+    ]
+    print_table("Ways", ("way", "state"), [tuple(map(printable, door)) for door in doors])
+    for who, reason in found["sending"]["failing"].items():
+        warn(printable(f"{who}: {reason}"))
+    if found["fault"]:
+        warn(printable(found["fault"]))
+
+
+@app.command()
+def key(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A webhook's address.")],
+    url: ApiOption = API_URL,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the key by which the receiver of a webhook checks signatures."""
+    found = ask(api_address(url, token), f"/telling/webhook-key?target={quote(target, safe='')}")
+    print_json(found) if as_json else print_text(found["key"])
+
+
+@app.command()
+def feed(
+    page: Annotated[str, typer.Option("--page", metavar="URL", help="Of one page.")] = "",
+    who: Annotated[str, typer.Option("--who", metavar="WHO", help="Of all pages of a subscriber.")] = "",
+    url: ApiOption = API_URL,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Print the address of an Atom feed; whoever knows it can read the feed."""
+    if bool(page) == bool(who):
+        raise InputError("give either --page or --who", path="penstock telling feed")
+    query = f"url={quote(canonical(page), safe='')}" if page else f"who={quote(who, safe='')}"
+    found = ask(api_address(url, token), f"/telling/feed?{query}")
+    print_json(found) if as_json else print_text(found["url"])

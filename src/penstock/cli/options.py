@@ -1,0 +1,219 @@
+"""Options that several commands share: the node to connect to, the Spark session, a choice by name."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from penstock import limits
+from penstock.cli.output import warn
+from penstock.errors import InputError, MissingTool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.client import Client
+
+T = TypeVar("T")
+
+
+def chosen(catalogue: Mapping[str, T], name: str, what: str, *, also: str = "") -> T:
+    """The entry of that name; a wrong name is a wrong command line."""
+    if name in catalogue:
+        return catalogue[name]
+    names = [*catalogue, also] if also else list(catalogue)
+    near = get_close_matches(name, names, n=1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    raise typer.BadParameter(f"there is no {what} '{name}'{hint}; there are: {', '.join(names)}")
+
+
+UrlOption = Annotated[
+    str,
+    typer.Option(
+        "--url", envvar="PENSTOCK_URL", metavar="URL", help="The node: mqtt://, mqtts://, ws:// or wss://."
+    ),
+]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="User name.")]
+PasswordEnvOption = Annotated[
+    str | None,
+    typer.Option("--password-env", metavar="NAME", help="Environment variable that holds the password."),
+]
+PasswordStdinOption = Annotated[
+    bool,
+    typer.Option("--password-stdin", help="Read the password from the first line of standard input."),
+]
+CaOption = Annotated[
+    Path | None,
+    typer.Option("--ca", metavar="FILE", help="Authorities to trust, PEM; the system's if omitted."),
+]
+ClientIdOption = Annotated[
+    str | None, typer.Option("--client-id", metavar="ID", help="Client id; a new one if omitted.")
+]
+QosOption = Annotated[int, typer.Option("--qos", min=0, max=2, help="Quality of service: 0, 1 or 2.")]
+
+URL = "mqtt://127.0.0.1:1883"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLogin:
+    """How to reach a node."""
+
+    url: str
+    user: str | None
+    password: str | None
+    ca: Path | None
+    client_id: str | None
+
+    def client(self, *, session_expiry_s: int | None = None) -> Client:
+        """A client that is not connected yet."""
+        from penstock.client import Client  # noqa: PLC0415  # other commands need no client
+
+        return Client(
+            self.url,
+            client_id=self.client_id,
+            user=self.user,
+            password=self.password,
+            tls=None if self.ca is None else tls_context(self.ca),
+            session_expiry_s=session_expiry_s,
+        )
+
+
+def node_login(
+    *,
+    url: str,
+    user: str | None,
+    password_env: str | None,
+    password_stdin: bool,
+    ca: Path | None,
+    client_id: str | None,
+) -> NodeLogin:
+    """The options, read."""
+    if password_env is not None and password_stdin:
+        raise typer.BadParameter("--password-env and --password-stdin: give one of them")
+    password = None
+    if password_env is not None:
+        password = password_of(password_env)
+    elif password_stdin:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", path="--password-stdin")
+        password = sys.stdin.readline().rstrip("\r\n")
+    if password is not None and user is None:
+        raise typer.BadParameter("a password without --user")
+    return NodeLogin(url, user, password, ca, client_id)
+
+
+def password_of(variable: str) -> str:
+    """The password in an environment variable; InputError if there is none of that name."""
+    found = os.environ.get(variable)
+    if found is None:
+        raise InputError(f"there is no environment variable '{variable}'", path="--password-env")
+    return found
+
+
+def tls_context(ca: Path) -> ssl.SSLContext:
+    """A context that trusts these authorities; InputError if they cannot be read."""
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:  # ssl.SSLError is one
+        raise InputError(f"no certificates can be read: {error.strerror or error}", path=ca) from None
+
+
+class _Warnings(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+def show_warnings() -> None:
+    """Say on standard error when a connection is lost and made again."""
+    logger = logging.getLogger("penstock.client")
+    logger.addHandler(_Warnings(logging.INFO))
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark master; all cores of this machine if omitted."),
+]
+RemoteOption = Annotated[
+    str | None, typer.Option("--remote", metavar="URL", help="Spark Connect server, as sc://host:15002.")
+]
+MemoryOption = Annotated[
+    str | None, typer.Option("--memory", metavar="SIZE", help="Memory of a local Spark, as 8g.")
+]
+EventsOption = Annotated[
+    str,
+    typer.Option(
+        "--events", metavar="PATH", help="A recorded stream: Parquet, JSON lines or CSV, a file or a folder."
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="parquet, json or csv, where the ending does not tell."),
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="COL", help="Column that names a queue; all events are one if omitted."),
+]
+TsOption = Annotated[str, typer.Option("--ts", metavar="COL", help="Column of the time of an event.")]
+SeqOption = Annotated[
+    str | None,
+    typer.Option("--seq", metavar="COL", help="Column of sequence numbers; 'seq' if there is one."),
+]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", metavar="PATH=COL", help="Where an attribute stands, if not in the column of its name."
+    ),
+]
+
+
+def columns_of(given: list[str] | None, *, seq: str | None) -> dict[str, str]:
+    """Columns by attribute."""
+    found = {} if seq is None else {"$seq": seq}
+    for one in given or ():
+        name, sign, column = one.rpartition("=")
+        if not sign or not name or not column:
+            raise typer.BadParameter(
+                f"'{one}': write --column ATTRIBUTE=COLUMN, as --column pulse=heart_rate"
+            )
+        found[name] = column
+    return found
+
+
+def need_spark() -> None:
+    """Complain where PySpark is not installed; the import of `penstock.pipeline` comes after this."""
+    if find_spec("pyspark") is None:
+        raise MissingTool("Spark is not installed: pip install 'penstock[spark]'")
+
+
+def in_a_hurry(*, events: int = 0, path: str | None = None) -> None:
+    """Before a local Spark starts for a short stream: its Java compiles quickly instead of well.
+
+    Of what a command with some ten thousand events takes, a third is Java's second compiler. Spark reads the
+    variable when it starts Java on this machine; a cluster does not, and what the user has set stays.
+    """
+    if events <= limits.SHORT_EVENTS and (path is None or _bytes_at(path) <= limits.SHORT_BYTES):
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
+def _bytes_at(path: str) -> float:
+    """Bytes of the files here, as far as it matters; many, where they are somewhere else."""
+    top, found = Path(path), 0
+    try:
+        for file in [top] if top.is_file() else top.rglob("*"):
+            found += file.stat().st_size if file.is_file() else 0
+            if found > limits.SHORT_BYTES:
+                break
+    except OSError:
+        pass
+    return found or float("inf")

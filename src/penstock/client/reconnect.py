@@ -1,0 +1,249 @@
+"""Keeps a client connected: one connection after another carries the session, until an error is final."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from penstock import limits
+from penstock.client.connection import Connection
+from penstock.core.backoff import pauses_s
+from penstock.errors import ClientError, ConnectionLost, ConnectRefused
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.connect import Disconnect
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.sessions.client import Answered, Received, Settled
+from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+    from penstock.client.receiving import Receiver
+    from penstock.client.sending import Sender
+    from penstock.client.subscribing import SubscribeRequests
+    from penstock.client.transport import Address
+    from penstock.mqtt.packets.connect import Connect
+    from penstock.mqtt.packets.packet import Packet
+    from penstock.mqtt.sessions.client import ClientSession
+
+log = logging.getLogger(__name__)
+
+FINAL: Final = frozenset(
+    {
+        Reason.UNSUPPORTED_VERSION,
+        Reason.CLIENT_ID_NOT_VALID,
+        Reason.BAD_USER_NAME_OR_PASSWORD,
+        Reason.NOT_AUTHORIZED,
+        Reason.BANNED,
+        Reason.BAD_AUTHENTICATION_METHOD,
+        Reason.USE_ANOTHER_SERVER,
+        Reason.SERVER_MOVED,
+        Reason.SESSION_TAKEN_OVER,
+    }
+)
+"""Reasons for which the answer to the next attempt would be the same, or should be."""
+
+BLAME: Final = frozenset(
+    {
+        Reason.MALFORMED_PACKET,
+        Reason.PROTOCOL_ERROR,
+        Reason.TOPIC_NAME_INVALID,
+        Reason.TOPIC_ALIAS_INVALID,
+        Reason.PACKET_TOO_LARGE,
+        Reason.QUOTA_EXCEEDED,
+        Reason.PAYLOAD_FORMAT_INVALID,
+    }
+)
+"""Reasons that lie in what we send; it would be sent again, so after BLAMED of them in a row it is over."""
+
+BLAMED: Final = 3
+
+_WINDOW: Final = MOST_PACKET_ID // 2
+"""Messages unanswered at most; the other half of the packet identifiers is for requests."""
+
+_ENDING: Final = Properties(session_expiry_s=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """How a client connects."""
+
+    address: Address
+    connect: Connect
+    tls: ssl.SSLContext | None
+    packet_bytes: int
+    reconnect: bool
+    pause_most_s: float
+    lasting: bool
+    """Whether the session outlives the program."""
+
+
+class Keeper:
+    """A client's connection, made again whenever it is lost."""
+
+    def __init__(
+        self,
+        way: ConnectOptions,
+        *,
+        session: ClientSession,
+        sender: Sender,
+        receiver: Receiver,
+        asking: SubscribeRequests,
+    ) -> None:
+        self._way = way
+        self._session = session
+        self._sender = sender
+        self._receiver = receiver
+        self._asking = asking
+        self.connection: Connection | None = None
+        """The one there is now."""
+        self.over: ClientError | None = None
+        """Why there will be no other."""
+        self.connections = 0
+        self.resumed = 0
+        self._lost = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._blamed = 0
+        """How often in a row the node has ended the connection for what we sent."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was connected once."""
+        return self._task is not None
+
+    async def connect(self) -> None:
+        """Connect for the first time; ClientError says why it came to nothing, and nothing is tried again."""
+        assert self._task is None, "connect once"
+        await self._attach()
+        self._task = asyncio.create_task(self._keep())
+        self._task.add_done_callback(self._kept)
+
+    async def _attach(self) -> None:
+        connect = self._way.connect
+        if self.connections:
+            # What was meant to begin anew has begun; from now on the session is to go on.
+            connect = replace(connect, clean_start=not connect.properties.session_expiry_s)
+        connection = Connection(connect, self, self._way.address, packet_bytes=self._way.packet_bytes)
+        connack = await connection.open(tls=self._way.tls)
+        again = self._session.resume(
+            session_present=connack.session_present,
+            window=min(connection.rules.window, _WINDOW),
+            maximum=limits.MQTT_RECEIVE_MAXIMUM,
+        )
+        self.connection = connection
+        self.connections += 1
+        self.resumed += connack.session_present
+        self._lost.clear()
+        self._receiver.attach(connection, session_present=connack.session_present)
+        self._asking.renew(connection, session_present=connack.session_present)
+        self._sender.attach(connection, again)
+        connection.begin()
+
+    async def _keep(self) -> None:
+        """Stay connected."""
+        loop = asyncio.get_running_loop()
+        pauses = self._pauses()
+        while True:
+            since_s = loop.time()
+            await self._lost.wait()
+            if loop.time() - since_s > self._way.pause_most_s:
+                pauses = self._pauses()  # else the node lets us in, but not for long
+            for pause_s in pauses:
+                if self.over is not None:
+                    return
+                log.warning("connecting again in %.1f s", pause_s)
+                await asyncio.sleep(pause_s)
+                try:
+                    await self._attach()
+                except ConnectRefused as error:
+                    if error.reason in FINAL:
+                        self._fail(ConnectionLost(str(error), reason=error.reason))
+                    log.warning("%s", error)
+                except ClientError as error:
+                    log.warning("%s", error)
+                else:
+                    log.info("connected to %s", self._way.address)
+                    break
+
+    def _pauses(self) -> Iterator[float]:
+        most_s = self._way.pause_most_s
+        return pauses_s(SystemRandom(), least_s=min(limits.RECONNECT_LEAST_S, most_s), most_s=most_s)
+
+    def _kept(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for ever because of a bug."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: the client does not connect again", exc_info=error)
+            self._fail(ConnectionLost(f"a bug in Penstock: {type(error).__name__}: {error}"))
+
+    # -- what a connection says ------------------------------------------------------------------------------
+
+    def heard(self, packet: Packet) -> None:
+        """A packet of the node."""
+        outcome = self._session.receive(packet)
+        for each in outcome.send:
+            self._sender.send_again(each)
+        match outcome.happened:
+            case Received(message):
+                self._receiver.arrived(message)
+            case Settled():
+                self._blamed = 0
+                self._sender.settled(outcome.happened)
+                self._sender.drain()
+            case Answered():
+                self._asking.answered(outcome.happened)
+            case None:
+                self._sender.drain()
+
+    def writable(self) -> None:
+        """More can be sent."""
+        self._sender.drain()
+
+    def gone(self, error: ConnectionLost) -> None:
+        """The connection is lost."""
+        self.connection = None
+        self._sender.detach()
+        self._receiver.detach()
+        self._blamed += error.reason in BLAME
+        if not self._way.reconnect or error.reason in FINAL or self._blamed >= BLAMED:
+            self._fail(error)
+        else:
+            log.warning("%s", error)
+        self._lost.set()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _fail(self, error: ClientError) -> None:
+        """It is over; everyone is told."""
+        if self.over is not None:
+            return
+        self.over = error
+        self._sender.abandon(error)
+        self._receiver.end(error)
+        self._asking.give_up(error, closed=False)
+
+    async def close(self) -> None:
+        """Send what waits, for CLIENT_CLOSE_S at most, then leave."""
+        if self.connection is not None and self.over is None:
+            try:
+                async with asyncio.timeout(limits.CLIENT_CLOSE_S):
+                    await self._receiver.wait_for(self._sender.idle())
+            except TimeoutError:
+                log.warning("closing: not everything was sent and acknowledged")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        connection, self.connection = self.connection, None
+        if self.over is None:
+            closed = self.over = ConnectionLost("this client is closed")
+            self._sender.abandon(closed)
+            self._receiver.detach()
+            self._receiver.end(None)
+            self._asking.give_up(closed, closed=True)
+        if connection is not None:
+            await connection.close(Disconnect(properties=NONE if self._way.lasting else _ENDING))

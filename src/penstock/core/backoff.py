@@ -1,0 +1,21 @@
+"""Pauses before connecting again: longer after each failure, spread by a seeded random generator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+
+def pauses_s(
+    dice: Random, *, least_s: float = limits.RECONNECT_LEAST_S, most_s: float = limits.RECONNECT_MOST_S
+) -> Iterator[float]:
+    """Pauses in seconds, without end: each between half and the whole of a bound that doubles."""
+    bound_s = least_s
+    while True:
+        yield bound_s * dice.uniform(0.5, 1.0)
+        bound_s = min(bound_s * 2, most_s)

@@ -1,0 +1,215 @@
+"""A delta as text for chat and terminals, as HTML for pages and feeds, and as JSON for programs.
+
+The JSON message carries the counts that policies work on, and is read back by `from_json`.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.delta import Change, Delta, DeltaItem
+from penstock.core.channels.difference.content import ContentKind  # noqa: TC001  # msgspec reads the annotations
+from penstock.core.channels.difference.hunks import hunks
+from penstock.errors import ChannelError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Message(msgspec.Struct, frozen=True):
+    url: str
+    version: int
+    old_version: int
+    at_us: int
+    kind: ContentKind
+    title: str = ""
+    added: int = 0
+    """Lines that came."""
+    removed: int = 0
+    """Lines that went."""
+    new_items: int = 0
+    changes: tuple[Change, ...] = ()
+    items: tuple[DeltaItem, ...] = ()
+    cut: bool = False
+    old_crc: int = 0
+
+
+def to_json(delta: Delta) -> bytes:
+    """The payload of a delta; one beyond DELTA_BYTES loses its last changes and says so."""
+    message = _Message(
+        delta.url,
+        delta.version,
+        delta.old_version,
+        delta.at_us,
+        delta.kind,
+        delta.title,
+        sum(len(change.new) for change in delta.changes),
+        sum(len(change.old) for change in delta.changes),
+        sum(1 for item in delta.items if item.kind == "new"),
+        delta.changes,
+        delta.items,
+        delta.cut,
+        delta.old_crc,
+    )
+    encoded = msgspec.json.encode(message)
+    if len(encoded) <= limits.DELTA_BYTES:
+        return encoded
+    room = limits.DELTA_BYTES - len(
+        msgspec.json.encode(msgspec.structs.replace(message, changes=(), items=()))
+    )
+    items: list[DeltaItem] = []
+    changes: list[Change] = []
+    for found, part in ((items, delta.items), (changes, delta.changes)):
+        for one in part:
+            room -= len(msgspec.json.encode(one)) + 1
+            if room < 0:
+                break
+            found.append(one)  # type: ignore[arg-type]
+    return msgspec.json.encode(
+        msgspec.structs.replace(message, changes=tuple(changes), items=tuple(items), cut=True)
+    )
+
+
+def from_json(body: bytes) -> Delta:
+    """The delta of a payload; ChannelError if it is none."""
+    try:
+        message = msgspec.json.decode(body, type=_Message)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise ChannelError(f"this is no delta: {error}") from None
+    if any(change.at < 0 for change in message.changes):
+        raise ChannelError("this is no delta: a change before the first line")
+    return Delta(
+        message.url,
+        message.version,
+        message.old_version,
+        message.at_us,
+        message.kind,
+        message.title,
+        message.changes,
+        message.items,
+        message.cut,
+        message.old_crc,
+    )
+
+
+_LINE_CHARS: Final = 300
+_AROUND_CHARS: Final = 60
+"""What is shown of a long line before and after what changed in it."""
+_WORDS: Final = 400
+"""Words of a line that are compared one by one."""
+
+
+def text_of(delta: Delta, *, most: int = limits.DELTA_TEXT_CHARS) -> str:
+    """What changed, line by line; cut to a bound, and then it says so."""
+    return _bounded(_text(delta), most=most, rest="… and more")
+
+
+def html_of(delta: Delta, *, most: int = 4 * limits.DELTA_TEXT_CHARS) -> str:
+    """The same as HTML with ins and del; everything that came from the page is escaped."""
+    return _bounded(_html(delta), most=most, rest="<p>… and more</p>")
+
+
+def _bounded(lines: Iterator[str], *, most: int, rest: str) -> str:
+    found: list[str] = []
+    room = most - len(rest) - 1
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            found.append(rest)
+            break
+        found.append(line)
+    return "\n".join(found)
+
+
+def _text(delta: Delta) -> Iterator[str]:
+    yield printable(delta.title[: limits.TITLE_CHARS] or delta.url)
+    if delta.title:
+        yield printable(delta.url)
+    if delta.items:
+        for item in delta.items:
+            yield from _item_text(item)
+        return
+    for change in delta.changes:
+        yield f"line {change.at + 1}, {change.kind}:"
+        if len(change.old) == len(change.new):
+            for old, new in zip(change.old, change.new, strict=True):
+                a, b = _narrowed(old, new)
+                yield f"- {printable(a)}"
+                yield f"+ {printable(b)}"
+            continue
+        yield from (f"- {printable(_short(line))}" for line in change.old)
+        yield from (f"+ {printable(_short(line))}" for line in change.new)
+
+
+def _item_text(item: DeltaItem) -> Iterator[str]:
+    yield f"{item.kind}: {printable(item.title or item.id)}"
+    if item.link:
+        yield f"  {printable(item.link)}"
+    if item.kind != "gone":
+        yield from (f"  {printable(_short(line))}" for line in item.text.splitlines()[:3])
+
+
+def _html(delta: Delta) -> Iterator[str]:
+    if delta.items:
+        for item in delta.items:
+            name = escape(_short(item.title or item.id))
+            if item.link:
+                name = f'<a href="{escape(item.link)}" rel="noopener nofollow">{name}</a>'
+            text = "<br>".join(escape(_short(line)) for line in item.text.splitlines()[:10])
+            yield f"<p><b>{item.kind}</b> {name}{'<br>' + text if text and item.kind != 'gone' else ''}</p>"
+        return
+    for change in delta.changes:
+        yield f"<p>{_change_html(change)}</p>"
+
+
+def _change_html(change: Change) -> str:
+    if len(change.old) == len(change.new):
+        return "<br>".join(_words_html(old, new) for old, new in zip(change.old, change.new, strict=True))
+    gone = [f"<del>{escape(_short(line))}</del>" for line in change.old]
+    come = [f"<ins>{escape(_short(line))}</ins>" for line in change.new]
+    return "<br>".join(gone + come)
+
+
+def _words_html(old: str, new: str) -> str:
+    """One line with the words that changed marked."""
+    a, b = _narrowed(old, new)
+    before, after = a.split(" "), b.split(" ")
+    if len(before) > _WORDS or len(after) > _WORDS:
+        return f"<del>{escape(_short(old))}</del><br><ins>{escape(_short(new))}</ins>"
+    parts: list[str] = []
+    done = 0
+    for hunk in hunks(before, after):
+        parts += (escape(word) for word in after[done : hunk.new])
+        if hunk.old < hunk.old_end:
+            parts.append(f"<del>{escape(' '.join(before[hunk.old : hunk.old_end]))}</del>")
+        if hunk.new < hunk.new_end:
+            parts.append(f"<ins>{escape(' '.join(after[hunk.new : hunk.new_end]))}</ins>")
+        done = hunk.new_end
+    parts += (escape(word) for word in after[done:])
+    return " ".join(parts)
+
+
+def _narrowed(old: str, new: str) -> tuple[str, str]:
+    """Two long lines, cut to where they differ."""
+    if len(old) <= _LINE_CHARS and len(new) <= _LINE_CHARS:
+        return old, new
+    start, most = 0, min(len(old), len(new))
+    while start < most and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < most - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    start = max(0, old.rfind(" ", 0, max(start - _AROUND_CHARS, 0)) + 1)
+    end = max(0, end - _AROUND_CHARS)
+    front, back = "… " if start else "", " …" if end else ""
+    return tuple(  # type: ignore[return-value]
+        front + _short(line[start : len(line) - end]) + back for line in (old, new)
+    )
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LINE_CHARS else line[: _LINE_CHARS - 2] + " …"

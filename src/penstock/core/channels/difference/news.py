@@ -1,0 +1,219 @@
+"""News: lines of a page that changed by more than noise, and feed items that are new, changed or gone.
+
+Lines are compared as they are. Where they differ, they are compared by template, and lines that differ in
+noise only keep their old wording: so the content that is kept changes by deltas alone, and two nodes that
+have applied the same deltas hold the same lines.
+
+Feed items are known by id. A feed is a window over a longer list: an item that leaves at the end opposite to
+the one where new ones come has not gone, it has aged; and one that comes back later is no news. An item is
+gone if items on both sides of it are still there, or if it was the newest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from penstock import limits
+from penstock.core.channels.delta import DeltaItem
+from penstock.core.channels.difference.hunks import Hunk, hunks, joined
+from penstock.core.channels.difference.noise import Template, is_noise, template
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from penstock.core.channels.difference.content import FeedItem
+    from penstock.core.channels.difference.noise import Learned
+
+
+class Judge:
+    """What counts as noise on one channel at one moment."""
+
+    def __init__(self, kinds: Collection[str], learned: Learned, now_us: int) -> None:
+        self._kinds = kinds
+        self._shapes = learned.sure_shapes()
+        self._now_us = now_us
+        self.silent = learned.silent()
+        """Places whose lines are not compared: leave them out."""
+
+    def news(
+        self,
+        old: Sequence[str],
+        new: Sequence[str],
+        *,
+        old_places: Sequence[str],
+        new_places: Sequence[str],
+    ) -> list[Hunk]:
+        """The hunks that are news."""
+        found: list[Hunk] = []
+        for hunk in hunks(old, new):
+            a = [self._template(old[i], old_places[i]) for i in range(hunk.old, hunk.old_end)]
+            b = [self._template(new[j], new_places[j]) for j in range(hunk.new, hunk.new_end)]
+            if all(one.bare for one in a) and all(one.bare for one in b) and self._bare_noise(a, b):
+                continue
+            found += (
+                Hunk(
+                    hunk.old + real.old, hunk.old + real.old_end, hunk.new + real.new, hunk.new + real.new_end
+                )
+                for real in self._refined(a, b, new[hunk.new : hunk.new_end])
+            )
+        return found
+
+    def _refined(self, a: list[Template], b: list[Template], lines: Sequence[str]) -> list[Hunk]:
+        """Hunks by template, and between them the pairs whose masked words are news after all."""
+        found: list[Hunk] = []
+        i = j = 0
+        for hunk in [
+            *hunks([one.key for one in a], [one.key for one in b]),
+            Hunk(len(a), len(a), len(b), len(b)),
+        ]:
+            while i < hunk.old:
+                if a[i].masks != b[j].masks and not is_noise(a[i], b[j], lines[j], now_us=self._now_us):
+                    found.append(Hunk(i, i + 1, j, j + 1))
+                i, j = i + 1, j + 1
+            if hunk.old < hunk.old_end or hunk.new < hunk.new_end:
+                found.append(hunk)
+            i, j = hunk.old_end, hunk.new_end
+        return joined(found)
+
+    def _bare_noise(self, a: list[Template], b: list[Template]) -> bool:
+        """Lines of nothing but counters and the like may come and go; dates may not."""
+        return all(mask.kind in ("ago", "counter", "session") for one in (*a, *b) for mask in one.masks)
+
+    def _template(self, line: str, place: str) -> Template:
+        shapes = self._shapes.get(place)
+        if shapes:
+            words = line.split(" ")
+            for shape in shapes:
+                if shape.fits(words):
+                    return Template(shape.key, (), bare=False)
+        return template(line, self._kinds)
+
+    def key(self, line: str, place: str) -> str:
+        """By which the same line is known again."""
+        return self._template(line, place).key
+
+
+_SAME_TITLES: Final = 32
+"""Places at which an item with a common title is looked for."""
+
+
+class ItemMark(msgspec.Struct, frozen=True, array_like=True):
+    """An item in the content that is kept."""
+
+    id: str
+    title: str
+    link: str
+    size: int
+    """Its number of lines."""
+    published_us: int | None = None
+    start: int = 0
+    """Its first line."""
+
+    def lines(self, lines: Sequence[str]) -> Sequence[str]:
+        """Its share of all lines."""
+        return lines[self.start : self.start + self.size]
+
+    def told(self, kind: Literal["new", "changed", "gone"], lines: Sequence[str]) -> DeltaItem:
+        """As a part of a delta."""
+        own = self.lines(lines)
+        text = own[1:] if own and own[0] == self.title else own
+        return DeltaItem(
+            kind, self.id, self.title, self.link, "\n".join(text)[: limits.ITEM_TEXT_CHARS], self.published_us
+        )
+
+
+def marks_of(items: Sequence[FeedItem]) -> list[ItemMark]:
+    """Items, where their lines follow one another."""
+    found: list[ItemMark] = []
+    start = 0
+    for item in items:
+        found.append(ItemMark(item.id, item.title, item.link, len(item.lines), item.published_us, start))
+        start += len(item.lines)
+    return found
+
+
+def marks_among(items: Sequence[FeedItem], lines: Sequence[str]) -> list[ItemMark]:
+    """Items whose lines stand together among others: after a delta of another node, which has lines alone."""
+    starts: dict[str, list[int]] = {}
+    for place, line in enumerate(lines):
+        starts.setdefault(line, []).append(place)
+    found: list[ItemMark] = []
+    for item in items:
+        size = len(item.lines)
+        for start in starts.get(item.lines[0], [])[:_SAME_TITLES] if size else []:
+            if tuple(lines[start : start + size]) == item.lines:
+                found.append(ItemMark(item.id, item.title, item.link, size, item.published_us, start))
+                break
+    return sorted(found, key=lambda mark: mark.start)
+
+
+class FeedNews:
+    """Compares once; then `lines`, `marks` and `seen` are those of the next version."""
+
+    def __init__(self, marks: Sequence[ItemMark], lines: Sequence[str], seen: Mapping[str, int]) -> None:
+        self._old = {mark.id: mark for mark in marks}
+        self._old_lines = lines
+        self._was_seen = seen
+        self.marks: list[ItemMark] = []
+        self.lines: list[str] = []
+        self.seen: dict[str, int] = {}
+
+    def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[DeltaItem]:
+        """What to tell, in the order of the feed, the gone at the end."""
+        told: list[tuple[Literal["new", "changed"], ItemMark]] = []
+        for item in items:
+            old = self._old.get(item.id)
+            own: Sequence[str] = item.lines
+            kind: Literal["new", "changed"] | None = "new"
+            if old is not None:
+                before = old.lines(self._old_lines)
+                kind = "changed" if _differ(before, own, judge) and not only_additions else None
+                own = own if kind else before
+            elif item.id in self._was_seen:
+                differs = self._was_seen[item.id] != _hash(item.lines, judge)
+                kind = "changed" if differs and not only_additions else None
+            mark = ItemMark(item.id, item.title, item.link, len(own), item.published_us, len(self.lines))
+            self.lines += own
+            self.marks.append(mark)
+            if kind is not None:
+                told.append((kind, mark))
+        gone = [] if only_additions else self._gone()
+        self._remember(judge)
+        return [mark.told(kind, self.lines) for kind, mark in told] + [
+            mark.told("gone", self._old_lines) for mark in gone
+        ]
+
+    def _gone(self) -> list[ItemMark]:
+        now = {mark.id: place for place, mark in enumerate(self.marks)}
+        old = list(self._old.values())
+        left = [place for place, mark in enumerate(old) if mark.id in now]
+        if not left:
+            return []  # the window moved on by more than its size, or the server sent an empty feed
+        stayed = [now[old[place].id] for place in left]
+        fresh = [place for mark_id, place in now.items() if mark_id not in self._old]
+        grows_at_end = bool(fresh) and min(fresh) > max(stayed)
+        aged = range(left[0]) if grows_at_end else range(left[-1] + 1, len(old))
+        return [mark for place, mark in enumerate(old) if mark.id not in now and place not in aged]
+
+    def _remember(self, judge: Judge) -> None:
+        now = {mark.id for mark in self.marks}
+        self.seen = {own: print_ for own, print_ in self._was_seen.items() if own not in now}
+        for mark in self._old.values():
+            if mark.id not in now:
+                self.seen[mark.id] = _hash(mark.lines(self._old_lines), judge)
+        while len(self.seen) > limits.SEEN_ITEMS:
+            del self.seen[next(iter(self.seen))]
+
+
+def _differ(old: Sequence[str], new: Sequence[str], judge: Judge) -> bool:
+    if tuple(old) == tuple(new):
+        return False
+    places = ("item",) * max(len(old), len(new))
+    return bool(judge.news(old, new, old_places=places, new_places=places))
+
+
+def _hash(lines: Sequence[str], judge: Judge) -> int:
+    return xxh3_64_intdigest("\n".join(judge.key(line, "item") for line in lines).encode())

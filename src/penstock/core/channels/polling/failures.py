@@ -1,0 +1,124 @@
+"""Pauses after failures: back-off after errors, pages that are gone, network outages, crash loops.
+
+Back-off pauses grow and differ between channels. A page is gone after 410, or when it is not found for a long
+time. If no host answers, the network here is down and no channel is blamed. A node that its supervisor
+restarts every second would fetch the same pages every second, because what was fetched just before a crash
+is not on disk: so the pause before it polls grows with each crash.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.polling.values import Hold
+from penstock.model.instant import duration, moment
+
+if TYPE_CHECKING:
+    from penstock.core.channels.polling.values import FetchOutcome, Manners, PollState
+    from penstock.model.instant import Instant
+
+_DOUBLINGS: Final = 40
+"""Any pause is at its longest by then."""
+
+
+def pause_us(url: str, errors: int, *, manners: Manners) -> int:
+    """After so many errors in a row: doubled with each, and between three quarters and the whole of that.
+
+    The dice are a hash of the address and the number, so the same run is the same again.
+    """
+    bound_us = min(manners.error_least_us << min(errors - 1, _DOUBLINGS), manners.error_most_us)
+    word = blake2b(f"{errors} {url}".encode(), digest_size=4).digest()
+    return bound_us - bound_us * int.from_bytes(word, "big") // (4 << 32)
+
+
+def error_hold(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> Hold | None:
+    """The last fetches went wrong."""
+    if not state.errors:
+        return None
+    pause = pause_us(url, state.errors, manners=manners)
+    until_us = state.polled_us + pause
+    if until_us <= now_us:
+        return None
+    times = "once" if state.errors == 1 else f"{state.errors} times in a row"
+    return Hold(until_us, f"It failed {times}, so there is a pause of {duration(pause)}: {state.problem}")
+
+
+def missing(
+    state: PollState, outcome: FetchOutcome, *, manners: Manners, now_us: Instant
+) -> dict[str, object]:
+    """The fields of the state that an answer sets. Errors on the way say nothing about the page itself."""
+    if outcome.status == 410:
+        return {"missing_since_us": state.missing_since_us or now_us, "gone": True}
+    if outcome.status == 404:
+        since_us = state.missing_since_us or now_us
+        return {"missing_since_us": since_us, "gone": state.gone or now_us - since_us >= manners.missing_us}
+    if outcome.status == 304 or 200 <= outcome.status < 300:
+        return {"missing_since_us": 0, "gone": False}
+    return {}
+
+
+def gone_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | None:
+    """It is looked at now and then, in case somebody put it back."""
+    until_us = state.polled_us + manners.gone_us
+    if not state.gone or until_us <= now_us:
+        return None
+    how = "says that it is gone" if state.status == 410 else "does not find it"
+    return Hold(
+        until_us,
+        f"The server {how} since {moment(state.missing_since_us)}; "
+        f"it is looked at again every {duration(manners.gone_us)}.",
+    )
+
+
+DOMAINS: Final = 10
+"""That give no answer, one after the other: so many sites are not down at once."""
+DOMAINS_LEAST: Final = 2
+"""Of one domain alone nobody can tell."""
+
+
+class Outage:
+    """Watches whether anybody answers at all."""
+
+    __slots__ = ("_silent",)
+
+    def __init__(self) -> None:
+        self._silent: dict[str, None] = {}
+        """Domains that gave no answer since one did."""
+
+    def note(self, domain: str, *, answered: bool, domains: int) -> bool:
+        """A fetch is over, of so many domains that are polled; whether nobody answers at present."""
+        if answered:
+            self._silent.clear()
+        elif len(self._silent) < DOMAINS:
+            self._silent[domain] = None
+        return len(self._silent) >= max(DOMAINS_LEAST, min(DOMAINS, domains))
+
+
+class Life(msgspec.Struct, frozen=True):
+    """What is known of a run that was not closed."""
+
+    began_us: int
+    """When it polled, or would have: after its pause."""
+    crashes: int = 0
+    """Runs just before it that ended soon, without being closed."""
+
+
+def begun(before: Life | None, *, manners: Manners, now_us: Instant) -> Life:
+    """A run that starts now; `before` is the last one, None if it was closed."""
+    crashes = 0
+    if before is not None and now_us - before.began_us < limits.RESTART_SOON_US:
+        crashes = before.crashes + (now_us >= before.began_us)  # one that ended in its pause asked nobody
+    pause_us = min(manners.least_us << min(crashes - 2, 30), limits.RESTART_MOST_US) if crashes > 1 else 0
+    return Life(now_us + pause_us, crashes)
+
+
+def restart_hold(life: Life, *, now_us: Instant) -> Hold | None:
+    """Why nothing is fetched yet."""
+    if life.began_us <= now_us:
+        return None
+    reason = f"This node crashed {life.crashes} times, so it fetches nothing until {moment(life.began_us)}."
+    return Hold(life.began_us, reason, hard=True)

@@ -1,0 +1,118 @@
+"""WebSub rules without I/O: discovery of a hub, signatures, leases (WebSub, sections 4, 5 and 7).
+
+`discover_hub` reads the Link header and the content of a page. `HubSubscription` is the state of the
+subscription of one page at its hub, `HubLease` the part of it that survives a restart.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from yarl import URL
+
+from penstock import limits
+from penstock.core.channels.address import canonical
+from penstock.errors import BadAddress
+from penstock.model.instant import SECOND_US
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+
+_PARAMETER: Final = r';\s*([\w!#$&+.^`|~*-]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]+)))?\s*'
+_LINK: Final = re.compile(rf"<([^<>]*)>\s*((?:{_PARAMETER})*)")
+_PARAMETERS: Final = re.compile(_PARAMETER)
+_METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
+"""Of signatures (section 7.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubLink:
+    """Where a page can be subscribed to, and by which name."""
+
+    url: str
+    topic: str
+
+
+def discover_hub(*, url: str, link: str = "", hub: str = "", self_url: str = "") -> HubLink | None:
+    """The hub that a page names, in its Link header or else in itself; None if it names none.
+
+    A Link header counts more than the content (section 4).
+    """
+    named: dict[str, str] = {}
+    for target, rest, *_ in _LINK.findall(link[: limits.LINK_CHARS]):
+        said = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETERS.findall(rest)[::-1]}
+        for word in said.get("rel", "").lower().split():
+            named.setdefault(word, target)
+    if "hub" in named:
+        hub, self_url = named["hub"], named.get("self", self_url)
+    if not hub:
+        return None
+    try:
+        base = URL(url)
+        topic = str(base.join(URL(self_url))) if self_url else url
+        return HubLink(canonical(str(base.join(URL(hub)))), topic)
+    except (ValueError, BadAddress):
+        return None
+
+
+def signature_matches(body: bytes, signature: str, key: str) -> bool:
+    """Whether a signature belongs to a body."""
+    method, _, found = signature.partition("=")
+    if method not in _METHODS:
+        return False
+    wanted = hmac.digest(key.encode(), body, method).hex()
+    return hmac.compare_digest(wanted.encode(), found.strip().lower().encode())
+
+
+MAX_LEASE_S: Final = 366 * 86_400
+"""Longest lease that is believed."""
+
+
+class HubLease(msgspec.Struct, frozen=True):
+    """What is kept: after a restart a hub is not asked again for what still holds, or was refused."""
+
+    base: str
+    """Where the hub was told to find this node."""
+    until_us: int
+    """End of the lease; 0: there is none."""
+    due_us: int
+    """When the hub is asked next."""
+    failures: int = 0
+    """In a row."""
+
+
+@dataclass(slots=True)
+class HubSubscription:
+    """How it stands with one channel."""
+
+    hub: HubLink
+    state: Literal["asking", "active", "denied", "failed"] = "asking"
+    until_us: Instant = 0
+    """End of the lease."""
+    due_us: Instant = 0
+    """When the hub is asked next."""
+    reason: str = ""
+    """Why it is denied or failed."""
+    failures: int = 0
+    doubt: str = ""
+    """Why it is not relied on although it agreed, until it pushes something that is genuine; empty: it is."""
+
+    def lease(self, base: str) -> HubLease:
+        """What to keep of it."""
+        return HubLease(base, self.until_us, self.due_us, self.failures)
+
+
+def restored_subscription(
+    hub: HubLink, lease: HubLease | None, *, base: str, now_us: Instant
+) -> HubSubscription:
+    """As it was kept, if that is about the address this node has now."""
+    if lease is None or lease.base != base:
+        return HubSubscription(hub)
+    if max(lease.until_us, lease.due_us) > now_us + MAX_LEASE_S * SECOND_US:
+        return HubSubscription(hub)  # nobody agrees to that: the clock was wrong
+    state: Literal["asking", "active"] = "active" if lease.until_us > now_us else "asking"
+    return HubSubscription(hub, state, lease.until_us, lease.due_us, failures=lease.failures)

@@ -1,0 +1,58 @@
+"""How a delta reaches all nodes of a wedge: along the prefix tables of the nodes (Corona §3.4).
+
+A node that is to cover the wedge of level l passes the delta to its contacts in the rows from l on; the
+contact in row r covers the wedge of level r + 1 in its turn. Each member is reached once, over at most as
+many hops as there are rows. A node outside the wedge passes it to the member closest to the channel's id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.core.cluster.ring import distance
+from penstock.core.cluster.wedges import prefix_table, wedge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.core.cluster.ring import Ring
+    from penstock.core.cluster.wedges import PrefixTable
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One message: from whom, to whom, and what the receiver is to cover."""
+
+    sender: int
+    receiver: int
+    level: int
+    """The receiver covers the nodes that share so many digits with it."""
+    depth: int
+    """Hops from the node that had it first."""
+
+
+def next_hops(table: PrefixTable, level: int) -> Iterator[tuple[int, int]]:
+    """(contact, level that it covers) for a node that is to cover the wedge of this level around itself."""
+    for row in range(level, len(table.rows)):
+        for contact in table.rows[row]:
+            yield contact, row + 1
+
+
+def disseminate(ring: Ring, ident: int, level: int, *, root: int) -> Iterator[Hop]:
+    """All messages by which what the node at `root` has reaches the wedge of a channel."""
+    members = wedge(ring, ident, level)
+    if not members:
+        return
+    start = root
+    depth = 0
+    if root not in members:
+        start = min(members, key=lambda place: distance(ring.ids[place], ident))
+        depth = 1
+        yield Hop(root, start, level, depth)
+    waiting = [(start, level, depth)]
+    while waiting:
+        sender, covers, hops = waiting.pop()
+        for contact, level_of_contact in next_hops(prefix_table(ring, sender), covers):
+            yield Hop(sender, contact, level_of_contact, hops + 1)
+            waiting.append((contact, level_of_contact, hops + 1))

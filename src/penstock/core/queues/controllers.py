@@ -1,0 +1,191 @@
+"""Controllers choose the level at which a full queue packs: the paper's ladder, and a predictive one.
+
+The ladder (§5) climbs when packs come sooner than usual and descends when they come later. The turnaround of
+a level is the time from a pack at that level to the next packing request. A longer one means slower arrival,
+faster departure or a more effective level, so a lower level may do; a shorter one the opposite.
+
+The predictive controller takes the lowest level that drops as much as the rates demand. With arrivals at rate
+λ and departures at rate μ a share 1 − μ/λ must go, whatever the level; a lower level loses less important
+events. So it measures λ and μ between packs and what share each level takes of the events it sees. A level
+not yet tried is tried when those below it fall short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.errors import QueueError
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.policy.evaluate import FilterEffect
+
+
+@dataclass(frozen=True, slots=True)
+class PackRequest:
+    """A queue is full."""
+
+    now_us: Instant
+    highest: int
+    """The policy's highest level."""
+    arrived: int
+    """Events that came in since the last pack."""
+    departed: int
+    """Events that went out since the last pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackOutcome:
+    """What came of it."""
+
+    now_us: Instant
+    level: int
+    """The level that made room, which may be higher than the one chosen; 0: the worst case."""
+    events: int
+    """Events in the queue before the pack."""
+    effects: tuple[FilterEffect, ...]
+
+
+class Controller(Protocol):
+    """Chooses levels; one per queue."""
+
+    @property
+    def level(self) -> int:
+        """The level it would use now."""
+        ...
+
+    def choose(self, request: PackRequest) -> int:
+        """The level to begin with, between 1 and `request.highest`."""
+        ...
+
+    def packed(self, outcome: PackOutcome) -> None:
+        """Called after each pack."""
+        ...
+
+
+class Smoothing(Enum):
+    """Two readings of the paper's smoothing formula; docs/decisions/0002 compares them."""
+
+    PRINTED = "printed"
+    """t ← (1 − α)·observed + α·t, as printed: nine tenths of the newest observation."""
+    LOW_PASS = "low-pass"  # noqa: S105  # a filter, no password
+    """t ← α·observed + (1 − α)·t, the usual low-pass filter: one tenth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderState:
+    """All a ladder knows, for one that goes on elsewhere or later; its settings are no part of it."""
+
+    level: int = 1
+    last_us: Instant | None = None
+    """Time of the last pack; None before the first."""
+    usual_us: float | None = None
+    """What is expected of a level used for the first time."""
+    turnaround_us: tuple[tuple[int, float], ...] = ()
+    """Smoothed turnaround by level, in order of the levels."""
+
+
+class Ladder:
+    """One rung up or down per packing request."""
+
+    def __init__(
+        self, *, smoothing: Smoothing = Smoothing.LOW_PASS, alpha: float = 0.1, threshold: float = 0.1
+    ) -> None:
+        if not 0 < alpha < 1 or not threshold >= 0:
+            raise QueueError(f"a ladder needs 0 < alpha < 1 and threshold ≥ 0, found {alpha} and {threshold}")
+        self._weight = alpha if smoothing is Smoothing.LOW_PASS else 1 - alpha
+        self._threshold = threshold
+        self._level = 1
+        self._last_us: Instant | None = None
+        self._turnaround_us: dict[int, float] = {}
+        self._usual_us: float | None = None
+
+    @property
+    def level(self) -> int:
+        """The level it would use now."""
+        return self._level
+
+    def state(self) -> LadderState:
+        """What it knows now."""
+        turnarounds = tuple(sorted(self._turnaround_us.items()))
+        return LadderState(self._level, self._last_us, self._usual_us, turnarounds)
+
+    def restore(self, state: LadderState) -> None:
+        """Go on from what another ladder of the same settings knew."""
+        self._level = state.level
+        self._last_us = state.last_us
+        self._usual_us = state.usual_us
+        self._turnaround_us = dict(state.turnaround_us)
+
+    def choose(self, request: PackRequest) -> int:
+        """The level for this request."""
+        if self._last_us is not None:
+            change = self._observe(request.now_us - self._last_us)
+            self._level += (change < -self._threshold) - (change > self._threshold)
+        self._level = min(max(self._level, 1), request.highest)
+        return self._level
+
+    def _observe(self, observed_us: int) -> float:
+        """By which share this turnaround differs from what is usual at the level of the last pack.
+
+        A level used for the first time is expected to do as the level before it did; then a higher level's
+        longer turnaround sends the ladder down again, until it has proven to be the rule.
+        """
+        usual_us = self._turnaround_us.get(self._level, self._usual_us)
+        if usual_us is None:
+            usual_us = float(observed_us)
+        self._usual_us = self._weight * observed_us + (1 - self._weight) * usual_us
+        self._turnaround_us[self._level] = self._usual_us
+        return (observed_us - usual_us) / max(usual_us, 1.0)
+
+    def packed(self, outcome: PackOutcome) -> None:
+        """The pack happened; it may have had to climb."""
+        self._last_us = outcome.now_us
+        self._level = outcome.level or self._level
+
+
+WEIGHT: Final = 0.3
+"""Of the newest observation: follows a change of load within about five packs."""
+
+
+class Predictive:
+    """Chooses by measured rates and ratios."""
+
+    def __init__(self) -> None:
+        self._level = 1
+        self._excess: float | None = None
+        self._ratios: dict[int, float] = {}
+
+    @property
+    def level(self) -> int:
+        """The level it would use now."""
+        return self._level
+
+    def choose(self, request: PackRequest) -> int:
+        """The lowest level expected to drop the excess."""
+        if request.arrived:
+            excess = max(0.0, 1.0 - request.departed / request.arrived)
+            self._excess = excess if self._excess is None else _smoothed(self._excess, excess)
+        wanted = self._excess or 0.0
+        levels = range(1, request.highest + 1)
+        self._level = next((n for n in levels if self._ratios.get(n, 1.0) >= wanted), request.highest)
+        return self._level
+
+    def packed(self, outcome: PackOutcome) -> None:
+        """Learn what share each level up to the one used took."""
+        if not outcome.events:
+            return
+        dropped: dict[int, int] = {}
+        for effect in outcome.effects:
+            dropped[effect.cause.level] = dropped.get(effect.cause.level, 0) + effect.dropped
+        total = 0
+        for level in sorted(dropped):
+            total += dropped[level]
+            ratio = total / outcome.events
+            self._ratios[level] = _smoothed(self._ratios.get(level, ratio), ratio)
+
+
+def _smoothed(before: float, observed: float) -> float:
+    return WEIGHT * observed + (1 - WEIGHT) * before

@@ -1,0 +1,103 @@
+"""Settings of the flow control: slots, capacity, what is on time, when a flow is silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock import limits
+from penstock.errors import SlotError
+from penstock.model.instant import SECOND_US
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlOptions:
+    """One sentence under every field; SlotError says what cannot be."""
+
+    slot_us: int = 20_000
+    """Length of a time slot."""
+    slots: int = 64
+    """Slots of the window, of history as well as of the future."""
+    capacity: int = 100
+    """Packets a slot's worth of the link carries."""
+    share: float = 0.5
+    """Of the capacity: what may be reserved."""
+    request_share: float = 0.1
+    """Of the capacity: what requests may take, one place at least."""
+    sigmas: float = 3.0
+    """δ, how far from its place a packet is on time, in standard deviations of its jitter."""
+    detect: bool = True
+    """Whether periods are looked for that nobody told."""
+    flows: int = 10_000
+    """Flows known at a time."""
+    idle_us: int = 600 * SECOND_US
+    """A flow that is not served and has not come for so long is forgotten."""
+    silent_after: int = 3
+    """Packets a served flow may miss in a row before it is silent."""
+    silent_least_us: int = 0
+    """And it is not silent before so long has passed."""
+    positions: int = 1 << 16
+    """Bits of each array of the two filters."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("slot_us", 1, 3_600 * SECOND_US),
+            ("slots", 4, limits.SLOT_WINDOW),
+            ("capacity", 1, 1 << 31),
+            ("flows", 1, 1 << 24),
+            ("idle_us", 1, 1 << 62),
+            ("silent_after", 1, 1_000),
+            ("silent_least_us", 0, 1 << 62),
+            ("positions", 64, limits.SLOT_POSITIONS),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not least <= value <= most:
+                raise SlotError(f"{name} is {value}; allowed are whole numbers from {least:,} to {most:,}")
+        if not 0 < self.share <= 1:
+            raise SlotError(f"share is {self.share}; allowed is what lies above 0 and up to 1")
+        if not 0 < self.request_share <= 1:
+            raise SlotError(
+                f"request_share is {self.request_share}; allowed is what lies above 0 and up to 1"
+            )
+        if not 0 < self.sigmas <= 10:
+            raise SlotError(f"sigmas is {self.sigmas}; allowed is what lies above 0 and up to 10")
+        if self.reserved_capacity < 1:
+            raise SlotError(f"a share of {self.share} of {self.capacity} packets a slot is not one packet")
+
+    @property
+    def reserved_capacity(self) -> int:
+        """Packets that may be reserved in one slot."""
+        return int(self.capacity * self.share)
+
+    @property
+    def request_capacity(self) -> int:
+        """Packets in one slot that are requests."""
+        return max(1, int(self.capacity * self.request_share))
+
+    @property
+    def reserved_load(self) -> float:
+        """Packets that may be reserved in a slot on average: flows of different periods meet now and then."""
+        return max(1.0, 0.8 * self.reserved_capacity)
+
+    @property
+    def window_us(self) -> int:
+        """How far ahead slots can be reserved."""
+        return (self.slots - 2) * self.slot_us
+
+    def problem_with(self, period_us: float, jitter_us: float = 0) -> str:
+        """Why a period cannot be served, few texts before its colon; empty if it can."""
+        if not period_us > 0:
+            return f"bad period: {period_us / 1_000:g} ms is none"
+        if period_us < self.slot_us:
+            slot_ms = self.slot_us / 1_000
+            return f"period too short: {period_us / 1_000:g} ms is less than a slot of {slot_ms:g} ms"
+        if period_us + self.sigmas * jitter_us > self.window_us:
+            return (
+                f"period beyond the window: {period_us / 1_000:g} ms, and slots can be reserved "
+                f"{self.window_us / 1_000:g} ms ahead"
+            )
+        if jitter_us < 0 or jitter_us > period_us / 4:
+            return (
+                f"too much jitter: {jitter_us / 1_000:g} ms is more than a quarter of the period of "
+                f"{period_us / 1_000:g} ms"
+            )
+        return ""

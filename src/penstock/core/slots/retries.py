@@ -1,0 +1,208 @@
+"""Requests: packets that are useful only in a slot of their own, and retry if there is none.
+
+Retries follow the exponential arrival pattern (paper §2.1), t0 + 2ⁿ·T; `period` has the constant one. A
+request takes a place of the present slot, or the one that was kept for its retry, and goes ahead like a
+packet that came in its slot. A request that finds no place is told to retry only if the slot of a coming
+retry has room, and that slot is then its own (Jamjoom and Shin; paper §2.2). If all of them within the
+window are full, it is rejected at once: its retries would be for nothing, and take part of the capacity
+they ask for. Requests have a share of each slot to themselves: however many come, they displace no served
+flow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.slots.flows import FlowState, key_of
+from penstock.core.slots.lanes import Lane
+from penstock.core.slots.reservation import Reservations
+from penstock.errors import SlotError
+from penstock.model.instant import LONGEST_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.core.slots.control import FlowControl
+    from penstock.core.slots.flows import Flow
+    from penstock.model.instant import Instant
+
+RETRIES: Final = 4
+"""Retries by which an exponential pattern is known: one chance gap of twice the last is no rule."""
+
+SLACK: Final = 0.25
+"""Of each gap: how much earlier or later a retry may come; who backs off, often rolls dice as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """t0, then t0 + 2ⁿ·T for n = 0, 1, 2 …: the n-th retry."""
+
+    start_us: Instant
+    period_us: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.period_us <= LONGEST_US:
+            raise SlotError(f"a period of {self.period_us} µs is none: above 0, and at most {LONGEST_US}")
+
+    def retry(self, number: int) -> Instant:
+        """When the retry of this number comes; the first has 0."""
+        return self.start_us + round(min(self.period_us * 2.0**number, LONGEST_US))
+
+    def after(self, now_us: Instant) -> Instant:
+        """The next arrival, later than now."""
+        if now_us < self.start_us:
+            return self.start_us
+        number = 0
+        while self.retry(number) <= now_us:
+            number += 1
+        return self.retry(number)
+
+    def until(self, last_us: Instant, *, after_us: Instant) -> Iterator[Instant]:
+        """The retries later than one instant and not later than another."""
+        number = 0
+        while (at_us := self.retry(number)) <= last_us:
+            if at_us > after_us:
+                yield at_us
+            number += 1
+
+
+def exponential(arrivals_us: Sequence[Instant]) -> Exponential | None:
+    """The pattern of arrivals that double their distance from the first; None if they do not."""
+    if len(arrivals_us) < RETRIES + 1:
+        return None
+    start_us, *retries = arrivals_us
+    # The last retry has the least relative error in its distance.
+    period_us = (retries[-1] - start_us) / 2 ** (len(retries) - 1)
+    if period_us <= 0:
+        return None
+    pattern = Exponential(start_us, period_us)
+    before_us = start_us
+    for number, at_us in enumerate(retries):
+        expected_us = pattern.retry(number)
+        if abs(at_us - expected_us) > SLACK * max(1, expected_us - before_us):
+            return None
+        before_us = expected_us
+    return pattern
+
+
+class Answer(StrEnum):
+    """To a request."""
+
+    ACCEPTED = "accepted"
+    AGAIN = "again"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer, and when to come again."""
+
+    answer: Answer
+    at_us: Instant = 0
+    """Of AGAIN: the retry whose slot is reserved."""
+    why: str = ""
+    """Of AGAIN and REJECTED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A request that was turned away, and the slots kept for its retry."""
+
+    first_us: Instant
+    slots: range
+
+
+class Retries:
+    """Decides about requests that come again when they are turned away."""
+
+    def __init__(self, reservations: Reservations, *, most: int) -> None:
+        if most < 1:
+            raise SlotError(f"{most} requests that come again are none; at least 1")
+        self._slots = reservations
+        self._most = most
+        self._coming: dict[int, Coming] = {}
+        self.answers = dict.fromkeys(Answer, 0)
+
+    def __len__(self) -> int:
+        return len(self._coming)
+
+    def arrive(self, key: int, *, period_us: float, now_us: Instant) -> Verdict:
+        """A request, or its retry; `period_us` is T, the time to its first retry."""
+        verdict = self._decide(key, period_us, now_us)
+        self.answers[verdict.answer] += 1
+        return verdict
+
+    def _decide(self, key: int, period_us: float, now_us: Instant) -> Verdict:
+        slots = self._slots
+        slot = slots.advance(now_us)
+        coming = self._coming.pop(key, None)
+        if coming is not None and slot in coming.slots:
+            return Verdict(Answer.ACCEPTED)
+        if coming is not None:
+            slots.release(coming.slots)
+        if slots.reserve(key, range(slot, slot + 1)):
+            return Verdict(Answer.ACCEPTED)
+        missed = coming is not None and coming.slots.stop <= slot
+        first_us = now_us if coming is None or missed else coming.first_us
+        pattern = Exponential(first_us, period_us)
+        if len(self._coming) >= self._most:
+            self._forget(slot)
+        if len(self._coming) < self._most:
+            for at_us in pattern.until(now_us + slots.longest_us - slots.slot_us, after_us=now_us):
+                # It may come a little later than it would, and hardly earlier: what has to travel is late.
+                wanted = slots.slots_between(at_us, at_us + slots.slot_us)
+                if wanted.start > slot and slots.reserve(key, wanted):
+                    self._coming[key] = Coming(first_us, wanted)
+                    after_ms = (at_us - now_us) / 1_000
+                    why = f"no place now: one is kept for the retry in {after_ms:g} ms"
+                    return Verdict(Answer.AGAIN, at_us, why)
+        after_ms, window_ms = (pattern.after(now_us) - now_us) / 1_000, slots.longest_us / 1_000
+        why = f"no place now nor at any retry within {window_ms:g} ms (the next would be in {after_ms:g} ms)"
+        return Verdict(Answer.REJECTED, why=why)
+
+    def _forget(self, slot: int) -> None:
+        """Those that did not come again."""
+        gone = [key for key, coming in self._coming.items() if coming.slots.stop <= slot]
+        for key in gone:
+            del self._coming[key]
+
+
+class RequestSlots:
+    """Asked about each request; shares the table with the control of flows."""
+
+    def __init__(self, control: FlowControl) -> None:
+        options = control.options
+        self._control = control
+        slots = Reservations(
+            slot_us=options.slot_us,
+            slots=options.slots,
+            capacity=options.request_capacity,
+            positions=64,  # who has which slot is remembered exactly
+            now_us=control.reservations.now * options.slot_us,
+        )
+        self._retries = Retries(slots, most=options.flows)
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many were accepted, told to come again, and rejected."""
+        return {answer.value: count for answer, count in self._retries.answers.items()}
+
+    def flow(self, client: str, topic: str, *, now_us: Instant) -> Flow | None:
+        """The flow a request belongs to; None: it has slots anyway, or so many cannot be known at a time."""
+        table, key = self._control.table, key_of(client, topic)
+        flow = table.get(key) or table.add(key, client, topic, now_us=now_us)
+        if flow is None or flow.state is FlowState.SERVED or (flow.client, flow.topic) != (client, topic):
+            return None
+        return flow
+
+    def arrive(self, flow: Flow, period_us: float, *, now_us: Instant) -> Verdict:
+        """A request, or a retry of it; if it is accepted, it goes into the reserved lane."""
+        verdict = self._retries.arrive(flow.key, period_us=period_us, now_us=now_us)
+        if verdict.answer is Answer.ACCEPTED:
+            flow.arrivals += 1
+            flow.last_us = now_us
+            flow.laned = True
+            self._control.packets[Lane.RESERVED] += 1
+        return verdict

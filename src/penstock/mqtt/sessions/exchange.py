@@ -1,0 +1,390 @@
+"""QoS 1 and 2 in both directions of one end of a session: messages in flight and their acknowledgements.
+
+Outgoing: a message is *unanswered* until PUBACK or PUBREC; a QoS 2 message is then *released* (PUBREL sent)
+until PUBCOMP. Both take a place in the window (section 4.9). After a new connection PUBRELs are sent again
+first, being older, then unanswered messages in their order with DUP, as many at a time as the window has
+places.
+
+Incoming: a QoS 2 message is handed on when its PUBLISH arrives and its identifier kept until PUBREL (method A
+of figure 4-3), so a repeated PUBLISH is recognised, also over a new connection. The answer may be given
+later, when the message is on disk.
+
+Server and client use the same `Exchange`. Nothing here knows the connection: the caller sends what is
+returned, and calls `resume` when a connection takes the place of another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from penstock.errors import MqttError, ProtocolError
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.publish import Ack, Puback, Pubcomp, Pubrec, Pubrel
+from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID, PacketIds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Arrival(Enum):
+    """What to do with a PUBLISH of QoS 1 or 2."""
+
+    NEW = "hand it on, then answer"
+    AGAIN = "it was handed on and answered: answer again"
+    PENDING = "it was handed on, its answer is still to come: do nothing"
+
+
+class Incoming:
+    """One direction of a session; lives longer than a connection."""
+
+    __slots__ = ("_current", "_first", "_second", "maximum")
+
+    def __init__(self, *, maximum: int = MOST_PACKET_ID) -> None:
+        self.maximum = maximum
+        """Our receive maximum: how many may be unsettled on one connection."""
+        self._first: dict[int, None] = {}
+        """QoS 1 messages not answered yet."""
+        self._second: dict[int, bool] = {}
+        """QoS 2 messages not released yet, and whether they were answered."""
+        self._current: set[int] = set()
+        """Those of QoS 2 that came over this connection: only they count (section 4.9)."""
+
+    @property
+    def in_flight(self) -> int:
+        """Messages of this connection that are not settled."""
+        return len(self._first) + len(self._current)
+
+    def arrive(self, packet_id: int, *, qos: int) -> Arrival:
+        """A PUBLISH has come."""
+        if packet_id in self._second or packet_id in self._first:
+            return self._repeated(packet_id, qos)
+        if len(self._first) + len(self._current) >= self.maximum:
+            raise MqttError(
+                f"{self.in_flight} messages wait for their answers; at most {self.maximum} may",
+                where="PUBLISH",
+                reason=Reason.RECEIVE_MAXIMUM_EXCEEDED,
+            )
+        if qos == 1:
+            self._first[packet_id] = None
+        else:
+            self._second[packet_id] = False
+            self._current.add(packet_id)
+        return Arrival.NEW
+
+    def arrive_many(self, packet_ids: Sequence[int]) -> bool:
+        """QoS 1 messages have come, all of them new and not too many; False: look at each."""
+        first = self._first
+        before = len(first)
+        if before + len(packet_ids) + len(self._current) > self.maximum:
+            return False
+        if self._second and not self._second.keys().isdisjoint(packet_ids):
+            return False
+        if not first.keys().isdisjoint(packet_ids):
+            return False
+        first.update(dict.fromkeys(packet_ids))
+        if len(first) == before + len(packet_ids):
+            return True
+        for packet_id in packet_ids:  # one stood there twice
+            first.pop(packet_id, None)
+        return False
+
+    def answer_many(self, packet_ids: Iterable[int]) -> None:
+        """The PUBACKs of messages that came by `arrive_many`, or by `arrive` with QoS 1, are sent."""
+        for packet_id in packet_ids:
+            self._first.pop(packet_id, None)
+
+    def owes(self, packet_id: int) -> bool:
+        """Whether a message is not settled: a sender may release it before it is answered."""
+        return packet_id in self._first or packet_id in self._second
+
+    def settle(self, packet_id: int) -> bool:
+        """The answer to a message is sent, or as good as sent; False: nobody waits for it any more."""
+        if packet_id in self._second:
+            self._second[packet_id] = True
+            return True
+        if packet_id in self._first:
+            del self._first[packet_id]
+            return True
+        return False
+
+    def came_again(self, packet_id: int) -> bool:
+        """Whether this connection has brought a message that is not settled."""
+        return packet_id in self._current or packet_id in self._first
+
+    def add_received(self, packet_ids: Iterable[int]) -> None:
+        """QoS 2 messages were handed on and are safe, as somebody else has kept in mind."""
+        self._second.update(dict.fromkeys(packet_ids, True))
+
+    def _repeated(self, packet_id: int, qos: int) -> Arrival:
+        if qos == 2 and packet_id in self._second:
+            self._current.add(packet_id)
+            return Arrival.AGAIN if self._second[packet_id] else Arrival.PENDING
+        if qos == 1 and packet_id in self._first:
+            return Arrival.PENDING
+        raise ProtocolError(
+            f"packet {packet_id} is in use with another QoS", where="PUBLISH packet identifier"
+        )
+
+    def answer(self, packet_id: int, *, reason: int = Reason.SUCCESS) -> Ack:
+        """The PUBACK or PUBREC of a message that `arrive` called NEW or AGAIN."""
+        if packet_id in self._first:
+            del self._first[packet_id]
+            return Puback(packet_id, reason)
+        assert packet_id in self._second, f"packet {packet_id} did not arrive"
+        if reason >= Reason.UNSPECIFIED:
+            del self._second[packet_id]
+            self._current.discard(packet_id)
+        else:
+            self._second[packet_id] = True
+        return Pubrec(packet_id, reason)
+
+    def pubrel(self, packet_id: int) -> Pubcomp:
+        """The sender releases a QoS 2 message; the answer."""
+        self._current.discard(packet_id)
+        known = self._second.pop(packet_id, None)
+        return Pubcomp(packet_id, Reason.SUCCESS if known is not None else Reason.PACKET_ID_NOT_FOUND)
+
+    def resume(self) -> None:
+        """The session goes on over a new connection: QoS 1 messages not answered will come again."""
+        self._first.clear()
+        self._current.clear()
+
+    def received(self) -> list[int]:
+        """Identifiers of QoS 2 messages handed on and not released, in order; to be kept."""
+        return list(self._second)
+
+    def restore(self, received: Iterable[int]) -> None:
+        """Put back what `received` gave before a restart: those messages are safe, so they are answered."""
+        assert not self._second, "only into an empty one"
+        self._second = dict.fromkeys(received, True)
+
+
+M = TypeVar("M")
+
+
+class Unanswered(NamedTuple, Generic[M]):
+    """A message on its way."""
+
+    packet_id: int
+    qos: int
+    message: M
+
+
+class Outgoing(Generic[M]):
+    """One direction of a session; lives longer than a connection."""
+
+    __slots__ = ("_again", "_asleep", "_ids", "_released", "_second", "_unanswered", "window")
+
+    def __init__(self, *, ids: PacketIds | None = None, window: int = MOST_PACKET_ID) -> None:
+        self.window = window
+        """The peer's receive maximum, or less."""
+        self._ids = PacketIds() if ids is None else ids
+        self._unanswered: dict[int, M] = {}
+        self._second: set[int] = set()
+        """Which of them are QoS 2."""
+        self._released: dict[int, None] = {}
+        self._again: deque[int] = deque()
+        """Unanswered on an earlier connection, not sent on this one yet."""
+        self._asleep: set[int] = set()
+        """The same, without those answered meanwhile."""
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that take a place in the window."""
+        return len(self._unanswered) - len(self._asleep) + len(self._released)
+
+    @property
+    def room(self) -> int:
+        """How many new messages may be sent now; none before the old ones are sent again."""
+        if self._asleep:
+            return 0
+        # Identifiers may be held that take no place in the window.
+        return max(
+            0, min(self.window - len(self._unanswered) - len(self._released), MOST_PACKET_ID - len(self._ids))
+        )
+
+    @property
+    def resending(self) -> bool:
+        """Whether there is more to send again than the window took."""
+        return bool(self._asleep)
+
+    def send(self, message: M, *, qos: int) -> int:
+        """Give a message its packet identifier; there must be room."""
+        unanswered = self._unanswered
+        assert len(unanswered) + len(self._released) < self.window, "the window is full"
+        assert not self._asleep, "older messages are to be sent again first"
+        packet_id = self._ids.take()
+        unanswered[packet_id] = message
+        if qos == 2:
+            self._second.add(packet_id)
+        return packet_id
+
+    def send_as(self, packet_id: int, message: M, *, qos: int) -> None:
+        """`send` under an identifier that is held for it; there must be room."""
+        assert packet_id not in self._unanswered, packet_id
+        self._unanswered[packet_id] = message
+        if qos == 2:
+            self._second.add(packet_id)
+
+    def send_many(self, message: M, count: int) -> list[int]:
+        """`send` with QoS 1 for so many messages that are kept as one and the same; there must be room."""
+        assert count <= self.room, "the window is full"
+        packet_ids = self._ids.take_many(count)
+        self._unanswered.update(dict.fromkeys(packet_ids, message))
+        return packet_ids
+
+    # -- acknowledgements ------------------------------------------------------------------------------------
+
+    def puback(self, packet_id: int) -> M | None:
+        """A QoS 1 message is done; the message. An identifier that is not known is none of our business."""
+        if packet_id in self._second or packet_id in self._released:
+            raise ProtocolError(f"packet {packet_id} is QoS 2", where="PUBACK")
+        message = self._unanswered.pop(packet_id, None)
+        if message is not None:
+            self._ids.free(packet_id)
+            if self._asleep:
+                self._asleep.discard(packet_id)
+        return message
+
+    def pubacks(self, packet_ids: Iterable[int]) -> list[M]:
+        """`puback` for many; the messages."""
+        if self._second or self._released or self._asleep:
+            found = [self.puback(packet_id) for packet_id in packet_ids]
+            return [message for message in found if message is not None]
+        unanswered = self._unanswered
+        known = [packet_id for packet_id in packet_ids if packet_id in unanswered]
+        self._ids.free_many(known)
+        return [unanswered.pop(packet_id) for packet_id in dict.fromkeys(known)]
+
+    def pubrec(self, packet_id: int, reason: int = Reason.SUCCESS) -> tuple[Pubrel | None, M | None]:
+        """A QoS 2 message has arrived, or is refused; the answer, and the message if it is settled now."""
+        if packet_id in self._second:
+            message = self._unanswered.pop(packet_id)
+            self._second.discard(packet_id)
+            self._asleep.discard(packet_id)
+            if reason >= Reason.UNSPECIFIED:
+                self._ids.free(packet_id)
+                return None, message
+            self._released[packet_id] = None
+            return Pubrel(packet_id), message
+        if packet_id in self._unanswered:
+            raise ProtocolError(f"packet {packet_id} is QoS 1", where="PUBREC")
+        if reason >= Reason.UNSPECIFIED:
+            self.pubcomp(packet_id)
+            return None, None
+        if packet_id in self._released:
+            return Pubrel(packet_id), None
+        return Pubrel(packet_id, Reason.PACKET_ID_NOT_FOUND), None
+
+    def pubcomp(self, packet_id: int) -> bool:
+        """A QoS 2 message is done; whether it was known."""
+        if packet_id in self._unanswered:
+            raise ProtocolError(f"packet {packet_id} was not released", where="PUBCOMP")
+        if packet_id not in self._released:
+            return False
+        del self._released[packet_id]
+        self._ids.free(packet_id)
+        return True
+
+    # -- a new connection ------------------------------------------------------------------------------------
+
+    def resume(self, *, window: int) -> list[Pubrel]:
+        """The session goes on over a new connection; the PUBRELs to send at once. Then call `again`."""
+        self.window = window
+        self._again = deque(self._unanswered)
+        self._asleep = set(self._unanswered)
+        return [Pubrel(packet_id) for packet_id in self._released]
+
+    def again(self) -> list[Unanswered[M]]:
+        """Messages to send again with DUP, as many as fit; call it after each acknowledgement, too."""
+        found: list[Unanswered[M]] = []
+        while self._again and self.in_flight < self.window:
+            packet_id = self._again.popleft()
+            if packet_id in self._asleep:
+                self._asleep.discard(packet_id)
+                found.append(self._told(packet_id))
+        return found
+
+    # -- keeping it ------------------------------------------------------------------------------------------
+
+    def unanswered(self) -> list[Unanswered[M]]:
+        """Messages neither acknowledged nor released, in order."""
+        return [self._told(packet_id) for packet_id in self._unanswered]
+
+    def released(self) -> list[int]:
+        """Packet identifiers that wait for their PUBCOMP, in order."""
+        return list(self._released)
+
+    def restore(self, *, unanswered: Iterable[Unanswered[M]], released: Iterable[int]) -> None:
+        """Put back what `unanswered` and `released` gave before a restart; then comes `resume`."""
+        assert not self._unanswered | self._released, "only into an empty one"
+        for packet_id in released:
+            self._ids.claim(packet_id)
+            self._released[packet_id] = None
+        for each in unanswered:
+            self._ids.claim(each.packet_id)
+            self._unanswered[each.packet_id] = each.message
+            if each.qos == 2:
+                self._second.add(each.packet_id)
+
+    def supersede(self, packet_id: int, *, released: bool) -> M | None:
+        """Another record of this identifier is newer than what `restore` put back; what that was.
+
+        It is held from now on, and waits for its PUBCOMP if it is released.
+        """
+        self._ids.hold(packet_id)
+        self._second.discard(packet_id)
+        self._released.pop(packet_id, None)
+        if released:
+            self._released[packet_id] = None
+        return self._unanswered.pop(packet_id, None)
+
+    def _told(self, packet_id: int) -> Unanswered[M]:
+        return Unanswered(packet_id, 2 if packet_id in self._second else 1, self._unanswered[packet_id])
+
+
+class ExchangeStep(NamedTuple, Generic[M]):
+    """What follows from an acknowledgement."""
+
+    reply: Ack | None
+    settled: M | None
+    """The message that need not be kept any more."""
+    reason: int
+    """What the peer said about it."""
+
+
+class Exchange(Generic[M]):
+    """Messages of QoS 1 and 2 in flight, either way."""
+
+    __slots__ = ("ids", "incoming", "outgoing")
+
+    def __init__(self, *, window: int = MOST_PACKET_ID, maximum: int = MOST_PACKET_ID) -> None:
+        self.ids = PacketIds()
+        """Also for SUBSCRIBE and UNSUBSCRIBE, where this end sends them."""
+        self.outgoing: Outgoing[M] = Outgoing(ids=self.ids, window=window)
+        self.incoming = Incoming(maximum=maximum)
+
+    def receive(self, ack: Ack) -> ExchangeStep[M]:
+        """An acknowledgement has come; afterwards there may be room, and more to send again."""
+        reply: Ack | None = None
+        settled: M | None = None
+        match ack:
+            case Puback():
+                settled = self.outgoing.puback(ack.packet_id)
+            case Pubrec():
+                reply, settled = self.outgoing.pubrec(ack.packet_id, ack.reason)
+            case Pubrel():
+                reply = self.incoming.pubrel(ack.packet_id)
+            case Pubcomp():
+                self.outgoing.pubcomp(ack.packet_id)
+        return ExchangeStep(reply, settled, ack.reason)
+
+    def resume(self, *, window: int, maximum: int = MOST_PACKET_ID) -> list[Pubrel]:
+        """A new connection carries the session; what to send first. Then comes `outgoing.again`."""
+        self.incoming.resume()
+        self.incoming.maximum = maximum
+        return self.outgoing.resume(window=window)

@@ -1,0 +1,123 @@
+"""Packet identifiers (1 to 65,535, each used by one packet at a time) and topic aliases (MQTT 5).
+
+A topic alias is a number in the place of a topic, for one connection and one direction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import MqttError, ProtocolError
+from penstock.mqtt.codes import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_PACKET_ID: Final = 65_535
+
+
+class PacketIds:
+    """Gives out identifiers in turn, so that one just freed is not used again at once."""
+
+    __slots__ = ("_last", "_used")
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._used: set[int] = set()
+
+    def __len__(self) -> int:
+        """How many are in use."""
+        return len(self._used)
+
+    def take(self) -> int:
+        """One that is not in use; there must be one."""
+        used = self._used
+        packet_id = self._last % MOST_PACKET_ID + 1
+        if packet_id in used:
+            assert len(used) < MOST_PACKET_ID, "every packet identifier is in use; look at the window first"
+            while packet_id in used:
+                packet_id = packet_id % MOST_PACKET_ID + 1
+        used.add(packet_id)
+        self._last = packet_id
+        return packet_id
+
+    def take_many(self, count: int) -> list[int]:
+        """So many that are not in use; there must be as many."""
+        first = self._last + 1
+        ids = range(first, first + count)
+        if ids.stop > MOST_PACKET_ID or not self._used.isdisjoint(ids):
+            return [self.take() for _ in ids]
+        self._used.update(ids)
+        self._last = ids.stop - 1
+        return list(ids)
+
+    def claim(self, packet_id: int) -> None:
+        """Use this very one, as a stored session says."""
+        assert 0 < packet_id <= MOST_PACKET_ID, packet_id
+        self._used.add(packet_id)
+        self._last = packet_id
+
+    def hold(self, packet_id: int) -> None:
+        """Keep it from being given out although nothing is sent under it now; `free` ends that."""
+        self._used.add(packet_id)
+
+    def free(self, packet_id: int) -> None:
+        """It may be given out again."""
+        self._used.discard(packet_id)
+
+    def free_many(self, packet_ids: Iterable[int]) -> None:
+        """They may be given out again."""
+        self._used.difference_update(packet_ids)
+
+
+class AliasesIn:
+    """What the peer's aliases stand for."""
+
+    __slots__ = ("_topics", "maximum")
+
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
+        """How many we offered."""
+        self._topics: dict[int, bytes] = {}
+
+    def resolve(self, topic: bytes, alias: int | None) -> bytes:
+        """The topic of a PUBLISH; with both a topic and an alias, the alias stands for it from now on."""
+        if alias is None:
+            if not topic:
+                raise ProtocolError("empty, and no topic alias", where="PUBLISH topic")
+            return topic
+        if not 0 < alias <= self.maximum:
+            raise MqttError(
+                f"{alias}; from 1 to {self.maximum}" if self.maximum else f"{alias}; none were offered",
+                where="PUBLISH topic alias",
+                reason=Reason.TOPIC_ALIAS_INVALID,
+            )
+        if topic:
+            self._topics[alias] = topic
+            return topic
+        known = self._topics.get(alias)
+        if known is None:
+            raise ProtocolError(f"{alias} stands for no topic yet", where="PUBLISH topic alias")
+        return known
+
+
+class AliasesOut:
+    """Aliases for what we send: the first topics get one each, as many as the peer takes."""
+
+    __slots__ = ("_aliases", "maximum")
+
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
+        self._aliases: dict[bytes, int] = {}
+
+    def shorten(self, topic: bytes) -> tuple[bytes, int | None]:
+        """Topic and alias to send: both the first time, then no topic; no alias when none is left.
+
+        The packet made with it must be sent, else the peer does not know the alias."""
+        alias = self._aliases.get(topic)
+        if alias is not None:
+            return b"", alias
+        if len(self._aliases) >= self.maximum:
+            return topic, None
+        alias = self._aliases[topic] = len(self._aliases) + 1
+        return topic, alias

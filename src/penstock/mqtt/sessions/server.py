@@ -1,0 +1,272 @@
+"""The server's side of one connection: which packet may come when, what was agreed, how it ends.
+
+    waiting ──CONNECT──► deciding ──accept──► connected ──farewell, close──► closed
+       └──farewell, close───┴───farewell, close─────────────────────────────────▲
+
+The owner decides about a CONNECT (users, sessions) and calls `accept` or `farewell`; frames that came behind
+the CONNECT wait with the owner until then. PUBLISH need not come through `receive`: in the state CONNECTED it
+is always legal, and `fanout.spans` reads it faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from penstock import limits
+from penstock.errors import MalformedPacket, MqttError, ProtocolError, UnsupportedVersion
+from penstock.mqtt.codes import (
+    ALLOWED,
+    CONNACK_V4,
+    DISCONNECT_FROM_CLIENT,
+    FROM_CLIENT,
+    V4,
+    V5,
+    Kind,
+    Reason,
+    explained,
+)
+from penstock.mqtt.fields import MOST_VARINT as LONGEST
+from penstock.mqtt.packets.connect import Connack, Connect, Disconnect, Pingreq, Pingresp, announced_version
+from penstock.mqtt.packets.packet import body_of, decode, encode, kind_of
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.packets.publish import Publish, check_from_client
+from penstock.mqtt.sessions.identifiers import MOST_PACKET_ID, AliasesIn, AliasesOut
+from penstock.mqtt.sessions.session import NEVER_S
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.packet import Packet
+
+
+class ServerState(Enum):
+    """Where a connection stands."""
+
+    WAITING = "for the CONNECT"
+    DECIDING = "whether to accept it"
+    CONNECTED = "packets flow"
+    CLOSED = "nothing more is said"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a server offers to every client."""
+
+    receive_maximum: int = limits.MQTT_RECEIVE_MAXIMUM
+    """QoS 1 and 2 messages a client may have unanswered."""
+    maximum_packet_bytes: int = limits.MQTT_PACKET_BYTES
+    topic_alias_maximum: int = limits.MQTT_TOPIC_ALIASES
+    most_keep_alive_s: int = 0
+    """Longest keep alive granted, and what a client that wants none gets; 0: as the client likes."""
+    most_session_expiry_s: int = NEVER_S
+    """Longest session expiry granted."""
+    connect_s: int = limits.MQTT_CONNECT_S
+    """Time for the CONNECT to come."""
+    reason_strings: bool = True
+    """Say in words what was wrong, where the client takes it."""
+
+
+class ServerConnection:
+    """The rules of one connection."""
+
+    def __init__(self, terms: Terms, *, now_us: Instant) -> None:
+        self.terms = terms
+        self.state = ServerState.WAITING
+        self.version = 0
+        """4 or 5 once a CONNECT could be read so far; 0 before."""
+        self.keep_alive_s = 0
+        """As agreed; 0: none."""
+        self.receive_maximum = MOST_PACKET_ID
+        """QoS 1 and 2 messages the client takes unanswered."""
+        self.maximum_packet_bytes = LONGEST + 5
+        """Largest packet the client takes."""
+        self.problem_information = True
+        """Whether the client takes words with an acknowledgement."""
+        self.aliases_in = AliasesIn(0)
+        self.aliases_out = AliasesOut(0)
+        self._connect = Connect()
+        self._deadline_us: Instant | None = now_us + terms.connect_s * 1_000_000
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    def receive(self, frame: bytes) -> Packet:
+        """The packet of a frame, if it may come now; else MqttError, and `farewell` is what to answer."""
+        assert self.state in (ServerState.WAITING, ServerState.CONNECTED), (
+            f"frames wait while {self.state.name}"
+        )
+        kind = kind_of(frame)
+        if self.state is ServerState.WAITING:
+            return self._first(frame, kind)
+        if kind is Kind.CONNECT:
+            raise ProtocolError("a second one", where="CONNECT")  # [MQTT-3.1.0-2]
+        if kind not in FROM_CLIENT:
+            raise ProtocolError("only a server sends this", where=kind.name)
+        packet = decode(frame, self.version)
+        if kind is Kind.AUTH:
+            raise ProtocolError("no authentication method was agreed", where="AUTH")
+        if isinstance(packet, Publish):
+            check_from_client(packet.properties)
+        if isinstance(packet, Disconnect) and packet.reason not in DISCONNECT_FROM_CLIENT:
+            raise ProtocolError(f"{explained(packet.reason)} is for servers to say", where="DISCONNECT")
+        return packet
+
+    def _first(self, frame: bytes, kind: Kind) -> Connect:
+        if kind is not Kind.CONNECT:
+            raise ProtocolError("the first packet must be CONNECT", where=kind.name)  # [MQTT-3.1.0-1]
+        self.version = announced_version(frame[body_of(frame) :])
+        packet = decode(frame, self.version)
+        assert isinstance(packet, Connect)
+        self._agree(packet)
+        if packet.properties.authentication_method is not None:
+            raise MqttError(
+                f"'{packet.properties.authentication_method}' is not supported; use user name and password",
+                where="CONNECT authentication method",
+                reason=Reason.BAD_AUTHENTICATION_METHOD,
+            )
+        if packet.will is not None and packet.will.topic.startswith("$"):
+            raise MqttError(
+                f"'{packet.will.topic}': topics beginning with $ are the server's",
+                where="CONNECT will topic",
+                reason=Reason.TOPIC_NAME_INVALID,
+            )
+        self.state = ServerState.DECIDING
+        self._deadline_us = None
+        return packet
+
+    def _agree(self, packet: Connect) -> None:
+        asked = packet.properties
+        self._connect = packet
+        self.keep_alive_s = packet.keep_alive_s
+        self.receive_maximum = asked.receive_maximum or MOST_PACKET_ID
+        self.maximum_packet_bytes = asked.maximum_packet_size or LONGEST + 5
+        self.problem_information = asked.request_problem_information != 0
+        self.aliases_out = AliasesOut(min(asked.topic_alias_maximum or 0, self.terms.topic_alias_maximum))
+        if packet.version == V5:
+            self.aliases_in = AliasesIn(self.terms.topic_alias_maximum)
+            most_s = self.terms.most_keep_alive_s  # MQTT 3.1.1 has no way to tell the client
+            if most_s and not 0 < packet.keep_alive_s <= most_s:
+                self.keep_alive_s = most_s
+
+    # -- answering a CONNECT ---------------------------------------------------------------------------------
+
+    def accept(
+        self,
+        *,
+        session_present: bool,
+        now_us: Instant,
+        assigned_client_id: str = "",
+        extra: Properties = NONE,
+    ) -> bytes:
+        """The client is welcome; the CONNACK, or nothing if the client cannot take it: then close.
+
+        `extra` has further properties, say response information.
+        """
+        assert self.state is ServerState.DECIDING, self.state
+        properties = self._granted(assigned_client_id, extra) if self.version == V5 else NONE
+        frame = encode(Connack(session_present=session_present, properties=properties), self.version)
+        if len(frame) > self.maximum_packet_bytes:
+            self.state = ServerState.CLOSED
+            return b""
+        self.state = ServerState.CONNECTED
+        self.heard(now_us=now_us)
+        return frame
+
+    def _granted(self, assigned_client_id: str, extra: Properties) -> Properties:
+        terms, asked = self.terms, self._connect
+        expiry_s = asked.properties.session_expiry_s or 0
+        return replace(
+            extra,
+            receive_maximum=terms.receive_maximum,
+            maximum_packet_size=terms.maximum_packet_bytes,
+            topic_alias_maximum=terms.topic_alias_maximum or None,
+            assigned_client_id=assigned_client_id or None,
+            server_keep_alive_s=self.keep_alive_s if self.keep_alive_s != asked.keep_alive_s else None,
+            session_expiry_s=(
+                terms.most_session_expiry_s if expiry_s > terms.most_session_expiry_s else None
+            ),
+        )
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The connection is gone, or the client has said goodbye."""
+        self.state = ServerState.CLOSED
+
+    def farewell(self, error: MqttError) -> bytes:
+        """What to send before closing because of an error, possibly nothing: a CONNACK or a DISCONNECT."""
+        state, self.state = self.state, ServerState.CLOSED
+        if isinstance(error, UnsupportedVersion):
+            return error.answer
+        if state is ServerState.CLOSED or not self.version:
+            return b""
+        if state is not ServerState.CONNECTED:
+            return self._refusal(error)
+        if self.version == V4:
+            return b""
+        reason = error.reason if error.reason in ALLOWED[Kind.DISCONNECT] else Reason.UNSPECIFIED
+        return self.fit(Disconnect(reason, self._words(error))) or b""
+
+    def _refusal(self, error: MqttError) -> bytes:
+        if self.version == V5:
+            reason = error.reason if error.reason in ALLOWED[Kind.CONNACK] else Reason.UNSPECIFIED
+            return self.fit(Connack(reason=reason, properties=self._words(error))) or b""
+        if isinstance(error, MalformedPacket) or error.reason not in CONNACK_V4:
+            return b""
+        return encode(Connack(reason=error.reason), V4)
+
+    def _words(self, error: MqttError) -> Properties:
+        if not self.terms.reason_strings:
+            return NONE
+        return Properties(reason_string=str(error)[: limits.MQTT_REASON_CHARACTERS])
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def fit(self, packet: Packet) -> bytes | None:
+        """A packet as the client takes it: words left out if it wants none or has no room; `None`: too large.
+
+        A PUBLISH that is too large is not sent, and counts as delivered [MQTT-3.1.2-25].
+        """
+        if self.problem_information or isinstance(packet, Publish | Connack | Disconnect):
+            frame = self._within(packet)
+            if frame is not None or isinstance(packet, Publish):
+                return frame
+        return self._within(_without_words(packet))
+
+    def _within(self, packet: Packet) -> bytes | None:
+        frame = encode(packet, self.version)
+        return frame if len(frame) <= self.maximum_packet_bytes else None
+
+    # -- keep alive ------------------------------------------------------------------------------------------
+
+    def heard(self, *, now_us: Instant) -> None:
+        """Something arrived; once for each chunk is enough."""
+        if self.state is ServerState.CONNECTED:
+            self._deadline_us = now_us + self.keep_alive_s * 1_500_000 if self.keep_alive_s else None
+
+    def timer(self) -> Instant | None:
+        """When the client is overdue unless it is heard of."""
+        return self._deadline_us if self.state in (ServerState.WAITING, ServerState.CONNECTED) else None
+
+    def overdue(self, *, now_us: Instant) -> MqttError | None:
+        """Why the client is given up, if it is: one and a half keep alives without a packet."""
+        due_us = self.timer()
+        if due_us is None or now_us < due_us:
+            return None
+        if self.state is ServerState.WAITING:
+            return ProtocolError(f"none within {self.terms.connect_s} s", where="CONNECT")
+        return MqttError(
+            f"nothing heard for {self.keep_alive_s * 1.5:g} s",
+            where="keep alive",
+            reason=Reason.KEEP_ALIVE_TIMEOUT,
+        )
+
+
+def _without_words(packet: Packet) -> Packet:
+    """The packet without its reason string and user properties, which are only for people."""
+    if isinstance(packet, Pingreq | Pingresp) or packet.properties is NONE:
+        return packet
+    bare = replace(packet.properties, reason_string=None, user=())
+    return replace(packet, properties=NONE if bare == NONE else bare)

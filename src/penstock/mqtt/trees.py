@@ -1,0 +1,206 @@
+"""Trees of topic levels: all subscriptions that match a topic, and all retained values that match a filter.
+
+A walk for a topic takes at most two branches a level (the level itself and `+`), so its work is bounded by
+the matching part of the tree and by MQTT_TOPIC_LEVELS, not by the number of subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from penstock.mqtt.topics import check_filter, check_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _FilterNode(Generic[K, V]):
+    """A level: who subscribed up to here, who to all below (`#`), and the levels that follow."""
+
+    __slots__ = ("children", "deep", "here")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _FilterNode[K, V]] = {}
+        self.here: dict[K, V] | None = None
+        self.deep: dict[K, V] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.children and not self.here and not self.deep
+
+
+class TopicTree(Generic[K, V]):
+    """Values by filter and key; a key (a session, a shared group) has one value at each filter."""
+
+    def __init__(self) -> None:
+        self._root: _FilterNode[K, V] = _FilterNode()
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many values there are."""
+        return self._size
+
+    def add(self, filter_: str, key: K, value: V) -> bool:
+        """Put a value at a filter (not a shared one); whether the key had none there."""
+        check_filter(filter_)
+        levels = filter_.split("/")
+        deep = levels[-1] == "#"
+        if deep:
+            levels.pop()
+        node = self._root
+        for level in levels:
+            following = node.children.get(level)
+            if following is None:
+                following = node.children[level] = _FilterNode()
+            node = following
+        if deep:
+            values = node.deep = node.deep if node.deep is not None else {}
+        else:
+            values = node.here = node.here if node.here is not None else {}
+        new = key not in values
+        values[key] = value
+        self._size += new
+        return new
+
+    def remove(self, filter_: str, key: K) -> V | None:
+        """Take a value away; the value, if there was one."""
+        levels = filter_.split("/")
+        deep = levels[-1] == "#"
+        if deep:
+            levels.pop()
+        path = [self._root]
+        for level in levels:
+            following = path[-1].children.get(level)
+            if following is None:
+                return None
+            path.append(following)
+        values = path[-1].deep if deep else path[-1].here
+        if values is None or key not in values:
+            return None
+        value = values.pop(key)
+        self._size -= 1
+        while levels and path[-1].empty:
+            path.pop()
+            del path[-1].children[levels.pop()]
+        return value
+
+    def match(self, topic: str) -> list[V]:
+        """The values at all filters that match a topic name."""
+        found: list[V] = []
+        reached = [self._root]
+        # A topic beginning with $ is not for filters beginning with a wildcard [MQTT-4.7.2-1].
+        wild = not topic.startswith("$")
+        for level in topic.split("/"):
+            following = []
+            for node in reached:
+                if wild and node.deep:
+                    found.extend(node.deep.values())
+                children = node.children
+                child = children.get(level)
+                if child is not None:
+                    following.append(child)
+                if wild and (child := children.get("+")) is not None:
+                    following.append(child)
+            reached = following
+            if not reached:
+                return found
+            wild = True
+        for node in reached:
+            if node.here:
+                found.extend(node.here.values())
+            if node.deep:
+                found.extend(node.deep.values())
+        return found
+
+
+class _TopicNode(Generic[V]):
+    """A level: the value of the topic that ends here, and the levels that follow."""
+
+    __slots__ = ("children", "item")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _TopicNode[V]] = {}
+        self.item: tuple[str, V] | None = None
+
+
+class RetainedTree(Generic[V]):
+    """One value for a topic; found by topic, or by any filter."""
+
+    def __init__(self) -> None:
+        self._root: _TopicNode[V] = _TopicNode()
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many topics have a value."""
+        return self._size
+
+    def set(self, topic: str, value: V) -> V | None:
+        """Give a topic its value; the one before."""
+        check_topic(topic)
+        node = self._root
+        for level in topic.split("/"):
+            following = node.children.get(level)
+            if following is None:
+                following = node.children[level] = _TopicNode()
+            node = following
+        before = node.item
+        node.item = (topic, value)
+        self._size += before is None
+        return before[1] if before else None
+
+    def get(self, topic: str) -> V | None:
+        """A topic's value."""
+        path = self._path(topic)
+        item = path[-1].item if path else None
+        return item[1] if item else None
+
+    def discard(self, topic: str) -> V | None:
+        """Take a topic's value away; the value, if there was one."""
+        path = self._path(topic)
+        item = path[-1].item if path else None
+        if item is None:
+            return None
+        path[-1].item = None
+        self._size -= 1
+        levels = topic.split("/")
+        while levels and not path[-1].children and path[-1].item is None:
+            path.pop()
+            del path[-1].children[levels.pop()]
+        return item[1]
+
+    def _path(self, topic: str) -> list[_TopicNode[V]]:
+        path = [self._root]
+        for level in topic.split("/"):
+            following = path[-1].children.get(level)
+            if following is None:
+                return []
+            path.append(following)
+        return path
+
+    def match(self, filter_: str) -> Iterator[tuple[str, V]]:
+        """Topics and values a filter (checked, not shared) matches; do not change the tree meanwhile."""
+        levels = filter_.split("/")
+        waiting = [(self._root, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth == len(levels):
+                if node.item is not None:
+                    yield node.item
+                continue
+            level = levels[depth]
+            if level not in ("+", "#"):
+                following = node.children.get(level)
+                if following is not None:
+                    waiting.append((following, depth + 1))
+                continue
+            deep = level == "#"
+            if deep and node.item is not None:
+                yield node.item
+            waiting.extend(
+                (child, depth if deep else depth + 1)
+                for name, child in reversed(node.children.items())
+                if node is not self._root or not name.startswith("$")
+            )

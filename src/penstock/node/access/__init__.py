@@ -1,0 +1,9 @@
+"""Who may connect, and what a client may publish and subscribe to.
+
+gate.py       asked about each connection, user, topic and filter
+addresses.py  connections and rates of one address
+passwords.py  argon2 hashes, made and checked off the event loop
+acl.py        the access list
+tls.py        TLS contexts, and handshakes bounded in time and number
+secret.py     the node's own secret, and tokens derived from it
+"""

@@ -1,0 +1,188 @@
+"""The access list: who may publish on which topics and subscribe to which filters.
+
+The first line that fits decides; if none fits, the request is refused. For a topic a line fits if its
+filter matches, by MQTT's own rule (`#` says nothing about `$SYS`). A subscription is for many topics, so a
+line that allows fits if it covers all of them, a line that refuses if it forbids one of them: after
+`refuse secret/#`, `allow #`, nobody can subscribe to `#`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock import limits
+from penstock.mqtt.topics import shared_of
+from penstock.node.broker.message import DIGEST_TOPICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.node.config.schema import Rule
+
+ANONYMOUS: Final = "anonymous"
+"""In a line of the access list: clients without a user name."""
+
+_STANDS_FOR: Final = re.compile("%[uc]")
+
+
+class _Pattern(NamedTuple):
+    """A filter: levels, None for `+`; `rest` for a `#` behind them."""
+
+    levels: tuple[str | None, ...]
+    rest: bool
+
+    @property
+    def starts_wild(self) -> bool:
+        return self.levels[0] is None if self.levels else self.rest
+
+    @property
+    def starts_dollar(self) -> bool:
+        return bool(self.levels and self.levels[0] and self.levels[0].startswith("$"))
+
+    def covers(self, other: _Pattern) -> bool:
+        """Whether every topic that matches the other matches this."""
+        if (self.starts_wild and other.starts_dollar) or len(other.levels) < len(self.levels):
+            return False
+        if (other.rest or len(other.levels) > len(self.levels)) and not self.rest:
+            return False
+        return all(
+            mine is None or mine == theirs for mine, theirs in zip(self.levels, other.levels, strict=False)
+        )
+
+    def overlaps(self, other: _Pattern) -> bool:
+        """Whether some topic matches both."""
+        if (self.starts_wild and other.starts_dollar) or (self.starts_dollar and other.starts_wild):
+            return False
+        if len(self.levels) > len(other.levels) and not other.rest:
+            return False
+        if len(self.levels) < len(other.levels) and not self.rest:
+            return False
+        return all(
+            mine is None or theirs is None or mine == theirs
+            for mine, theirs in zip(self.levels, other.levels, strict=False)
+        )
+
+
+def _pattern(filter_: str, names: dict[str, str]) -> _Pattern:
+    """A filter taken apart; names put in are letters only, whatever wildcards or slashes they hold."""
+    levels = filter_.split("/")
+    rest = levels[-1] == "#"
+    return _Pattern(
+        tuple(
+            None if level == "+" else _STANDS_FOR.sub(lambda found: names[found[0]], level)
+            for level in (levels[:-1] if rest else levels)
+        ),
+        rest,
+    )
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A pattern of client ids, `*` any letters, `?` any letter.
+
+    Runs of `*` are one, and each is possessive up to the next literal, so no id takes longer than linear
+    time per star.
+    """
+    parts = [re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", pattern)]
+    first, *others = parts
+    middle = "".join(f"(?>.*?{part})" for part in others[:-1])
+    last = f".*{others[-1]}" if others else ""
+    return re.compile(f"{first}{middle}{last}", re.DOTALL)
+
+
+class _View:
+    """The list as one user with one client id sees it; decisions are remembered."""
+
+    __slots__ = ("_publish", "_publishing", "_subscribe", "_subscribing")
+
+    def __init__(self, lines: Iterable[tuple[bool, str, _Pattern]]) -> None:
+        found = list(lines)
+        self._publish = [(allow, pattern) for allow, action, pattern in found if action != "subscribe"]
+        self._subscribe = [(allow, pattern) for allow, action, pattern in found if action != "publish"]
+        self._publishing: dict[str, bool] = {}
+        self._subscribing: dict[str, bool] = {}
+
+    def may_publish(self, topic: str) -> bool:
+        decided = self._publishing.get(topic)
+        if decided is None:
+            asked = _Pattern(tuple(topic.split("/")), rest=False)
+            decided = next((allow for allow, pattern in self._publish if pattern.covers(asked)), False)
+            _remember(self._publishing, topic, decided)
+        return decided
+
+    def may_publish_within(self, filter_: str) -> bool:
+        """Whether there may be a topic of the filter that it may publish on."""
+        asked = _pattern(filter_, {"%u": "%u", "%c": "%c"})
+        for allow, pattern in self._publish:
+            if allow and pattern.overlaps(asked):
+                return True
+            if not allow and pattern.covers(asked):
+                return False
+        return False
+
+    def may_subscribe(self, filter_: str) -> bool:
+        decided = self._subscribing.get(filter_)
+        if decided is None:
+            plain = shared_of(filter_).filter.removeprefix(
+                DIGEST_TOPICS
+            )  # who may read events may read digests
+            asked = _pattern(plain, {"%u": "%u", "%c": "%c"})
+            decided = next(
+                (
+                    allow
+                    for allow, pattern in self._subscribe
+                    if (pattern.covers(asked) if allow else pattern.overlaps(asked))
+                ),
+                False,
+            )
+            _remember(self._subscribing, filter_, decided)
+        return decided
+
+
+def _remember(decisions: dict[str, bool], asked: str, decided: bool) -> None:
+    if len(decisions) >= limits.ACL_DECISIONS:
+        decisions.clear()
+    decisions[asked] = decided
+
+
+class Acl:
+    """An access list, ready for many questions."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = [(rule, _glob(rule.client)) for rule in rules]
+        self._views: dict[tuple[str, str], _View] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether everything is allowed."""
+        return not self._rules
+
+    def may_publish(self, user: str, client_id: str, topic: str) -> bool:
+        """Whether a client may publish on a topic; the user is empty for an anonymous one."""
+        return self.open or self._view(user, client_id).may_publish(topic)
+
+    def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may publish on a topic of a filter, whichever."""
+        return self.open or self._view(user, client_id).may_publish_within(filter_)
+
+    def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may subscribe to a filter, shared or not."""
+        return self.open or self._view(user, client_id).may_subscribe(filter_)
+
+    def _view(self, user: str, client_id: str) -> _View:
+        view = self._views.get((user, client_id))
+        if view is None:
+            if len(self._views) >= limits.ACL_CLIENTS:
+                self._views.clear()
+            view = self._views[user, client_id] = _View(self._lines(user, client_id))
+        return view
+
+    def _lines(self, user: str, client_id: str) -> Iterator[tuple[bool, str, _Pattern]]:
+        names = {"%u": user, "%c": client_id}
+        for rule, client in self._rules:
+            if not (rule.user == "*" or (rule.user == user if user else rule.user == ANONYMOUS)):
+                continue
+            if "%u" in rule.topic and not user:
+                continue  # nobody's own topics are not everybody's
+            if client.fullmatch(client_id):
+                yield rule.allow, rule.action, _pattern(rule.topic, names)

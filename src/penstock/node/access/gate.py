@@ -1,0 +1,137 @@
+"""Decides who may connect and what a client may do, by address, user and access list."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock import limits
+from penstock.errors import printable
+from penstock.mqtt.codes import Reason
+from penstock.node.access.acl import Acl
+from penstock.node.access.addresses import Buckets, Connections, is_loopback, network_of
+from penstock.node.access.passwords import Passwords, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.config.schema import Config, Listener
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A client that may connect."""
+
+    user: str
+    """Empty: anonymous."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdmitted:
+    """A client that may not."""
+
+    reason: Reason
+    why: str
+
+
+class Gate:
+    """Asked before anything is let in; `open` says that there is no access list to ask about."""
+
+    def __init__(self, config: Config, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._wrong = Buckets(
+            rate_s=limits.GATE_FAILURES / limits.GATE_FAILURES_S, burst=float(limits.GATE_FAILURES)
+        )
+        self._passwords = Passwords({})
+        self._connections = Connections()
+        self.reconfigure(config)
+
+    def reconfigure(self, config: Config) -> None:
+        """Other users, rules and bounds from now on; whoever is in stays in."""
+        bounds = config.bounds
+        self._connections.bound(
+            total=bounds.connections,
+            per_address=bounds.connections_per_address,
+            rate_s=bounds.connects_per_s,
+        )
+        self._anonymous = config.anonymous
+        self._passwords.replace({user.name: user.password for user in config.users})
+        self._acl = Acl(config.acl)
+        self.open = self._acl.open
+
+    def close(self) -> None:
+        """Check no more passwords."""
+        self._passwords.close()
+
+    # -- addresses -----------------------------------------------------------------------------------------
+
+    def admit_address(self, address: str) -> bool:
+        """Whether one more connection from there may be open; if so, `released` must follow at its end."""
+        return self._connections.admit(address, now_s=self._clock_s())
+
+    def released(self, address: str) -> None:
+        """A connection that was admitted is closed."""
+        self._connections.released(address)
+
+    # -- users ---------------------------------------------------------------------------------------------
+
+    async def admit(
+        self,
+        *,
+        client_id: str,
+        user: str | None,
+        password: bytes | None,
+        address: str,
+        listener: Listener,
+        certificate: dict[str, Any] | None = None,
+    ) -> Admitted | NotAdmitted:
+        """Whether a client that said CONNECT may stay, and as whom."""
+        if user and self._passwords:
+            return await self._check(
+                user, password, address, who=f"client '{client_id}' from {address} at {listener.kind}"
+            )
+        named = common_name(certificate) if certificate else ""
+        if named:
+            return Admitted(named)
+        if self._anonymous == "always" or (self._anonymous == "loopback" and is_loopback(address)):
+            return Admitted("")
+        return NotAdmitted(Reason.NOT_AUTHORIZED, "a user name and a password are required")
+
+    async def _check(
+        self, user: str, password: bytes | None, address: str, *, who: str
+    ) -> Admitted | NotAdmitted:
+        network = network_of(address)
+        if self._wrong.left(network, now_s=self._clock_s()) < 1:
+            return NotAdmitted(Reason.CONNECTION_RATE_EXCEEDED, "too many wrong passwords; try again later")
+        verdict = await self._passwords.check(user, password or b"")
+        if verdict is Verdict.RIGHT:
+            return Admitted(user)
+        if verdict is Verdict.BUSY:
+            return NotAdmitted(Reason.SERVER_BUSY, "too many passwords wait to be checked; try again later")
+        self._wrong.spend(network, now_s=self._clock_s())
+        log.warning("%s", printable(f"{who}: wrong user name or password for '{user}'"))
+        return NotAdmitted(Reason.BAD_USER_NAME_OR_PASSWORD, "wrong user name or password")
+
+    # -- topics --------------------------------------------------------------------------------------------
+
+    def may_publish(self, user: str, client_id: str, topic: str) -> bool:
+        """Whether a client may publish on a topic."""
+        return self._acl.may_publish(user, client_id, topic)
+
+    def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may publish on a topic of a filter, whichever."""
+        return self._acl.may_publish_within(user, client_id, filter_)
+
+    def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
+        """Whether a client may subscribe to a filter, shared or not."""
+        return self._acl.may_subscribe(user, client_id, filter_)
+
+
+def common_name(certificate: dict[str, Any]) -> str:
+    """The name in a certificate, as `SSLSocket.getpeercert` gives it; empty if there is none."""
+    subject = certificate.get("subject", ())
+    return next((str(value) for part in subject for name, value in part if name == "commonName"), "")

@@ -1,0 +1,62 @@
+"""The node's secret, stored in the data folder; keys and unguessable URL words are derived from it."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET_FILE: Final = "secret"  # noqa: S105  # a name
+"""Its name in a node's data folder."""
+
+_BYTES: Final = 32
+
+
+def own_secret(folder: Path | None) -> bytes:
+    """The secret of a data folder, made if there is none yet; without a folder, one for this run."""
+    if folder is None:
+        return secrets.token_bytes(_BYTES)
+    path = folder / SECRET_FILE
+    try:
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return _read(path)
+    except OSError as error:
+        raise StoreError(f"cannot be made: {error.strerror}", path) from None
+    found = secrets.token_bytes(_BYTES)
+    with os.fdopen(made, "wb") as file:
+        file.write(found)
+        file.flush()
+        os.fsync(file.fileno())
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        found = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot be read: {error.strerror}", path) from None
+    if len(found) != _BYTES:
+        raise StoreError(
+            f"has {len(found)} bytes instead of {_BYTES}; restore it from a backup, or delete it: addresses "
+            "of feeds and keys of webhooks change then",
+            path,
+        )
+    return found
+
+
+def derived(secret: bytes, *purpose: str) -> bytes:
+    """32 bytes for one purpose, which tell nothing about those for another."""
+    return hmac.digest(secret, "\0".join(purpose).encode(), sha256)
+
+
+def token(secret: bytes, *purpose: str) -> str:
+    """The same as a word for a URL, of 128 bits."""
+    return derived(secret, *purpose)[:16].hex()

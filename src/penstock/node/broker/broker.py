@@ -1,0 +1,430 @@
+"""The broker: puts sessions, subscriptions and messages of one node together.
+
+Everything happens in one thread and one event loop; nothing here waits for a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from importlib.metadata import version
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from penstock import limits
+from penstock.errors import MqttError
+from penstock.model.event import unstamped
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.fanout import properties_of
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.sessions.server import Terms
+from penstock.mqtt.topics import SHARE, check_filter, check_topic
+from penstock.node.broker.connection import Connection, Flusher
+from penstock.node.broker.deadlines import Deadlines
+from penstock.node.broker.message import Message, Retained, event_of, expiry_of
+from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
+from penstock.node.broker.restoring import restore
+from penstock.node.broker.routes import Router
+from penstock.node.broker.sessions import Sessions
+from penstock.node.observe.status import NodeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.slots.flows import FlowStatistics
+    from penstock.model.event import Event, Item
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.connect import Connect, Will
+    from penstock.node.access.gate import Gate
+    from penstock.node.broker.journal import Journal
+    from penstock.node.broker.routes import Fan, Tap
+    from penstock.node.broker.session import Session
+    from penstock.node.broker.subscription import Subscription
+    from penstock.node.channels.topics import ChannelTopics
+    from penstock.node.config.schema import Config, Listener
+    from penstock.node.notify.status import NotifyFigures
+    from penstock.node.observe.recorder import Recorder
+    from penstock.node.slots.flows import Flows
+    from penstock.node.store.tables import Store
+    from penstock.node.streams.service import StreamService
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = version("penstock")
+"""Read once: it stands in a file."""
+
+SYS = "$SYS/"
+"""The node's own figures; they are made anew after a restart."""
+
+TICK_S = 0.25
+"""How often deadlines are looked at: wills and expiries are given in seconds."""
+
+HORIZON_US = 30_000_000
+"""A connection that has closed is forgotten by then."""
+
+_EPOCH_NS = time.time_ns() - time.monotonic_ns()
+
+
+def now_us() -> Instant:
+    """Microseconds since 1970, never going back: the wall clock of the start, carried on."""
+    return (_EPOCH_NS + time.monotonic_ns()) // 1_000
+
+
+class Broker:
+    """One node's broker; start it, and give its protocols to listeners."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        gate: Gate,
+        store: Store | None = None,
+        clock: Callable[[], Instant] = now_us,
+    ) -> None:
+        self.config = config
+        self.gate = gate
+        self.clock = clock
+        self.now_us = clock()
+        """When the present turn of the loop began, about."""
+        self.router = Router()
+        self.policies = Policies(config)
+        self.queueing = Queueing(config.queues)
+        self.terms = _terms(config)
+        bounds = config.bounds
+        self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
+        self.journal: Journal | None = None
+        self.recorder: Recorder | None = None
+        self.web: ChannelTopics | None = None
+        """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
+        self.telling: Callable[[], NotifyFigures] | None = None
+        """What is told by other ways than MQTT, in figures."""
+        self.streams: StreamService | None = None
+        """Reliable streams; None: there are none."""
+        self.flows: Flows | None = None
+        if any(listener.slots for listener in config.listeners):
+            from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
+
+            self.flows = Flows(config.slots, clock=clock, publish=self.publish)
+        self.sessions = Sessions(self)
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.messages_received = 0
+        self.unrouted = 0
+        self._started_us = self.now_us
+        self._refused: dict[str, int] = {}
+        self._connections: dict[Connection, None] = {}
+        self._watched: Deadlines[Connection] = Deadlines(horizon_us=HORIZON_US)
+        self.flusher = Flusher()
+        self.flushed_us = 0
+        """When something was written for the last time, about."""
+        self._property_sets: dict[bytes, Properties] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._seq = 0
+        if store is not None:
+            restore(self, store)
+
+    # -- living ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Look after deadlines from now on, in the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self.flusher.start(self._loop)
+        if self.journal is not None:
+            self.journal.start()
+        if self.flows is not None:
+            self.flows.start(self._loop)
+        self._look()
+
+    async def close(self) -> None:
+        """Tell every client, write what is to be kept, and end; StoreError if that cannot be written."""
+        if self._tick is not None:
+            self._tick.cancel()
+        if self.flows is not None:
+            self.flows.close()
+        for connection in list(self._connections):
+            session = connection.session
+            if session is not None and session.will is not None and not session.will.properties.will_delay_s:
+                session.will = None  # it is the node that goes, not the client
+            connection.end(
+                MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
+            )
+        await asyncio.sleep(0)
+        for session in list(self.sessions):
+            if session.link is not None:
+                self.sessions.lost(session, session.link)
+        if self.journal is not None:
+            for session in self.sessions:
+                for subscription in session.held.values():
+                    self.journal.keep_queue(session, subscription)
+            await self.journal.close()
+
+    def protocol(self, listener: Listener) -> Connection:
+        """For a new connection."""
+        return Connection(self, listener)
+
+    def _look(self) -> None:
+        assert self._loop is not None
+        self._tick = self._loop.call_later(TICK_S, self._look)
+        self.now_us = self.clock()
+        for connection in self._watched.due(now_us=self.now_us):
+            error = connection.rules.overdue(now_us=self.now_us)
+            if error is None:
+                continue
+            if connection.reading:
+                connection.end(error)
+            else:  # not read from, so it cannot be heard
+                connection.heard_us = self.now_us
+                self.watch(connection)
+        if self.streams is None or self.streams.started:  # wills may be theirs
+            self.sessions.look(now_us=self.now_us)
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """A client is at the door; it has a while to say CONNECT."""
+        self._connections[connection] = None
+        self.watch(connection)
+
+    def watch(self, connection: Connection) -> None:
+        """Its deadline has changed."""
+        self._watched.watch(connection, now_us=self.now_us)
+
+    async def admit(self, connection: Connection, connect: Connect) -> None:
+        """Decide about a CONNECT; MqttError with the reason if it is refused."""
+        await self.sessions.admit(connection, connect)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._connections.pop(connection, None)
+        if connection.session is not None:
+            self.sessions.lost(connection.session, connection)
+
+    def disconnect(self, client_id: str, *, reason: int = Reason.ADMINISTRATIVE_ACTION) -> bool:
+        """Close a client's connection; whether there was one."""
+        session = self.sessions.get(client_id)
+        if session is None or session.link is None:
+            return False
+        session.link.end(MqttError("disconnected by the operator", where="node", reason=reason))
+        return True
+
+    def count_refused(self, why: str, count: int = 1) -> None:
+        """Something was refused; `why` is one of few texts."""
+        self._refused[why] = self._refused.get(why, 0) + count
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> Subscription:
+        """A session's subscription begins, or changes the one to the same filter; the one in force."""
+        session = subscription.session
+        before = session.held.get(subscription.filter)
+        if before is not None:  # what waits there must not be lost
+            before.change(subscription, now_us=self.now_us)
+            self.router.forget()
+            return before
+        session.held[subscription.filter] = subscription
+        self.router.add(subscription)
+        if self.web is not None:
+            self.web.began(session.client_id, subscription.filter)
+        return subscription
+
+    def unsubscribe(self, session: Session, filter_: str, *, departed: bool = False) -> bool:
+        """A session's subscription ends, with the session if it departs; whether there was one."""
+        subscription = session.held.get(filter_)
+        if subscription is None:
+            return False
+        left: list[Item] = []
+        if filter_.startswith(SHARE):
+            left = session.left_of(subscription, departed=departed, now_us=self.now_us)
+        session.drop(subscription, now_us=self.now_us)
+        others = self.router.remove(subscription)
+        if others is not None:
+            others.take_over(left, now_us=self.now_us)
+        if self.web is not None:
+            self.web.ended(session.client_id, filter_)
+        if self.streams is not None and self.streams.reading is not None:
+            self.streams.reading.unsubscribed(session, filter_)
+        self.sessions.departed += subscription.account()
+        return True
+
+    def install_policy(self, client_id: str, filter: str, policy: str | None) -> None:  # noqa: A002
+        """Give a live subscription another policy; its queue keeps its items. PolicyError if it is wrong."""
+        session = self.sessions.get(client_id)
+        subscription = session.held.get(filter) if session is not None else None
+        if subscription is None:
+            raise KeyError(f"client '{client_id}' has no subscription to '{filter}'")
+        chosen = NO_POLICY if policy is None else self.policies.asked(policy)
+        assert session is not None
+        subscription.install(chosen, now_us=self.clock())
+        self.router.forget()
+        if self.journal is not None:
+            self.journal.session_changed(session)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
+        """A message for its receivers; the reason code its publisher is told."""
+        message: Message = event.carried
+        if fan.into is not None:
+            return fan.into.accept(event)
+        wanted = False
+        full = message.retain and not self.keep_retained(event)
+        for receiver in fan.all:
+            wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
+        self.unrouted += not wanted and origin is not self
+        if full:
+            return Reason.QUOTA_EXCEEDED
+        return Reason.SUCCESS if wanted else Reason.NO_MATCHING_SUBSCRIBERS
+
+    def keep_retained(self, event: Event) -> bool:
+        """A topic's retained message has changed; False: no room."""
+        if not self.retained.keep(event):
+            self.count_refused("retained messages full")
+            return False
+        if self.journal is not None and not event.topic.startswith(SYS):
+            self.journal.retained(event)
+        return True
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        properties: Properties = NONE,
+    ) -> None:
+        """Publish from inside the node."""
+        check_topic(topic, where="topic")
+        now_us = self.clock()
+        self._seq += 1
+        message = Message(topic.encode(), qos, retain, properties, expiry_of(properties, now_us))
+        event = event_of(message, payload, topic=topic, now_us=now_us, sender="$node", seq=self._seq)
+        self.accept(event, self.router.find(topic), origin=self, now_us=now_us)
+
+    def publish_will(self, session: Session, will: Will) -> None:
+        """A client is gone; what it wanted said then."""
+        now_us = self.clock()
+        properties = _unstamped(will.properties)
+        if properties.will_delay_s is not None:
+            properties = replace(properties, will_delay_s=None)
+        message = Message(
+            will.topic.encode(), will.qos, will.retain, properties, expiry_of(properties, now_us)
+        )
+        session.published += 1
+        event = event_of(
+            message,
+            will.payload,
+            topic=will.topic,
+            now_us=now_us,
+            sender=session.client_id,
+            seq=session.published,
+        )
+        self.accept(event, self.router.find(will.topic), origin=session, now_us=now_us)
+
+    def is_own(self, topic: str) -> bool:
+        """Whether only the node publishes on it."""
+        return topic.startswith(self.router.own)
+
+    def tap(self, filter: str, seen: Callable[[Event], None]) -> Tap:  # noqa: A002
+        """Show every accepted message that matches, until the tap is closed."""
+        check_filter(filter, where="filter")
+        return self.router.tap(filter, seen)
+
+    def properties(self, raw: bytes) -> Properties:
+        """The properties of a PUBLISH; those that repeat are decoded once."""
+        found = self._property_sets.get(raw)
+        if found is None:
+            found = _unstamped(properties_of(raw))
+            if len(raw) <= limits.PROPERTY_BYTES:
+                if len(self._property_sets) >= limits.PROPERTY_SETS:
+                    self._property_sets.clear()
+                self._property_sets[raw] = found
+        return found
+
+    # -- what can be changed and known -----------------------------------------------------------------------
+
+    def reconfigure(self, config: Config) -> None:
+        """Other policies, rules and bounds from now on; no connection is closed.
+
+        PolicyError if a policy is wrong; then nothing is changed.
+        """
+        self.policies.reconfigure(config)
+        self.config = config
+        self.queueing = Queueing(config.queues)
+        self.terms = _terms(config)
+        self.retained.most = config.bounds.retained
+        self.retained.most_bytes = config.bounds.retained_bytes
+        now_us = self.clock()
+        for session in self.sessions:
+            session.subscriptions.most = config.bounds.subscriptions_per_client
+            for subscription in session.held.values():
+                subscription.reconfigure(self.queueing)
+                self._choose_again(session, subscription, now_us)
+        self.router.forget()
+
+    def _choose_again(self, session: Session, subscription: Subscription, now_us: Instant) -> None:
+        """Registered and installed policies may have changed; inline ones are the client's own."""
+        asked = subscription.chosen.asked
+        if asked and asked not in self.policies.names():
+            return
+        chosen = self.policies.chosen(
+            client_id=session.client_id, filter_=subscription.filter, asked=asked or None
+        )
+        before = subscription.chosen.plan.policy if subscription.chosen.plan is not None else None
+        after = chosen.plan.policy if chosen.plan is not None else None
+        if before != after:
+            subscription.install(chosen, now_us=now_us)
+
+    def flow_rows(self) -> list[FlowStatistics] | None:
+        """Flows of constant rate; None if no listener has slots."""
+        return None if self.flows is None else self.flows.rows()
+
+    def status(self) -> NodeStatus:
+        """The node at this moment."""
+        now_us = self.clock()
+        return NodeStatus(
+            version=VERSION,
+            started_us=self._started_us,
+            now_us=now_us,
+            connections=len(self._connections),
+            sessions=len(self.sessions),
+            subscriptions=len(self.router),
+            retained=len(self.retained),
+            retained_bytes=self.retained.bytes,
+            messages_received=self.messages_received,
+            messages_sent=self.sessions.sent_before + sum(each.sent for each in self.sessions),
+            bytes_received=self.bytes_received,
+            bytes_sent=self.bytes_sent,
+            refused=dict(self._refused),
+            unrouted=self.unrouted,
+            departed=self.sessions.departed,
+            clients=tuple(each.status(now_us=now_us) for each in self.sessions),
+            store=None if self.journal is None else self.journal.status(),
+            recorder=None if self.recorder is None else self.recorder.status(),
+            flows=None if self.flows is None else self.flows.status(),
+            web=None if self.web is None else self.web.status(),
+            telling=None if self.telling is None else self.telling(),
+            streams=None if self.streams is None else self.streams.status(),
+        )
+
+
+def _unstamped(properties: Properties) -> Properties:
+    """A publisher's properties; where a message is in a stream, only a node says."""
+    user = unstamped(properties.user)
+    return properties if user is properties.user else replace(properties, user=user)
+
+
+def _terms(config: Config) -> Terms:
+    bounds = config.bounds
+    return Terms(
+        receive_maximum=bounds.receive_maximum,
+        maximum_packet_bytes=bounds.packet_bytes,
+        topic_alias_maximum=bounds.topic_aliases,
+        most_keep_alive_s=bounds.keep_alive_s,
+        most_session_expiry_s=bounds.session_expiry_s,
+        connect_s=ceil(bounds.connect_s),
+    )

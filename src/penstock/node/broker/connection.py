@@ -1,0 +1,415 @@
+"""One MQTT connection: bytes in, bytes out, as thin as it can be.
+
+What connections write within one turn of the event loop goes out in one piece: a `Flusher` writes once
+for each of them at the end of the turn. The transport's own buffer is kept empty: as soon as it holds
+anything, the session is behind and its queues take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.errors import MqttError, UnsupportedVersion
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.connect import Connect
+from penstock.mqtt.sessions.server import ServerConnection, ServerState
+from penstock.node.broker import requests
+from penstock.node.broker.answers import Owed
+from penstock.node.broker.publishing import PUBACK_START
+from penstock.node.broker.runs import Inbox, acknowledged, scan
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.packet import Packet
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.publishing import Publisher
+    from penstock.node.broker.session import Session
+    from penstock.node.broker.subscription import Subscription
+    from penstock.node.config.schema import Listener
+
+
+class Flusher:
+    """Connections with something to write."""
+
+    __slots__ = ("_dirty", "_loop", "_scheduled", "reading")
+
+    def __init__(self) -> None:
+        self._dirty: list[Connection] = []
+        self._loop: AbstractEventLoop | None = None
+        self._scheduled = False
+        self.reading = False
+        """Whether a chunk is being dealt with: then `done` follows."""
+
+    def start(self, loop: AbstractEventLoop) -> None:
+        """Write in this loop."""
+        self._loop = loop
+
+    def soon(self, connection: Connection) -> None:
+        """Write what it collects at the end of this turn."""
+        self._dirty.append(connection)
+        if not self.reading and not self._scheduled:
+            self._schedule()
+
+    def done(self) -> None:
+        """A chunk was dealt with."""
+        self.reading = False
+        if self._dirty and not self._scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        assert self._loop is not None
+        self._scheduled = True
+        self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.unmark()
+
+
+log = logging.getLogger(__name__)
+
+
+IDLE_US: Final = 300
+"""After so long without a write, a message that comes alone does not wait for others: under load there always
+are some, and without it a message takes a third longer than Python's part of it needs."""
+
+NO_REFUSAL: Final = (
+    Reason.SESSION_TAKEN_OVER,
+    Reason.SERVER_SHUTTING_DOWN,
+    Reason.ADMINISTRATIVE_ACTION,
+)
+"""Ends of connections that are nobody's fault."""
+
+
+class Connection(asyncio.Protocol):
+    """Carries a session, once its CONNECT was accepted."""
+
+    def __init__(self, broker: Broker, listener: Listener) -> None:
+        self.broker = broker
+        self.listener = listener
+        self.transport: asyncio.Transport | None = None
+        self.address = ""
+        self.paused = False
+        self.sampled: Subscription | None = None
+        self.session: Session | None = None
+        self.publisher: Publisher | None = None
+        self.rules = ServerConnection(broker.terms, now_us=broker.clock())
+        self._inbox = Inbox(max_bytes=broker.terms.maximum_packet_bytes)
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._flush_bytes = limits.FLUSH_BYTES
+        """How much is collected before it is written at once."""
+        self._paused_us = 0
+        self.heard_us = broker.now_us
+        """When something came for the last time; the rules are told when they are asked."""
+        self._since_us = 0
+        """When the first of what is to be written came."""
+        self._marked = False
+        """Whether the broker knows that there is something to flush."""
+        self._early: list[bytes] = []
+        """What came before the CONNECT was whole, then what came behind it before it was decided about."""
+        self._admitted = False
+        self.owed = Owed()
+        """What it has published into reliable streams and is not acknowledged yet."""
+        self._not_reading = 0
+        """How many reasons there are not to read."""
+        self._unread_answers = False
+        """Whether one of them is that the client does not read its answers."""
+        self._deciding: asyncio.Task[None] | None = None
+
+    @property
+    def maximum_packet_bytes(self) -> int:
+        """Largest packet the client takes."""
+        return self.rules.maximum_packet_bytes
+
+    # -- the transport speaks --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is at the door."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self.transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) and peer else "unix"
+        if not self.broker.gate.admit_address(self.address):
+            self.broker.count_refused("address limit")
+            transport.abort()  # type: ignore[attr-defined]
+            return
+        self._admitted = True
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_LOWAT)
+        # Not 0: TLS transports pause at that many bytes, others beyond them, and 0 are always there.
+        transport.set_write_buffer_limits(high=1)  # type: ignore[attr-defined]
+        self.broker.opened(self)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Bytes have come."""
+        broker = self.broker
+        now_us = broker.now_us = self.heard_us = broker.clock()
+        broker.bytes_received += len(chunk)
+        publisher = self.publisher
+        if (
+            now_us - broker.flushed_us > IDLE_US
+            and publisher is not None
+            and not self._inbox.kept
+            and publisher.lone(chunk, now_us)
+        ):
+            broker.flushed_us = now_us
+            return
+        flusher = broker.flusher
+        flusher.reading = True
+        try:
+            if self.rules.state is ServerState.CONNECTED:
+                self._read(chunk, now_us)
+            elif self.rules.state is ServerState.WAITING:
+                self._read_first(chunk)
+            elif self.rules.state is ServerState.DECIDING:
+                self._early.append(chunk)
+        except MqttError as error:
+            self.end(error)
+        finally:
+            flusher.done()
+
+    def _read(self, chunk: bytes, now_us: Instant) -> None:
+        publisher, session = self.publisher, self.session
+        assert publisher is not None
+        assert session is not None
+        publisher.begin(now_us)
+        inbox = self._inbox
+        whole = inbox.joined(chunk)
+        if whole is not None:
+            if whole[:2] == PUBACK_START:
+                packet_ids = acknowledged(whole)
+                session.acknowledged_many(packet_ids)
+                whole = whole[4 * len(packet_ids) :]
+            at = scan(
+                whole,
+                version=session.version,
+                most=inbox.max_bytes,
+                routes=publisher.routes,
+                miss=publisher.miss,
+                handed=publisher.run,
+            )
+            chunk = whole[at:] if at else whole
+        if chunk:
+            self._frames(inbox.feed(chunk), publisher, session)
+            if inbox.fault is not None and self.rules.state is ServerState.CONNECTED:
+                raise inbox.fault
+        streams = session.streams
+        behind = session.waiting or not session.keeping_up or (streams is not None and streams.behind)
+        if behind and self.session is session:
+            session.drain(now_us=now_us)
+        pause_s = publisher.pause_s()
+        if pause_s > 0:
+            self.hold_reading()
+            asyncio.get_running_loop().call_later(pause_s, self.release_reading)
+
+    def _frames(self, frames: list[bytes], publisher: Publisher, session: Session) -> None:
+        for frame in frames:
+            first = frame[0]
+            if first >> 4 == 3:
+                publisher.frame(frame)
+            elif first == 0x40 and len(frame) == 4 and (frame[2] or frame[3]):
+                session.acknowledged(frame[2] << 8 | frame[3])
+            else:
+                requests.handle(self, session, self.rules.receive(frame))
+                if self.rules.state is not ServerState.CONNECTED:
+                    return
+
+    def _read_first(self, chunk: bytes) -> None:
+        """Whatever comes first must be a CONNECT; the rest waits until it is decided about."""
+        self._early.append(chunk)
+        frames = self._inbox.feed(chunk)
+        if frames:
+            packet = self.rules.receive(frames[0])
+            assert isinstance(packet, Connect)
+            self._early = [b"".join(self._early)[len(frames[0]) :]]
+            self._inbox = Inbox(max_bytes=self._inbox.max_bytes)
+            self.hold_reading()
+            self._deciding = asyncio.ensure_future(self._decide(packet))
+        elif self._inbox.fault is not None:
+            raise self._inbox.fault
+
+    async def _decide(self, packet: Connect) -> None:
+        try:
+            await self.broker.admit(self, packet)
+        except MqttError as error:
+            self.end(error)
+            return
+        except Exception:  # a fault of ours must not leave the client hanging
+            log.exception("deciding about a CONNECT failed")
+            self.end(MqttError("internal error", where="CONNECT", reason=Reason.UNSPECIFIED))
+            return
+        early, self._early = b"".join(self._early), []
+        self.release_reading()
+        if early:
+            self.data_received(early)
+
+    def eof_received(self) -> bool:
+        """The client sends no more."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """It is over, whoever ended it."""
+        if self._deciding is not None:
+            self._deciding.cancel()
+        self.rules.close()
+        self.transport = None
+        self._out.clear()
+        if self._admitted:
+            self._admitted = False
+            self.broker.gate.released(self.address)
+            self.broker.closed(self)
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send in order, with whatever else this turn brings."""
+        if not self._marked:
+            self._marked = True
+            self._since_us = self.broker.now_us
+            self.broker.flusher.soon(self)
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes > self._flush_bytes:
+            self.flush()
+
+    def write_now(self, data: bytes) -> None:
+        """Send at once, unless something waits already."""
+        if self._out or self.transport is None:
+            self.write(data)
+        else:
+            self.broker.bytes_sent += len(data)
+            self.transport.write(data)
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet, its words left out where the client does not take them."""
+        frame = self.rules.fit(packet)
+        if frame is not None:
+            self.write(frame)
+
+    def unmark(self) -> None:
+        """The broker's flush has come."""
+        self._marked = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        out, transport = self._out, self.transport
+        if not out or transport is None or transport.is_closing():
+            out.clear()
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self._out_bytes = 0
+        broker = self.broker
+        broker.bytes_sent += len(data)
+        broker.flushed_us = broker.now_us
+        transport.write(data)
+        if self.sampled is not None:
+            self.sampled.latency.add(broker.clock() - self._since_us)
+            self.sampled = None
+        if self.paused and not self._not_reading and transport.get_write_buffer_size() > limits.UNSENT_BYTES:
+            self.hold_reading()
+            self._unread_answers = True
+
+    def pause_writing(self) -> None:
+        """The transport holds something: the client is behind."""
+        self.paused = True
+        self._paused_us = self.broker.clock()
+        if self.session is not None:
+            self.session.keeping_up = False
+
+    def resume_writing(self) -> None:
+        """The transport is empty again."""
+        self.paused = False
+        if self._unread_answers:
+            self._unread_answers = False
+            self.release_reading()
+        if self.session is not None:
+            now_us = self.broker.now_us = self.broker.clock()
+            self._fit_buffers(now_us - self._paused_us)
+            self.session.drain(now_us=now_us)
+
+    def _fit_buffers(self, pause_us: int) -> None:
+        """Give a slow client small buffers: what waits in them is out of its policy's reach."""
+        slow = self._flush_bytes < limits.FLUSH_BYTES
+        if slow == (pause_us > (limits.FAST_PAUSE_US if slow else limits.SLOW_PAUSE_US)):
+            return
+        self._flush_bytes = limits.FLUSH_BYTES if slow else limits.SLOW_FLUSH_BYTES
+        sock = None if self.transport is None else self.transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            size = limits.SEND_BUFFER_BYTES if slow else limits.SLOW_FLUSH_BYTES
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+    # -- reading or not --------------------------------------------------------------------------------------
+
+    def hold_reading(self) -> None:
+        """Read no more until `release_reading`; may be said for several reasons at once."""
+        self._not_reading += 1
+        if self._not_reading == 1 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    @property
+    def reading(self) -> bool:
+        """Whether the client can be heard at all."""
+        return not self._not_reading
+
+    def release_reading(self) -> None:
+        """One reason less not to read."""
+        self._not_reading -= 1
+        if not self._not_reading and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def timer(self) -> Instant | None:
+        """When the client is overdue."""
+        self.rules.heard(now_us=self.heard_us)
+        return self.rules.timer()
+
+    def end(self, error: MqttError) -> None:
+        """Say why, and close."""
+        if error.reason not in NO_REFUSAL:
+            self.broker.count_refused(_short(error))
+        if self.rules.state is not ServerState.CLOSED:
+            words = self.rules.farewell(error)
+            if words:
+                self.write(words)
+        self.close()
+
+    def close(self) -> None:
+        """Close when what was written is out; a client that takes nothing is cut off."""
+        self.rules.close()
+        self.flush()
+        self.publisher = None
+        session, self.session = self.session, None
+        if session is not None:  # from now on its messages wait
+            self.broker.sessions.lost(session, self)
+        transport = self.transport
+        if transport is None:
+            return
+        if self.paused:
+            transport.abort()
+        else:
+            transport.close()
+
+
+def _short(error: MqttError) -> str:
+    """What a refusal is counted under."""
+    if isinstance(error, UnsupportedVersion):
+        return "unsupported version"
+    try:
+        return Reason(error.reason).name.lower().replace("_", " ")
+    except ValueError:
+        return "unspecified"

@@ -1,0 +1,81 @@
+"""Between a session and its connection: what each needs of the other, and the messages in flight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from penstock.model.event import Event
+
+if TYPE_CHECKING:
+    from penstock.errors import MqttError
+    from penstock.mqtt.packets.packet import Packet
+    from penstock.node.broker.subscription import Subscription
+
+
+class Link(Protocol):
+    """What a session needs of its connection."""
+
+    paused: bool
+    """The transport takes nothing at the moment."""
+    address: str
+    sampled: Subscription | None
+    """Whose latency the next flush measures."""
+
+    @property
+    def maximum_packet_bytes(self) -> int:
+        """Largest packet the client takes."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send in order; may turn `paused` on."""
+        ...
+
+    def write_now(self, data: bytes) -> None:
+        """Send at once, unless something waits already."""
+        ...
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet, its words left out where the client does not take them."""
+        ...
+
+    def end(self, error: MqttError) -> None:
+        """Say why, and close."""
+        ...
+
+
+class Reader(Protocol):
+    """A session's place in a stream."""
+
+    def acknowledged(self, tick: int, packet_id: int) -> None:
+        """The client has this message: PUBACK, or it does not want it."""
+        ...
+
+    def received(self, tick: int, packet_id: int) -> bool:
+        """The client has it (QoS 2); whether the PUBREL must wait until the disk knows that."""
+        ...
+
+    def completed(self, tick: int, packet_id: int) -> None:
+        """The client has answered the PUBREL."""
+        ...
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A QoS 1 or 2 message in flight, as it would be sent again."""
+
+    event: Event
+    retain: bool = False
+    ids: tuple[int, ...] = ()
+    place: int = 0
+    """In the journal; 0: it is not there."""
+    reader: Reader | None = None
+    """Whose message of a stream it is; None: it is of none."""
+    tick: int = 0
+    """Its place in the stream."""
+    filter: str = ""
+    """Of the subscription it was sent for."""
+
+
+PASSING: Final = Sent(Event("", b"", 0))
+"""Stands for messages in flight to a session that ends with its connection: they are never sent again."""

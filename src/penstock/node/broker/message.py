@@ -1,0 +1,222 @@
+"""A publication: the event that queues hold, what MQTT adds to it, and the retained message of each topic.
+
+Retained messages are bounded in number and bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.errors import DigestError
+from penstock.model.digest_wire import DIGEST_MARK, from_message, to_json
+from penstock.model.event import Event, unstamped
+from penstock.mqtt.codes import V5
+from penstock.mqtt.packets.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.trees import RetainedTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.model.digest import Digest
+    from penstock.model.instant import Instant
+    from penstock.mqtt.sessions.identifiers import AliasesOut
+
+DIGEST_TOPICS: Final = "$digest/"
+"""What digests for MQTT 3.1.1 begin with, which has no user properties."""
+
+LONGEST_S: Final = 0xFFFF_FFFF
+"""The longest expiry MQTT can say; more is left if the clock of the publisher's node is ahead."""
+
+_json = msgspec.json.Encoder()
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """What a publication's receivers are told beyond topic and payload."""
+
+    topic: bytes
+    qos: int = 0
+    retain: bool = False
+    """As its publisher set it."""
+    properties: Properties = NONE
+    """As they came; alias and subscription identifiers are each connection's own."""
+    expires_us: int = 0
+    """When it is of no use any more; 0: never."""
+    flow: Any = None
+    """Its flow and lane (`slots.lanes.Assigned`), if it is part of a flow with reserved slots."""
+
+
+PLAIN: Final = None
+"""`Event.carried` of a QoS 0 message without properties: nothing to say."""
+
+
+def event_of(
+    message: Message, payload: bytes, *, topic: str, now_us: Instant, sender: str = "", seq: int = 0
+) -> Event:
+    """The event of a publication."""
+    properties = message.properties
+    return Event(
+        topic,
+        payload,
+        now_us,
+        sender,
+        seq,
+        properties.user,
+        properties.content_type or "",
+        carried=message,
+        beside=0 if properties is NONE else properties_bytes(properties),
+    )
+
+
+def properties_bytes(properties: Properties) -> int:
+    """What properties hold in memory, about."""
+    return (
+        64
+        + sum(len(name) + len(value) + 64 for name, value in properties.user)
+        + len(properties.correlation_data or b"")
+        + len(properties.response_topic or "")
+        + len(properties.content_type or "")
+    )
+
+
+def expiry_of(properties: Properties, now_us: Instant) -> int:
+    """When a message with these properties expires; 0: never."""
+    expiry_s = properties.message_expiry_s
+    return 0 if expiry_s is None else now_us + expiry_s * 1_000_000
+
+
+def expired(event: Event, now_us: Instant) -> bool:
+    """Whether a message has outlived its expiry."""
+    message: Message | None = event.carried
+    return message is not None and 0 < message.expires_us <= now_us
+
+
+def qos_of(event: Event) -> int:
+    """The QoS it was published with."""
+    message: Message | None = event.carried
+    return 0 if message is None else message.qos
+
+
+def unstamped_event(event: Event) -> Event:
+    """A retained message as it was published: its place in a stream tells the subscriber nothing."""
+    user = unstamped(event.properties)
+    if user is event.properties:
+        return event
+    properties = replace(event.carried.properties, user=user)
+    message = replace(event.carried, properties=NONE if properties == NONE else properties)
+    return replace(event, properties=user, carried=message)
+
+
+def frame_of(  # noqa: PLR0913 (each is a part of the packet)
+    event: Event,
+    *,
+    version: int,
+    now_us: Instant,
+    packet_id: int = 0,
+    qos: int = 0,
+    retain: bool = False,
+    dup: bool = False,
+    subscription_ids: tuple[int, ...] = (),
+    aliases: AliasesOut | None = None,
+) -> bytes:
+    """The PUBLISH for one receiver."""
+    message: Message | None = event.carried
+    topic = event.topic.encode() if message is None else message.topic
+    if version == V5:
+        alias = None
+        if aliases is not None:
+            topic, alias = aliases.shorten(topic)
+        properties = NONE if message is None else message.properties
+        if properties is NONE and not subscription_ids and alias is None:
+            tail = NO_PROPERTIES + event.payload
+        else:
+            left_s = None
+            if message is not None and message.expires_us:
+                left_s = min(max(0, -((now_us - message.expires_us) // 1_000_000)), LONGEST_S)
+            tail = (
+                forwarded(
+                    properties, subscription_ids=subscription_ids, message_expiry_s=left_s, topic_alias=alias
+                )
+                + event.payload
+            )
+    else:
+        tail = event.payload
+    if not qos:
+        return frame_qos0(topic, tail, retain=retain)
+    return assemble(head(topic, len(tail), qos=qos, retain=retain, dup=dup), packet_id, tail)
+
+
+def digest_in(event: Event) -> Digest | None:
+    """The digest that its publisher sent in the place of events; None if it is an event."""
+    if DIGEST_MARK not in event.properties:
+        return None
+    try:
+        return from_message(event.payload)[0]
+    except DigestError:
+        return None
+
+
+def digest_event(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Event:
+    """A digest as a publication: JSON, marked by a user property."""
+    body = {"filter": filter_} | to_json(digest)
+    properties = Properties(payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,))
+    message = Message(topic=topic.encode(), qos=qos, properties=properties)
+    return event_of(message, _json.encode(body), topic=topic, now_us=now_us, seq=digest.seq_last)
+
+
+class Retained:
+    """By topic."""
+
+    def __init__(self, *, most: int, most_bytes: int) -> None:
+        self.most = most
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        """Of payloads and topics."""
+        self._tree: RetainedTree[Event] = RetainedTree()
+
+    def __len__(self) -> int:
+        """Topics that have one."""
+        return len(self._tree)
+
+    def keep(self, event: Event) -> bool:
+        """Keep a message as its topic's last one, or forget the topic's if it is empty; False: no room."""
+        before = self._tree.get(event.topic)
+        if not event.payload:
+            self.forget(event.topic)
+            return True
+        freed = before.size if before is not None else 0
+        if (before is None and len(self._tree) >= self.most) or (
+            self.bytes + event.size - freed > self.most_bytes
+        ):
+            return False
+        self._tree.set(event.topic, event)
+        self.bytes += event.size - freed
+        return True
+
+    def forget(self, topic: str) -> bool:
+        """Whether there was one."""
+        before = self._tree.discard(topic)
+        if before is not None:
+            self.bytes -= before.size
+        return before is not None
+
+    def get(self, topic: str, *, now_us: Instant) -> Event | None:
+        """A topic's message, unless it has expired."""
+        event = self._tree.get(topic)
+        if event is not None and expired(event, now_us):
+            self.forget(topic)
+            return None
+        return event
+
+    def topics(self, filter_: str) -> list[str]:
+        """Topics with a message that a filter (not a shared one) matches."""
+        return [topic for topic, _ in self._tree.match(filter_)]
+
+    def all(self) -> Iterator[Event]:
+        """Every message; do not change them meanwhile."""
+        for filter_ in ("#", "$SYS/#"):
+            for _, event in self._tree.match(filter_):
+                yield event

@@ -1,0 +1,366 @@
+"""What a client publishes: runs and single messages on their way to their receivers.
+
+A `Budget` bounds the rates of one client: what the client sends beyond them is read later.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import MqttError, ProtocolError
+from penstock.mqtt.codes import V5, Kind, Reason
+from penstock.mqtt.packets.fanout import spans
+from penstock.mqtt.packets.framing import Framer
+from penstock.mqtt.packets.properties import NONE
+from penstock.mqtt.packets.publish import ack_frame
+from penstock.mqtt.sessions.exchange import Arrival
+from penstock.node.broker.answers import adopt, in_turn
+from penstock.node.broker.message import Message, event_of, expiry_of
+from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
+
+if TYPE_CHECKING:
+    from penstock.model.event import Event
+    from penstock.model.instant import Instant
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.routes import Fan
+    from penstock.node.broker.session import Session
+
+
+class Budget:
+    """A client's rates, and what it has used of them."""
+
+    __slots__ = ("_bytes", "_bytes_per_s", "_last_us", "_messages", "_messages_per_s")
+
+    def __init__(self, messages_per_s: float, bytes_per_s: float, *, now_us: Instant) -> None:
+        self._messages_per_s = messages_per_s
+        self._bytes_per_s = bytes_per_s
+        self._messages = 0.0
+        self._bytes = 0.0
+        self._last_us = now_us
+
+    def spend(self, messages: int, size: int) -> None:
+        """So much was sent."""
+        self._messages += messages
+        self._bytes += size
+
+    def owed_s(self, now_us: Instant) -> float:
+        """Seconds until the rates are met again, a second's worth being free."""
+        passed_s = (now_us - self._last_us) / 1_000_000
+        self._last_us = now_us
+        owed_s = 0.0
+        if self._messages_per_s:
+            self._messages = max(0.0, self._messages - passed_s * self._messages_per_s)
+            owed_s = self._messages / self._messages_per_s - 1
+        if self._bytes_per_s:
+            self._bytes = max(0.0, self._bytes - passed_s * self._bytes_per_s)
+            owed_s = max(owed_s, self._bytes / self._bytes_per_s - 1)
+        return max(0.0, owed_s)
+
+
+PUBACK_START: Final = b"\x40\x02"
+"""Before the packet identifier of a PUBACK without a word."""
+
+
+SAMPLED: Final = 15
+"""One of so many lone messages and one more is timed."""
+
+
+class Publisher:
+    """A connection's way in."""
+
+    def __init__(self, broker: Broker, connection: Connection, session: Session) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._session = session
+        self._router = broker.router
+        self._now_us = 0
+        self._gate = broker.gate
+        self._own: dict[bytes, Fan] = {}
+        """Fans by topic, where an access list makes them this client's own."""
+        self._fans: dict[bytes, Fan] = broker.router.known
+        """Fans by topic, as far as they are remembered."""
+        self.routes = self._fans
+        """The same, for who reads runs; a topic that is not there is asked for (`miss`)."""
+        self._version = -1
+        self._most = broker.terms.maximum_packet_bytes
+        self._held = 0
+        """Answers that wait for the disk."""
+        bounds = broker.config.bounds
+        self._budget = None
+        if bounds.messages_per_s or bounds.bytes_per_s:
+            self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s, now_us=broker.now_us)
+
+    def begin(self, now_us: Instant) -> None:
+        """Bytes have come; what follows belongs to them."""
+        self._now_us = now_us
+        if self._version != self._router.version or self._gate is not self._broker.gate:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is remembered of topics does not hold any more."""
+        self._version = self._router.version
+        self._gate = self._broker.gate
+        self._own.clear()
+        self.routes = self._fans = self._router.known if self._gate.open else self._own
+
+    def miss(self, topic: bytes) -> Fan | None:
+        """The fan of a topic that `routes` does not know; None if it is no topic."""
+        denied = None if self._gate.open else self._denied
+        return self._router.look_up_plain(topic, self._fans, denied=denied)
+
+    def _fan(self, topic: bytes) -> Fan:
+        if self._version != self._router.version:  # a SUBSCRIBE may have come with it
+            self._forget()
+        found = self._fans.get(topic)
+        if found is None:
+            denied = None if self._gate.open else self._denied
+            found = self._router.look_up(topic, self._fans, denied=denied)
+        return found
+
+    def _denied(self, topic: str) -> bool:
+        return not self._gate.may_publish(self._session.user, self._session.client_id, topic)
+
+    def lone(self, chunk: bytes, now_us: Instant) -> bool:
+        """Forward a plain QoS 0 message that came alone; False, and nothing is done, if it is not so simple.
+
+        All in one place: when little goes on the processor's caches are cold, and every further function,
+        object and list costs microseconds.
+        """
+        known = self._version == self._router.version  # else what is remembered may not hold any more
+        if chunk[0] != QOS0 or self._budget is not None or not (known and 4 <= len(chunk) <= self._most):
+            return False
+        length, at = chunk[1], 2
+        if length > 127:
+            length, at = length & 127 | chunk[2] << 7, 3
+        if at + length != len(chunk) or length < 2 or not 0 < chunk[at - 1] < 128:
+            return False
+        topic_end = at + 2 + (chunk[at] << 8 | chunk[at + 1])
+        fan = self._fans.get(chunk[at + 2 : topic_end])
+        session = self._session
+        if fan is None or topic_end > len(chunk):
+            return False
+        targets = fan.plain4
+        if session.version == V5:
+            targets = fan.plain5
+            if topic_end == len(chunk) or chunk[topic_end]:
+                return False
+        if len(targets) != len(fan.all) or not targets:
+            return False
+        for target in targets:
+            if not target.session.keeping_up:
+                return False
+        session.published += 1
+        self._broker.messages_received += 1
+        for target in targets:
+            receiver = target.session
+            target.subscription.direct += 1
+            receiver.sent += 1
+            link = receiver.link
+            assert link is not None
+            link.write_now(chunk)
+        if not session.published & SAMPLED:
+            targets[0].subscription.latency.add(self._broker.clock() - now_us)
+        return True
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
+        """Plain messages for the same receivers, of the QoS that their first byte says."""
+        if first == QOS1:
+            taken = self._run_qos1 if fan.into is None else self._run_into
+            if not taken(fan, data, count):
+                for frame in Framer().feed(data):
+                    self.frame(frame)
+            return
+        broker, session = self._broker, self._session
+        seq = session.published + 1
+        session.published += count
+        broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
+        if fan.into is None and not fan.wanted and not self._unwanted(fan, count):
+            return
+        now_us = self._now_us
+        run = Run(data, count, version=session.version, sender=session.client_id, seq=seq, now_us=now_us)
+        if fan.into is not None:
+            fan.into.run(run, self._connection)
+            return
+        for target in fan.plain5:
+            target.session.deliver_run(target.subscription, run)
+        for target in fan.plain4:
+            target.session.deliver_run(target.subscription, run)
+        if fan.special:
+            for event in run.events():
+                for receiver in fan.special:
+                    receiver.deliver(event, origin=session, now_us=now_us)
+
+    def _unwanted(self, fan: Fan, count: int) -> bool:
+        """Nobody gets these; whether somebody looks on."""
+        if fan.denied:
+            self._broker.count_refused("publish not allowed", count)
+        else:
+            self._broker.unrouted += count
+        return bool(fan.special)
+
+    def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
+        """Send QoS 1 messages on and answer them; False, and nothing is done, if one must be looked at."""
+        session, broker = self._session, self._broker
+        targets = fan.plain5 if session.version == V5 else fan.plain4
+        if len(targets) != len(fan.all) or not targets or session.exchange.incoming.in_flight:
+            return False
+        if not all(target.session.takes_qos1(target.subscription, count) for target in targets):
+            return False
+        session.published += count
+        broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
+        heads, packet_ids, tails = split_qos1(data)
+        for target in targets:
+            target.session.deliver_qos1(target.subscription, heads, tails)
+        self._connection.write(PUBACK_START + PUBACK_START.join(packet_ids))
+        return True
+
+    def _run_into(self, fan: Fan, data: bytes, count: int) -> bool:
+        """The same for messages of a reliable stream, which are answered once it has them."""
+        assert fan.into is not None
+        if not fan.into.run_qos1(self._session, self._connection, data, now_us=self._now_us):
+            return False
+        self._broker.messages_received += count
+        if self._budget is not None:
+            self._budget.spend(count, len(data))
+        return True
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def frame(self, frame: bytes) -> None:
+        """Any other PUBLISH."""
+        session = self._session
+        first, topic, packet_id, properties_at, payload_at = spans(frame, session.version)
+        properties = NONE
+        if payload_at > properties_at:
+            properties = self._broker.properties(frame[properties_at:payload_at])
+            if properties.subscription_ids:
+                raise ProtocolError("only a server sends it", where="PUBLISH subscription identifier")
+        if not topic or properties.topic_alias is not None:
+            topic = self._connection.rules.aliases_in.resolve(topic, properties.topic_alias)
+        fan = self._fan(topic)
+        self._broker.messages_received += 1
+        if self._budget is not None:
+            self._budget.spend(1, len(frame))
+        qos = first >> 1 & 3
+        if qos:
+            arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
+            # With QoS 1 the first of a packet identifier is new on each connection.
+            if session.orphans and (qos == 2 or first & 8) and adopt(session, packet_id, qos):
+                return
+            if arrival is not Arrival.NEW:
+                if arrival is Arrival.AGAIN:
+                    self._answer_again(packet_id, qos)
+                return
+            self._check_disk(packet_id, fan)
+        session.published += 1
+        now_us = self._now_us
+        message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, now_us))
+        event = event_of(
+            message,
+            frame[payload_at:],
+            topic=topic.decode(),
+            now_us=now_us,
+            sender=session.client_id,
+            seq=session.published,
+        )
+        if fan.into is not None:
+            into = fan.into
+            if qos:
+                into.publish(event, session, self._connection, packet_id)
+            else:
+                into.publish_qos0(event, self._connection)
+            return
+        reason = self._accept(event, fan, qos)
+        if qos:
+            self._answer_when_safe(packet_id, qos, reason)
+
+    def _choked(self) -> bool:
+        """Whether the disk is so far behind that messages of QoS 1 and 2 are refused."""
+        journal = self._broker.journal
+        return journal is not None and journal.choked
+
+    def _check_disk(self, packet_id: int, fan: Fan) -> None:
+        """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later."""
+        if self._session.version != V5 and fan.into is None and self._choked():
+            self._session.exchange.incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
+            raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
+
+    def _accept(self, event: Event, fan: Fan, qos: int) -> int:
+        """Hand a message on; the reason code to answer with."""
+        broker = self._broker
+        if broker.journal is not None:
+            broker.journal.begin()
+        if fan.denied:
+            broker.count_refused("publish not allowed")
+            return Reason.NOT_AUTHORIZED
+        if qos and self._choked():
+            broker.count_refused("store behind")
+            return Reason.QUOTA_EXCEEDED
+        return broker.accept(event, fan, origin=self._session, now_us=self._now_us)
+
+    def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
+        """Acknowledge a message; if it must survive a restart, not before it does."""
+        if qos == 2 and reason == Reason.NO_MATCHING_SUBSCRIBERS:
+            reason = Reason.SUCCESS  # a hint that few expect in the middle of a handshake
+        journal = self._broker.journal
+        if journal is not None:
+            if qos == 2 and self._session.expiry_s and reason < Reason.UNSPECIFIED:
+                journal.received(self._session, packet_id)
+            answer = partial(self._answer_safe, packet_id, qos, reason)
+            if journal.hold(answer, behind=bool(self._held)):
+                self._held += 1
+                return
+        self._answer_in_turn(packet_id, qos, reason)
+
+    def _answer_again(self, packet_id: int, qos: int) -> None:
+        """Acknowledge a message that came before; it may still be on its way to the disk."""
+        journal = self._broker.journal
+        if journal is None or not journal.behind:
+            self._answer_in_turn(packet_id, qos, Reason.SUCCESS)
+        else:
+            self._held += 1
+            journal.hold(partial(self._answer_safe, packet_id, qos, Reason.SUCCESS), behind=True)
+
+    def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
+        """What was accepted is on disk."""
+        self._held -= 1
+        self._answer_in_turn(packet_id, qos, reason)
+
+    def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
+        """Behind answers to earlier messages that wait for reliable streams."""
+        if self._session.link is self._connection:
+            in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
+        else:
+            self._answer_late(packet_id, qos, reason)
+
+    def _answer_late(self, packet_id: int, qos: int, reason: int) -> None:
+        """The connection may be gone, or another carries the session, and the client may not have waited."""
+        incoming = self._session.exchange.incoming
+        if not incoming.owes(packet_id):
+            return
+        if self._session.link is self._connection:
+            self._answer(packet_id, qos, reason)
+        elif qos == 2:
+            again = incoming.came_again(packet_id)
+            ack = incoming.answer(packet_id, reason=reason)
+            if again and self._session.link is not None:
+                self._session.link.send(ack)
+
+    def _answer(self, packet_id: int, qos: int, reason: int) -> None:
+        ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
+        if reason and self._session.version == V5:
+            self._connection.send(ack)
+        else:
+            self._connection.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))
+
+    def pause_s(self) -> float:
+        """How long to read nothing, so that the client stays within its rates."""
+        return 0.0 if self._budget is None else self._budget.owed_s(self._now_us)

@@ -1,0 +1,187 @@
+"""Requests of a connected client other than PUBLISH: subscribe, acknowledge, ping, disconnect."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.errors import (
+    BadAddress,
+    ChannelError,
+    ChannelRefused,
+    ChannelsFull,
+    MqttError,
+    PolicyError,
+    StreamError,
+)
+from penstock.mqtt.codes import V5, Reason
+from penstock.mqtt.packets.connect import PINGRESP, Disconnect, Pingreq
+from penstock.mqtt.packets.properties import NONE, Properties
+from penstock.mqtt.packets.publish import Ack, Pubcomp
+from penstock.mqtt.packets.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
+from penstock.node.broker.policies import ContentFilter
+from penstock.node.broker.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.mqtt.packets.packet import Packet
+    from penstock.mqtt.packets.subscribe import Subscription as Options
+    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.session import Session
+
+POLICY = "policy"
+"""User property of SUBSCRIBE: a policy's text, or the name of a registered one."""
+
+FILTER = "filter"
+"""User property of SUBSCRIBE: a content filter."""
+
+START = "start"
+"""User property of SUBSCRIBE: where in reliable streams to begin, `earliest` or a tick."""
+
+
+def handle(connection: Connection, session: Session, packet: Packet) -> None:
+    """Do what a packet asks for; it may come now, the rules have seen to that."""
+    match packet:
+        case Ack():
+            reply = session.receive(packet)
+            if isinstance(reply, Pubcomp):
+                _released(connection, session, reply)
+            elif reply is not None:
+                connection.send(reply)
+        case Subscribe():
+            _subscribe(connection, session, packet)
+        case Unsubscribe():
+            _unsubscribe(connection, session, packet)
+        case Pingreq():
+            connection.write(PINGRESP)
+        case Disconnect():
+            session.leave(packet)
+            connection.close()
+        case _:
+            raise AssertionError(packet)
+
+
+def _released(connection: Connection, session: Session, reply: Pubcomp) -> None:
+    """A QoS 2 message is released, perhaps once more; that must be on disk before it is answered.
+
+    Else a restart would take the next message with its packet identifier for the same one.
+    """
+    journal, streams = connection.broker.journal, connection.broker.streams
+    send: Callable[[], None] = partial(connection.send, reply)
+    if streams is not None and streams.release(session, reply.packet_id):
+        streams.state.when_durable(send)
+        return
+    if streams is not None and reply.reason:  # it may have been one of theirs
+        send = partial(streams.state.when_durable, send)
+    if journal is not None and session.expiry_s:
+        journal.hold(send, behind=True)
+    else:
+        send()
+
+
+def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:
+    reasons: list[int] = []
+    problems: list[tuple[str, PolicyError | ChannelError | StreamError]] = []
+    wanted: list[Subscription] = []
+    for options in packet.subscriptions:
+        try:
+            retained, subscription = _subscribe_one(connection, session, packet, options)
+        except (PolicyError, ChannelError, StreamError) as error:
+            problems.append((options.filter, error))
+            reasons.append(_reason(error))
+        except MqttError as error:
+            reasons.append(error.reason)
+        else:
+            reasons.append(options.qos)
+            if retained:
+                wanted.append(subscription)
+    if session.version != V5:
+        reasons = [reason if reason < 0x80 else Reason.UNSPECIFIED for reason in reasons]
+    broker = connection.broker
+    _answer(connection, session, Suback(packet.packet_id, tuple(reasons), _explained(problems)))
+    for subscription in wanted:
+        session.owe_retained(subscription)
+    session.drain(now_us=broker.now_us)
+
+
+def _answer(connection: Connection, session: Session, packet: Packet) -> None:
+    """Subscriptions have changed; a session that is kept is on disk before the client is told."""
+    journal, streams = connection.broker.journal, connection.broker.streams
+    send: Callable[[], None] = partial(connection.send, packet)
+    reading = streams.reading if streams is not None else None
+    if reading is not None:
+        send = reading.places.behind(session, send)
+    if journal is not None:
+        journal.begin()
+        journal.session_changed(session)
+        if journal.hold(send):
+            return
+    send()
+
+
+def _subscribe_one(
+    connection: Connection, session: Session, packet: Subscribe, options: Options
+) -> tuple[bool, Subscription]:
+    """Make one subscription; whether retained messages are to be sent."""
+    broker = connection.broker
+    if not broker.gate.may_subscribe(session.user, session.client_id, options.filter):
+        broker.count_refused("subscribe not allowed")
+        raise MqttError(f"'{options.filter}' is not allowed", where="SUBSCRIBE", reason=Reason.NOT_AUTHORIZED)
+    if broker.web is not None:
+        broker.web.check(session.client_id, options.filter)
+    asked = dict(reversed(packet.properties.user))  # the first of a name counts
+    reading = broker.streams.reading if broker.streams is not None else None
+    start = reading.check(options.filter, asked.get(START)) if reading is not None else None
+    chosen = broker.policies.chosen(
+        client_id=session.client_id, filter_=options.filter, asked=asked.get(POLICY)
+    )
+    content = ContentFilter(asked[FILTER]) if FILTER in asked else None
+    number = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
+    retained = session.subscriptions.add(options, subscription_id=number)
+    subscription = Subscription(
+        session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
+    )
+    subscription = broker.subscribe(subscription)
+    if reading is not None:
+        reading.subscribed(session, subscription, start)
+    return retained, subscription
+
+
+def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:
+    match error:
+        case BadAddress():
+            return Reason.TOPIC_FILTER_INVALID
+        case ChannelsFull():
+            return Reason.QUOTA_EXCEEDED
+        case ChannelRefused():
+            return Reason.NOT_AUTHORIZED
+        case _:
+            return Reason.IMPLEMENTATION_SPECIFIC
+
+
+def _explained(problems: list[tuple[str, PolicyError | ChannelError | StreamError]]) -> Properties:
+    """What is wrong with policies, content filters and addresses, for people and for programs."""
+    if not problems:
+        return NONE
+    first = str(problems[0][1])
+    return Properties(
+        reason_string=first[:1024],
+        user=tuple((f"{_source(error)}-error", f"{filter_}: {error}"[:4096]) for filter_, error in problems),
+    )
+
+
+def _source(error: PolicyError | ChannelError | StreamError) -> str:
+    if isinstance(error, StreamError):
+        return "stream"
+    return (error.source or POLICY) if isinstance(error, PolicyError) else "channel"
+
+
+def _unsubscribe(connection: Connection, session: Session, packet: Unsubscribe) -> None:
+    broker = connection.broker
+    reasons = []
+    for filter_ in packet.filters:
+        session.subscriptions.remove(filter_)
+        ended = broker.unsubscribe(session, filter_)
+        reasons.append(Reason.SUCCESS if ended else Reason.NO_SUBSCRIPTION_EXISTED)
+    _answer(connection, session, Unsuback(packet.packet_id, tuple(reasons) if session.version == V5 else ()))

@@ -1,0 +1,320 @@
+"""From topics to receivers: who gets a message, found once for each topic and remembered.
+
+A topic's `Fan` holds its receivers sorted by what they ask for: most take a run of plain QoS 0 messages
+as the bytes it is; those with options that depend on the message are asked about each. Topics with the
+same receivers share one fan, so a run may go on across topics. All fans are forgotten whenever a
+subscription changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from penstock import limits
+from penstock.errors import MqttError
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.mqtt.codes import V4
+from penstock.mqtt.fields import decode_text
+from penstock.mqtt.topics import check_topic, shared_of
+from penstock.mqtt.trees import TopicTree
+from penstock.node.broker.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.node.broker.session import Session
+    from penstock.node.streams.sessions.publishing import Intake
+
+
+class Receiver(Protocol):
+    """Something at a filter that wants to see messages."""
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
+        """Take a message that `origin`, a session, published; whether it was wanted."""
+        ...
+
+
+class Target:
+    """One copy for one session: of one subscription, or of several that overlap."""
+
+    __slots__ = ("ids", "session", "subscription")
+
+    def __init__(self, subscription: Subscription, ids: tuple[int, ...]) -> None:
+        self.subscription = subscription
+        """The one with the highest QoS."""
+        self.session: Session = subscription.session
+        self.ids = ids
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
+        """Give it to the session, unless the subscription's options say no."""
+        subscription = self.subscription
+        if subscription.options.no_local and origin is self.session:
+            return False
+        if subscription.content is not None and not subscription.content.wants(event, now_us=now_us):
+            return False
+        self.session.deliver(subscription, event, ids=self.ids, now_us=now_us)
+        return True
+
+
+class Group:
+    """Members of a shared subscription take turns; those that are behind or away are passed over."""
+
+    __slots__ = ("_turn", "members")
+
+    def __init__(self) -> None:
+        self.members: list[Subscription] = []
+        self._turn = 0
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
+        """Give it to the member whose turn it is, or to another whose content filter wants it."""
+        member = self._next()
+        if Target(member, member.ids).deliver(event, origin=origin, now_us=now_us):
+            return True
+        for other in self._others(member):
+            if Target(other, other.ids).deliver(event, origin=origin, now_us=now_us):
+                self._turn = self.members.index(other) + 1
+                return True
+        return False
+
+    def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
+        """What a member that has left was not sent, or did not acknowledge."""
+        for item in items:
+            if isinstance(item, Event):
+                self.deliver(item, origin=None, now_us=now_us)
+            elif isinstance(item, Digest):
+                member = self._next()
+                member.session.requeue(member, item, 0, now_us=now_us)
+                member.session.drain(now_us=now_us)
+
+    def _next(self) -> Subscription:
+        members = self.members
+        count = len(members)
+        best = None
+        for step in range(count):
+            member = members[(self._turn + step) % count]
+            if member.session.keeping_up:
+                self._turn += step + 1
+                return member
+            if best is None and member.session.attached:
+                best = member
+        self._turn += 1
+        return best or members[self._turn % count]
+
+    def _others(self, member: Subscription) -> list[Subscription]:
+        """All but one: those that keep up, those that are behind, those that are away; each in turn."""
+        turn = self._turn % len(self.members)
+        in_turn = (*self.members[turn:], *self.members[:turn])
+        return sorted(
+            (each for each in in_turn if each is not member),
+            key=lambda each: (not each.session.keeping_up, not each.session.attached),
+        )
+
+
+class Tap:
+    """Somebody inside the node looks on."""
+
+    __slots__ = ("_close", "_seen", "filter")
+
+    def __init__(self, filter_: str, seen: Callable[[Event], None], close: Callable[[Tap], None]) -> None:
+        self.filter = filter_
+        self._seen = seen
+        self._close = close
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:  # noqa: ARG002
+        """Show it; a tap is nobody's receiver."""
+        self._seen(event)
+        return False
+
+    def close(self) -> None:
+        """Look no more."""
+        self._close(self)
+
+
+class Fan:
+    """The receivers of a topic."""
+
+    __slots__ = ("all", "denied", "into", "plain4", "plain5", "special", "wanted")
+
+    def __init__(
+        self, receivers: list[Receiver], *, denied: bool = False, into: Intake | None = None
+    ) -> None:
+        self.all = receivers
+        self.denied = denied
+        """The publisher may not publish on this topic."""
+        self.into = into
+        """Its messages go there and not to receivers: they are part of a reliable stream."""
+        self.plain4: list[Target] = []
+        """Take runs as MQTT 3.1.1 frames."""
+        self.plain5: list[Target] = []
+        self.special: list[Receiver] = []
+        """Want to see each message."""
+        for each in receivers:
+            if isinstance(each, Target) and _plain(each):
+                (self.plain4 if each.session.version == V4 else self.plain5).append(each)
+            else:
+                self.special.append(each)
+        self.wanted = any(not isinstance(each, Tap) for each in receivers)
+
+
+def _plain(target: Target) -> bool:
+    subscription = target.subscription
+    return not (
+        target.ids
+        or subscription.options.no_local
+        or subscription.content is not None
+        or target.session.particular
+    )
+
+
+NOBODY = Fan([])
+DENIED = Fan([], denied=True)
+
+
+class Router:
+    """All subscriptions, and what was found out about topics since they last changed."""
+
+    def __init__(self) -> None:
+        self._tree: TopicTree[Hashable, Subscription | Group | Tap] = TopicTree()
+        self._groups: dict[tuple[str, str], Group] = {}
+        self.tapped: dict[Tap, None] = {}
+        """All who look on."""
+        self._fans: dict[tuple[int, ...], Fan] = {}
+        self.known: dict[bytes, Fan] = {}
+        """Fans by topic; emptied, not replaced, when subscriptions change."""
+        self.version = 0
+        """Counts changes, for those who remember fans on their own."""
+        self.own: tuple[str, ...] = ("$",)
+        """What topics begin with that only the node publishes on."""
+        self.divert: Callable[[str], Fan | None] | None = None
+        """The fan of a topic that belongs to a reliable stream; None: this node has none."""
+        self.on_tapped: Callable[[], None] | None = None
+        """Called when somebody looks on from now on, or does no more."""
+
+    def __len__(self) -> int:
+        """Subscriptions, members of groups included."""
+        return (
+            sum(len(group.members) for group in self._groups.values()) + len(self._tree) - len(self._groups)
+        )
+
+    def add(self, subscription: Subscription) -> None:
+        """From now on it gets what matches."""
+        group_name, filter_ = shared_of(subscription.filter)
+        if group_name:
+            key = (group_name, filter_)
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = Group()
+                self._tree.add(filter_, key, group)
+            group.members.append(subscription)
+        else:
+            self._tree.add(filter_, subscription.session, subscription)
+        self.forget()
+
+    def remove(self, subscription: Subscription) -> Group | None:
+        """It gets nothing any more; the group that goes on without it."""
+        group_name, filter_ = shared_of(subscription.filter)
+        if group_name:
+            key = (group_name, filter_)
+            group = self._groups[key]
+            group.members.remove(subscription)
+            self.forget()
+            if group.members:
+                return group
+            del self._groups[key]
+            self._tree.remove(filter_, key)
+        else:
+            self._tree.remove(filter_, subscription.session)
+        self.forget()
+        return None
+
+    def tap(self, filter_: str, seen: Callable[[Event], None]) -> Tap:
+        """Show every message that matches, until the tap is closed."""
+        tap = Tap(filter_, seen, self._untap)
+        self._tree.add(filter_, tap, tap)
+        self._tapped(tap, on=True)
+        return tap
+
+    def subscriptions(self, topic: str) -> list[Subscription]:
+        """Those to a topic, members of groups aside."""
+        return [each for each in self._tree.match(topic) if isinstance(each, Subscription)]
+
+    def taps(self, topic: str) -> list[Tap]:
+        """Those that look on at a topic."""
+        return [each for each in self._tree.match(topic) if isinstance(each, Tap)]
+
+    def _untap(self, tap: Tap) -> None:
+        self._tree.remove(tap.filter, tap)
+        self._tapped(tap, on=False)
+
+    def _tapped(self, tap: Tap, *, on: bool) -> None:
+        if on:
+            self.tapped[tap] = None
+        else:
+            self.tapped.pop(tap, None)
+        self.forget()
+        if self.on_tapped is not None:
+            self.on_tapped()
+
+    def forget(self) -> None:
+        """What was found out about topics holds no more: something a fan depends on has changed."""
+        self.known.clear()
+        self._fans.clear()
+        self.version += 1
+
+    def find(self, topic: str) -> Fan:
+        """The receivers of a topic."""
+        if self.divert is not None:
+            diverted = self.divert(topic)
+            if diverted is not None:
+                return diverted
+        found = self._tree.match(topic)
+        if not found:
+            return NOBODY
+        key = tuple(map(id, found))
+        fan = self._fans.get(key)
+        if fan is None:
+            if len(self._fans) >= limits.ROUTES:
+                self._fans.clear()
+            fan = self._fans[key] = Fan(_receivers(found))
+        return fan
+
+    def look_up(self, topic: bytes, into: dict[bytes, Fan], *, denied: Callable[[str], bool] | None) -> Fan:
+        """The receivers of a topic as it came, remembered; MqttError if it is none."""
+        name = decode_text(topic, where="PUBLISH topic")
+        check_topic(name)
+        refused = name.startswith(self.own) or (denied is not None and denied(name))
+        fan = DENIED if refused else self.find(name)
+        if len(into) >= limits.ROUTES:
+            into.clear()
+        into[topic] = fan
+        return fan
+
+    def look_up_plain(
+        self, topic: bytes, into: dict[bytes, Fan], *, denied: Callable[[str], bool] | None
+    ) -> Fan | None:
+        """The same for a run: None if the topic is none, which reading the frame will say."""
+        try:
+            return self.look_up(topic, into, denied=denied)
+        except MqttError:
+            return None
+
+
+def _receivers(found: list[Subscription | Group | Tap]) -> list[Receiver]:
+    """One copy for the plain subscriptions of a session that overlap; each other receiver its own."""
+    receivers: list[Receiver] = []
+    overlapping: dict[int, list[Subscription]] = {}
+    for each in found:
+        if not isinstance(each, Subscription):
+            receivers.append(each)
+        elif each.alone:
+            receivers.append(Target(each, each.ids))
+        else:
+            overlapping.setdefault(id(each.session), []).append(each)
+    for together in overlapping.values():
+        first = max(together, key=lambda one: one.options.qos)
+        ids = tuple(dict.fromkeys(number for one in together for number in one.ids))
+        receivers.append(Target(first, ids))
+    return receivers

@@ -1,0 +1,211 @@
+"""All sessions by client identifier: how sessions begin, are taken over, wait and end."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from penstock.errors import MqttError
+from penstock.mqtt.codes import Reason
+from penstock.mqtt.sessions.session import Due
+from penstock.node.access.gate import NotAdmitted
+from penstock.node.broker.deadlines import Deadlines
+from penstock.node.broker.publishing import Publisher
+from penstock.node.broker.session import Session
+from penstock.node.observe.status import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.connect import Connect
+    from penstock.mqtt.sessions.session import Happening
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.connection import Connection
+
+HORIZON_US = 300_000_000
+"""A session that is attached again is looked at once more by then."""
+
+
+class Sessions:
+    """Those attached and those detached."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._by_id: dict[str, Session] = {}
+        self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
+        self.departed = Account()
+        """Of sessions and subscriptions that are gone."""
+        self.sent_before = 0
+        """Messages sent to sessions that are gone."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._by_id.values())
+
+    def get(self, client_id: str) -> Session | None:
+        """A client's session."""
+        return self._by_id.get(client_id)
+
+    def restore(self, session: Session, *, now_us: Instant) -> None:
+        """A session from before a restart; it has been detached since."""
+        self._by_id[session.client_id] = session
+        self._waiting.watch(session, now_us=now_us)
+
+    # -- a connection comes ----------------------------------------------------------------------------------
+
+    async def admit(self, connection: Connection, connect: Connect) -> None:
+        """Let a client in, or raise MqttError with the reason why not."""
+        broker = self._broker
+        assigned = "" if connect.client_id else f"penstock-{secrets.token_hex(8)}"
+        client_id = connect.client_id or assigned
+        certificate = None
+        if connection.transport is not None and connection.listener.client_ca:
+            certificate = connection.transport.get_extra_info("peercert")
+        verdict = await broker.gate.admit(
+            client_id=client_id,
+            user=connect.username,
+            password=connect.password,
+            address=connection.address,
+            listener=connection.listener,
+            certificate=certificate,
+        )
+        if isinstance(verdict, NotAdmitted):
+            raise MqttError(verdict.why, where="CONNECT", reason=verdict.reason)
+        will = connect.will
+        if will is not None and (
+            broker.is_own(will.topic) or not broker.gate.may_publish(verdict.user, client_id, will.topic)
+        ):
+            raise MqttError(
+                f"a will on '{will.topic}' is not allowed",
+                where="CONNECT will topic",
+                reason=Reason.NOT_AUTHORIZED,
+            )
+        if connection.transport is not None:
+            self._attach(connection, connect, client_id, assigned, verdict.user)
+
+    def _attach(
+        self, connection: Connection, connect: Connect, client_id: str, assigned: str, user: str
+    ) -> None:
+        broker = self._broker
+        now_us = broker.now_us = broker.clock()
+        session = self._take_over(client_id, connect, user)
+        present = session is not None
+        if session is None:
+            if len(self._by_id) >= broker.config.bounds.sessions:
+                raise MqttError(
+                    f"the node holds {len(self._by_id)} sessions already",
+                    where="CONNECT",
+                    reason=Reason.QUOTA_EXCEEDED,
+                )
+            session = Session(
+                client_id, user=user, now_us=now_us, retained=broker.retained, journal=broker.journal
+            )
+            session.subscriptions.most = broker.config.bounds.subscriptions_per_client
+            self._by_id[client_id] = session
+        other_version = session.version != connect.version
+        again = session.attach_to(
+            connection,
+            connection.rules,
+            connect,
+            most_expiry_s=broker.config.bounds.session_expiry_s,
+            now_us=now_us,
+        )
+        connection.session = session
+        connection.publisher = self._publisher(connection, session, connect)
+        if other_version or session.held:
+            broker.router.forget()  # fans know versions and aliases
+        if broker.journal is not None:
+            broker.journal.session_changed(session)
+        connack = connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
+        if not connack:  # the client takes no packet that large
+            connection.close()
+            return
+        connection.write(connack)
+        for pubrel in again:
+            connection.send(pubrel)
+        session.drain(now_us=now_us)
+        broker.watch(connection)
+
+    def _publisher(self, connection: Connection, session: Session, connect: Connect) -> Publisher:
+        """A client's way in, and its lanes where there are any."""
+        broker = self._broker
+        flows = broker.flows
+        if flows is None:
+            return Publisher(broker, connection, session)
+        from penstock.node.slots.lanes import SessionLanes  # noqa: PLC0415  # most nodes have none
+        from penstock.node.slots.publisher import FlowPublisher  # noqa: PLC0415
+
+        settings = flows.settings
+        session.lanes = SessionLanes(most=settings.lane_events, late_share=settings.late_share)
+        if not connection.listener.slots:
+            return Publisher(broker, connection, session)
+        return FlowPublisher(broker, connection, session, connect, flows)
+
+    def _take_over(self, client_id: str, connect: Connect, user: str) -> Session | None:
+        """The session that goes on, if one does; a connection that carries it is closed."""
+        session = self._by_id.get(client_id)
+        if session is None:
+            return None
+        link = session.link
+        if link is not None:
+            # Another connection carries the session on, so a will that may wait is void.
+            self.lost(session, link, taken_over=not connect.clean_start)
+            link.end(
+                MqttError(
+                    "another connection has taken over this client id",
+                    where="CONNECT",
+                    reason=Reason.SESSION_TAKEN_OVER,
+                )
+            )
+            session = self._by_id.get(client_id)
+            if session is None:
+                return None
+        if connect.clean_start or session.user != user:
+            self._happened(session, session.end())
+            return None
+        return session
+
+    # -- a connection goes -----------------------------------------------------------------------------------
+
+    def lost(self, session: Session, link: object, *, taken_over: bool = False) -> None:
+        """A session's connection is gone."""
+        if session.link is not link:
+            return
+        now_us = self._broker.clock()
+        session.lose_link(now_us=now_us)
+        will = session.will
+        if taken_over and will is not None and (will.properties.will_delay_s or 0) > 0:
+            session.will = None
+        self._happened(session, session.detach(now_us=now_us))
+        if self._by_id.get(session.client_id) is session:
+            self._waiting.watch(session, now_us=now_us)
+            if self._broker.journal is not None:
+                self._broker.journal.session_changed(session)
+
+    def look(self, *, now_us: Instant) -> None:
+        """End what has expired, publish wills that have waited long enough."""
+        for session in self._waiting.due(now_us=now_us):
+            self._happened(session, session.on_timer(now_us=now_us))
+            if self._by_id.get(session.client_id) is session:
+                self._waiting.watch(session, now_us=now_us)
+
+    def _happened(self, session: Session, happenings: Iterable[Happening]) -> None:
+        for happening in happenings:
+            if happening.what is Due.WILL and happening.will is not None:
+                self._broker.publish_will(session, happening.will)
+            elif happening.what is Due.END:
+                self._end(session)
+
+    def _end(self, session: Session) -> None:
+        """It departs: subscriptions and queues are gone."""
+        self._by_id.pop(session.client_id, None)
+        self.sent_before += session.sent
+        for filter_ in list(session.held):
+            self._broker.unsubscribe(session, filter_, departed=True)
+        if self._broker.streams is not None:
+            self._broker.streams.ended(session)
+        if self._broker.journal is not None:
+            self._broker.journal.session_ended(session)

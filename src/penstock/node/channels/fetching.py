@@ -1,0 +1,261 @@
+"""One fetch of a channel: ask robots.txt, charge the budget of the host, learn from the answer.
+
+robots.txt of a host is fetched once for all its channels and kept for a day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock import limits
+from penstock.core.channels.polling import Fetch, Life, Wait, decide, failures, learn, robots, why
+from penstock.core.channels.polling.decider import spare
+from penstock.core.channels.polling.failures import Outage
+from penstock.core.channels.polling.robots import address, looks_like_feed, obeyed
+from penstock.node.outbound.fetch import user_agent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from penstock.core.channels.polling import Manners, PollIntent
+    from penstock.core.channels.polling.robots import RobotsFile
+    from penstock.model.instant import Instant
+    from penstock.node.channels.queue import HostQueue, PolledChannel
+    from penstock.node.outbound.fetch import FetchResult, RobotsCheck
+
+
+class RobotsFiles:
+    """The files last used; each is fetched once, however many channels wait for it."""
+
+    def __init__(
+        self,
+        fetch: Callable[[str], Awaitable[FetchResult]],
+        *,
+        manners: Manners,
+        now_us: Callable[[], Instant],
+    ) -> None:
+        self._fetch = fetch
+        self._manners = manners
+        self._now_us = now_us
+        self._files: OrderedDict[str, robots.RobotsFile] = OrderedDict()
+        self._under_way: dict[str, asyncio.Task[robots.RobotsFile]] = {}
+        self.fetched = 0
+        """Files fetched so far."""
+
+    def known(self, address: str) -> robots.RobotsFile | None:
+        """The file at the address of a robots.txt, if it was read not long ago."""
+        found = self._files.get(address)
+        if found is None or found.until_us <= self._now_us():
+            return None
+        self._files.move_to_end(address)
+        return found
+
+    async def file(self, address: str) -> robots.RobotsFile:
+        """The same, fetched if need be."""
+        found = self.known(address)
+        if found is not None:
+            return found
+        task = self._under_way.get(address)
+        if task is None:
+            task = asyncio.create_task(self._read(address))
+            self._under_way[address] = task
+            task.add_done_callback(lambda _: self._under_way.pop(address, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, address: str) -> robots.RobotsFile:
+        self.fetched += 1
+        fetched = await self._fetch(address)
+        found = robots.read(
+            fetched.outcome,
+            fetched.body,
+            url=address,
+            before=self._files.get(address),
+            manners=self._manners,
+            now_us=self._now_us(),
+        )
+        self._files[address] = found
+        self._files.move_to_end(address)
+        if len(self._files) > limits.ROBOTS_FILES:
+            self._files.popitem(last=False)
+        return found
+
+    def forget(self) -> None:
+        """The clock was set: what was known is asked for again."""
+        self._files.clear()
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class PageFetcher(Protocol):
+    """Who fetches for the poller."""
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, barred: RobotsCheck | None = None
+    ) -> FetchResult:
+        """Fetch an address; never raises for what the network does."""
+        ...
+
+
+class FetchRunner:
+    """Goes to servers on behalf of channels."""
+
+    def __init__(
+        self,
+        fetcher: PageFetcher,
+        *,
+        manners: Manners,
+        contact: str,
+        now_us: Callable[[], Instant],
+        host_of: Callable[[str], HostQueue],
+        domains: Callable[[], int],
+        barred: Callable[[str, str], None],
+    ) -> None:
+        """`domains`: of how many registrable domains channels are polled; `barred` is told of a channel why
+        robots.txt keeps us away from it, and with an empty reason that it does not."""
+        self._fetcher = fetcher
+        self._manners = manners
+        self._contact = contact
+        self._now_us = now_us
+        self._host_of = host_of
+        self._domains = domains
+        self._barred = barred
+        self._outage = Outage()
+        self.life = Life(0)
+        """Until when nothing is fetched, because this node crashes again and again."""
+        self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
+
+    def decide(self, channel: PolledChannel, now_us: Instant, *, asked: bool = False) -> PollIntent:
+        """What to do with it, as far as that is known without a robots.txt that has not been read."""
+        intent = self._decide(channel, now_us, asked=asked)
+        if isinstance(intent, Fetch) and intent.robots:
+            known = self.robots.known(intent.url)
+            if known is not None:
+                self._heed(channel, known)
+                return self._decide(channel, now_us, asked=asked)
+        return intent
+
+    def _decide(self, channel: PolledChannel, now_us: Instant, *, asked: bool) -> PollIntent:
+        return decide(
+            channel.state,
+            channel.plan,
+            host=channel.host.budget,
+            manners=self._manners,
+            now_us=now_us,
+            rest=failures.restart_hold(self.life, now_us=now_us),
+            asked=asked,
+        )
+
+    def why(self, channel: PolledChannel, now_us: Instant) -> str:
+        """Why it is polled when it is, in sentences."""
+        return why(
+            channel.state,
+            channel.plan,
+            host=channel.host.budget,
+            manners=self._manners,
+            now_us=now_us,
+            rest=failures.restart_hold(self.life, now_us=now_us),
+        )
+
+    def shift(self, by_us: int) -> None:
+        """The clock was set."""
+        self.robots.forget()
+        self.life = msgspec.structs.replace(self.life, began_us=self.life.began_us + by_us)
+
+    def pay(self, host: HostQueue) -> None:
+        """Pay for a fetch in the moment it is decided on, so that nobody else is promised the same."""
+        host.budget = host.budget.spent(manners=self._manners, now_us=self._now_us())
+
+    async def ask_robots(self, channel: PolledChannel, intent: Fetch, *, asked: bool) -> Fetch | None:
+        """Learn what robots.txt says, then pay for the fetch; None: the channel has to wait after all."""
+        self._heed(channel, await self.robots.file(intent.url))
+        again = self.decide(channel, self._now_us(), asked=asked)
+        if isinstance(again, Wait) or again.robots:
+            return None
+        self.pay(channel.host)
+        return again
+
+    def _heed(self, channel: PolledChannel, file: RobotsFile) -> None:
+        verdict = file.verdict(channel.state.moved or channel.plan.url)
+        channel.state = msgspec.structs.replace(channel.state, robots=verdict)
+        self._barred(channel.plan.url, verdict.reason)
+        budget = channel.host.budget
+        channel.host.budget = msgspec.structs.replace(budget, spacing_us=file.spacing_us)
+
+    async def fetch(
+        self, channel: PolledChannel, url: str, headers: Mapping[str, str], *, subscribers: int
+    ) -> FetchResult:
+        """Fetch for a channel what was paid for, and learn from it."""
+        host = channel.host
+        obeys = obeyed(channel.state, url=url, manners=self._manners)
+        fetched = await self._fetch_from(host, url, headers, subscribers, obeys=obeys)
+        outcome, now_us = fetched.outcome, self._now_us()
+        answered = outcome.status != 0
+        offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
+        if offline and not answered:
+            channel.state = spare(channel.state, outcome, now_us=now_us)
+        else:
+            own = channel.plan.url
+            channel.state = learn(channel.state, outcome, url=own, manners=self._manners, now_us=now_us)
+        return fetched
+
+    async def fetch_pair(
+        self, channel: PolledChannel, url: str, *, subscribers: int
+    ) -> tuple[FetchResult, FetchResult]:
+        """Fetch it twice at the same moment, in full; one of them was paid for."""
+        self.pay(channel.host)
+        first, second = await asyncio.gather(
+            *(self.fetch(channel, url, {}, subscribers=subscribers) for _ in range(2))
+        )
+        return first, second
+
+    async def _led(self, url: str, *, source: HostQueue, obeys: bool) -> str:
+        """Why its domain or its robots.txt keeps us from where a redirect leads; empty: it is paid for."""
+        host = self._host_of(url)
+        rest = host.budget.rest(now_us=self._now_us())
+        if rest is not None:
+            return rest.reason
+        if obeys and (not looks_like_feed(url) or self._manners.obeys_robots(feed=True)):
+            where = address(url)
+            if self.robots.known(where) is None:
+                self.pay(host)
+            reason = (await self.robots.file(where)).verdict(url).reason
+            if reason:
+                return reason
+        if host is not source:
+            self.pay(host)
+        return ""
+
+    async def _fetch_robots(self, url: str) -> FetchResult:
+        return await self._fetch_from(self._host_of(url), url, {}, 0, obeys=False)
+
+    async def _fetch_from(
+        self,
+        host: HostQueue,
+        url: str,
+        headers: Mapping[str, str],
+        subscribers: int,
+        *,
+        obeys: bool,
+    ) -> FetchResult:
+        agent = user_agent(self._contact, subscribers)
+        fetched = await self._fetcher.fetch(
+            url,
+            headers={"User-Agent": agent, **headers},
+            barred=partial(self._led, source=host, obeys=obeys),
+        )
+        if fetched.hops:
+            host = self._host_of(fetched.url)  # what follows is about who answered, not who sent us
+        now_us = self._now_us()
+        budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
+        host.budget = budget.weighed(fetched.bytes_wire, manners=self._manners, now_us=now_us)
+        return fetched

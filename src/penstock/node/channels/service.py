@@ -1,0 +1,229 @@
+"""The service of channels: answers what subscribers and operators ask, or refuses with a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.core.channels.address import canonical
+from penstock.core.channels.difference import Rules, rules_of
+from penstock.core.channels.subscriptions import ChannelSubscription
+from penstock.errors import ChannelError, ChannelRefused, PolicyError
+from penstock.model.instant import duration, moment, to_us
+from penstock.node.channels import store as sql
+from penstock.node.channels.channel import state_of, status_of
+from penstock.node.channels.engine import ChannelEngine
+from penstock.node.channels.registry import MQTT_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.core.channels.delta import Delta
+    from penstock.node.channels.channel import Channel
+    from penstock.node.channels.status import ChannelStatus
+
+
+class ChannelService(ChannelEngine):
+    """The channels of a node."""
+
+    # -- subscribers -----------------------------------------------------------------------------------------
+
+    async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
+        """Subscribe and return a sentence that says so; the URL may be in any spelling."""
+        url = canonical(url)
+        kind, colon, name = who.partition(":")
+        if not (kind and colon and name) or who.startswith(MQTT_KIND):
+            raise ChannelError(
+                f"'{who}' is no subscriber: write it as xmpp:ann@example.org or webhook:https://…"
+            )
+        if self._announcing.told is None:
+            raise ChannelRefused("this node tells MQTT clients only: there is no `telling` in its settings")
+        who = self._announcing.told.check(who)
+        self._registry.check_subscriber(who, url)
+        if policy:
+            try:
+                self._broker.policies.asked(policy)
+            except PolicyError as error:
+                raise ChannelError(f"the policy cannot be used: {error}") from None
+        channel = self._registry.get(url)
+        before = channel.people.get(who) if channel is not None else None
+        subscribed = ChannelSubscription(who, url, policy=policy, since_us=self._clock())
+        if before is not None:
+            subscribed = replace(before, policy=policy)
+        channel = self._registry.subscribe(subscribed, now_us=self._clock())
+        self._keeping.put([sql.put_subscription(subscribed)])
+        if before is not None:
+            self._changed(channel)
+            await self.settle()
+            news = "; it has another policy now" if policy != before.policy else ""
+            return f"You were subscribed to {url} already{news}."
+        self._wanted(channel, kind, +1)
+        await self.settle()
+        return f"You are subscribed to {url}{f' ({channel.known.title})' * bool(channel.known.title)}."
+
+    async def unsubscribe(self, who: str, url: str) -> str:
+        """End a subscription and return a sentence."""
+        url = canonical(url)
+        channel = self._registry.unsubscribe(who, url, now_us=self._clock())
+        if channel is None:
+            raise ChannelError(f"you are not subscribed to {url}")
+        self._keeping.put([sql.end_subscription(who, url)])
+        if self._announcing.told is not None:
+            self._announcing.told.forget(who, url)
+        self._wanted(channel, who.partition(":")[0], -1)
+        await self.settle()
+        return f"You are not subscribed to {url} any more."
+
+    async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
+        """Hold or resume one subscription, or all of them; what changes meanwhile is told by one digest."""
+        if url is None:
+            channels = self._registry.of(who)
+            if not channels:
+                raise ChannelError("you are subscribed to nothing")
+        else:
+            url = canonical(url)
+            channel = self._registry.get(url)
+            if channel is None or who not in channel.people:
+                raise ChannelError(f"you are not subscribed to {url}")
+            channels = [channel]
+        for channel in channels:
+            subscribed = channel.people[who] = replace(channel.people[who], paused=paused)
+            self._keeping.put([sql.put_subscription(subscribed)])
+            self._changed(channel)
+            if self._announcing.told is not None and not paused:
+                self._announcing.told.released(who, channel.url)
+        await self.settle()
+        what = url or f"{len(channels)} channel{'s' * (len(channels) != 1)}"
+        return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
+
+    def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
+        """Of one subscriber, or all."""
+        if who is not None:
+            return [channel.people[who] for channel in self._registry.of(who) if who in channel.people]
+        return [each for channel in self._registry for each in channel.people.values()]
+
+    def subscribers(self, url: str) -> Sequence[ChannelSubscription]:
+        """Of one channel."""
+        return list(self._known(url).people.values())
+
+    def deltas(self, url: str, *, most: int = 20) -> Sequence[Delta]:
+        """The newest deltas of a channel, newest first."""
+        return self._store.deltas(self._known(url).url, most=most)
+
+    def why(self, url: str) -> str:
+        """Why the channel is polled when it is, in sentences."""
+        channel = self._known(url)
+        known = channel.known
+        if known.paused:
+            return "It is paused, and not polled until it is resumed."
+        if not channel.polled:
+            since = f" since {moment(known.idle_us)}" if known.idle_us else ""
+            return f"Nobody waits for it{since}, so it is not polled."
+        told = (self._poller.why(channel.url), self._pushes.why(channel.url), self._schedule.why(channel))
+        return "\n".join(filter(None, told))
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def add(
+        self, url: str, *, rules: dict[str, Any] | None = None, every_s: float | None = None
+    ) -> ChannelStatus:
+        """Watch a page until it is removed, whoever subscribes; or change how one is watched."""
+        url = canonical(url)
+        self._registry.check(url)
+        least_s = self._web.polling.least_s
+        if every_s is not None and every_s and every_s < least_s:
+            raise ChannelRefused(
+                f"no page is fetched more often than every {duration(to_us(least_s))} (web.polling.least_s)"
+            )
+        given = None if rules is None else rules_of(rules)
+        channel = self._registry.add(url, now_us=self._clock())
+        known = channel.known
+        known.kept = True
+        if every_s is not None:
+            known.every_us = to_us(every_s)
+        if given is not None and given != known.rules:
+            known.rules = given
+            self._read_anew(channel)
+        self._changed(channel)
+        return status_of(channel)
+
+    def _read_anew(self, channel: Channel) -> None:
+        """The same bytes by other rules are another content: they are to come again, whole."""
+        known = channel.known
+        self._polls.refresh(channel)
+        self._poller.remove(channel.url)
+        known.print = b""
+        known.poll = msgspec.structs.replace(known.poll, etag="", last_modified="", polled_us=0)
+
+    def remove(self, url: str) -> str:
+        """Forget a page with its history and its subscribers."""
+        channel = self._known(url)
+        if channel.clients:
+            count = len(channel.clients)
+            raise ChannelRefused(
+                f"{count} MQTT client{'s subscribe' if count > 1 else ' subscribes'} to {channel.url}: "
+                "pause it, or let them unsubscribe first"
+            )
+        self._remove(channel.url)
+        return f"{channel.url} is removed."
+
+    def hold(self, url: str, *, paused: bool) -> ChannelStatus:
+        """Stop polling a page for everybody, or go on."""
+        channel = self._known(url)
+        channel.known.paused = paused
+        self._changed(channel)
+        return status_of(channel)
+
+    async def check_now(self, url: str) -> str:
+        """Poll a page now; a sentence that says what came of it."""
+        channel = self._known(url)
+        changes = channel.known.counts.changes
+        fetched = await self._poller.poll_now(channel.url)
+        if fetched is None:
+            return f"It was not fetched. {self.why(url)}"
+        if channel.known.problem:
+            return channel.known.problem
+        return "It has changed." if channel.known.counts.changes > changes else "It has not changed."
+
+    def channel(self, url: str) -> ChannelStatus:
+        """One channel at this moment."""
+        return self._status_of(self._known(url))
+
+    def channels(self) -> Iterator[ChannelStatus]:
+        """All of them, in the order in which they came."""
+        return map(self._status_of, self._registry)
+
+    def find(
+        self, *, search: str = "", state: str = "", offset: int = 0, limit: int
+    ) -> tuple[int, list[ChannelStatus]]:
+        """How many there are with a text in URL or title and in a state, and some of them: those that fail
+        first, then those that changed last."""
+        wanted = search.casefold()
+        found = [
+            each
+            for each in self._registry
+            if (not state or state_of(each) == state)
+            and (not wanted or wanted in each.url.casefold() or wanted in each.known.title.casefold())
+        ]
+        first = nsmallest(offset + limit, found, key=_trouble)
+        return len(found), [self._status_of(each) for each in first[offset:]]
+
+    def rules(self, url: str) -> dict[str, Any]:
+        """How a page is read and compared; what is not in it has its default."""
+        usual: dict[str, Any] = msgspec.to_builtins(Rules())
+        found: dict[str, Any] = msgspec.to_builtins(self._known(url).known.rules)
+        return {name: value for name, value in found.items() if value != usual[name]}
+
+    def _status_of(self, channel: Channel) -> ChannelStatus:
+        self._polls.refresh(channel)
+        return status_of(channel)
+
+    def _known(self, url: str) -> Channel:
+        return self._registry.known(canonical(url))
+
+
+def _trouble(channel: Channel) -> tuple[bool, int, str]:
+    return (state_of(channel) != "failing", -channel.known.changed_us, channel.url)

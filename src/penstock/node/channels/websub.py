@@ -1,0 +1,414 @@
+"""The WebSub subscriber: a hub that a page names pushes changes, and the node polls that page seldom.
+
+The word in a callback URL and the key of the signature are derived from the node's secret and the page, so
+a node that restarts renews its subscriptions instead of making new ones. `WebSubPushes` connects the
+subscriber with channels and bounds the pushed pages that wait to be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aiohttp import web
+from yarl import URL
+
+from penstock import limits
+from penstock.core.channels.address import registrable
+from penstock.core.channels.polling.http_rules import seconds
+from penstock.core.channels.websub import (
+    MAX_LEASE_S,
+    HubLink,
+    HubSubscription,
+    discover_hub,
+    restored_subscription,
+    signature_matches,
+)
+from penstock.errors import ChannelRefused, printable
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.access.secret import derived, own_secret, token
+from penstock.node.clock import wall_us
+from penstock.node.http.replies import RequestRefused
+from penstock.node.outbound.post import Poster
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from penstock.core.channels.difference import Content
+    from penstock.core.channels.websub import HubLease
+    from penstock.model.instant import Instant
+    from penstock.node.channels.channel import Channel
+    from penstock.node.channels.registry import HostRules
+    from penstock.node.config.schema import Config
+    from penstock.node.outbound.post import PostResult
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/websub"
+"""Callbacks are below it."""
+
+LEASE_S: Final = 10 * 86_400
+"""Asked for; the hub decides."""
+
+FAILED_S: Final = (300.0, 86_400.0)
+"""First and longest pause after a hub could not be asked, or said no."""
+
+OnPush: TypeAlias = Callable[[str, bytes, str], bool]
+"""Takes a channel's URL, its new content, and the content type; False: not now, the hub may come again."""
+
+
+class WebSubSubscriber:
+    """Subscriptions at hubs, for channels."""
+
+    def __init__(
+        self,
+        poster: Poster,
+        *,
+        base_url: str,
+        secret: bytes,
+        on_push: OnPush,
+        keep: Callable[[str, HubLease], None] = lambda *_: None,
+        now_us: Callable[[], Instant] = wall_us,
+    ) -> None:
+        """`keep` is told of a channel whenever its hub has agreed to something or is to be asked later."""
+        self._poster = poster
+        self._base = base_url.rstrip("/")
+        self._secret = secret
+        self._on_push = on_push
+        self._keep = keep
+        self._now_us = now_us
+        self._channels: dict[str, HubSubscription] = {}
+        self._words: dict[str, str] = {}
+        """Channels by the word in the address of their callback."""
+        self._leaving: dict[str, str] = {}
+        """Topics that were given up, by word, until the hub has asked whether that is meant."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to ask hubs."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Ask no more; leases run on, and are taken up again at the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    # -- what the channels say and ask -------------------------------------------------------------------
+
+    def found(self, url: str, hub: HubLink | None, lease: HubLease | None = None) -> None:
+        """What a page named when it was fetched; the same as before changes nothing.
+
+        `lease`: what was agreed with this hub before a restart.
+        """
+        known = self._channels.get(url)
+        if hub is None:
+            if known is not None:
+                self.forget(url)
+        elif known is None or known.hub != hub:
+            self._channels[url] = restored_subscription(hub, lease, base=self._base, now_us=self._now_us())
+            self._words[self._word(url)] = url
+            self._changed.set()
+
+    def forget(self, url: str) -> None:
+        """A channel ended: the hub may forget us."""
+        standing = self._channels.pop(url, None)
+        if standing is None:
+            return
+        word = self._word(url)
+        self._words.pop(word, None)
+        if standing.state == "active" and len(self._leaving) < limits.HUB_WAITING:
+            self._leaving[word] = standing.hub.topic
+            task = asyncio.ensure_future(self._post("unsubscribe", url, standing.hub))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def active(self, url: str) -> bool:
+        """Whether the hub would tell us now, so that a slow back-up poll is enough."""
+        standing = self._channels.get(url)
+        return standing is not None and standing.until_us > self._now_us() and not standing.doubt
+
+    def missed(self, url: str) -> None:
+        """A poll found a change; a hub that is relied on should have told of it."""
+        if self.active(url):
+            self._doubt(url, "a poll found a change that it did not send")
+
+    def _doubt(self, url: str, reason: str) -> None:
+        standing = self._channels[url]
+        if standing.doubt != reason:
+            log.info("%s is polled as without its hub %s: %s", url, standing.hub.url, reason)
+        standing.doubt = reason
+
+    def standing(self, url: str) -> HubSubscription | None:
+        """How it stands with a channel; None if it names no hub."""
+        return self._channels.get(url)
+
+    # -- asking hubs -------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            now_us = self._now_us()
+            due = [url for url, one in self._channels.items() if one.due_us <= now_us]
+            await self._ask_all(due)
+            next_us = min((one.due_us for one in self._channels.values()), default=now_us + 3_600 * SECOND_US)
+            wait_s = min(max(next_us - self._now_us(), 0) / SECOND_US, 3_600.0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+
+    async def _ask_all(self, urls: list[str]) -> None:
+        """One after the other; who does not answer is not waited for again, whatever its pages are called."""
+        silent: dict[str, str] = {}
+        for url in urls:
+            standing = self._channels.get(url)
+            if standing is None:
+                continue
+            who = registrable(standing.hub.url)
+            if who in silent:
+                self._failed(url, standing, "failed", silent[who])
+            elif not await self._ask(url, standing):
+                silent[who] = standing.reason
+
+    async def _ask(self, url: str, standing: HubSubscription) -> bool:
+        """Ask a hub for one channel; whether there was any answer."""
+        if standing.state != "active":
+            standing.state = "asking"
+        before_us = standing.due_us
+        posted = await self._post("subscribe", url, standing.hub)
+        if standing.due_us != before_us or self._channels.get(url) is not standing:
+            return True  # it was verified, denied, or given up meanwhile
+        if posted.ok:
+            standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
+            self._noted(url, standing)
+        else:
+            self._failed(url, standing, "failed", f"{standing.hub.url}: {posted.sentence()}")
+        return posted.status != 0
+
+    async def _post(self, mode: str, url: str, hub: HubLink) -> PostResult:
+        form = {
+            "hub.callback": f"{self._base}{PATH}/{self._word(url)}",
+            "hub.mode": mode,
+            "hub.topic": hub.topic,
+            "hub.lease_seconds": str(LEASE_S),
+            "hub.secret": self._key(url, hub),
+        }
+        body = URL.build(query=form).raw_query_string.encode()
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        return await self._poster.post(hub.url, body, headers)
+
+    def _failed(
+        self, url: str, standing: HubSubscription, state: Literal["denied", "failed"], reason: str
+    ) -> None:
+        standing.state = state
+        standing.reason = printable(reason[:300])
+        least_s, most_s = FAILED_S
+        pause_s = min(least_s * 2 ** min(standing.failures, 16), most_s)
+        standing.failures += 1
+        standing.due_us = self._now_us() + to_us(pause_s)
+        self._noted(url, standing)
+
+    def _noted(self, url: str, standing: HubSubscription) -> None:
+        self._keep(url, standing.lease(self._base))
+
+    def _word(self, url: str) -> str:
+        return token(self._secret, "websub", url)
+
+    def _key(self, url: str, hub: HubLink) -> str:
+        return derived(self._secret, "websub key", url, hub.url, hub.topic).hex()
+
+    # -- what hubs say -----------------------------------------------------------------------------------
+
+    def routes(self) -> list[web.RouteDef]:
+        """Callbacks, for the node's HTTP port."""
+        path = f"{PATH}/{{word}}"
+        return [web.get(path, self.verify, allow_head=False), web.post(path, self.push)]
+
+    async def verify(self, request: web.Request) -> web.Response:
+        """A hub asks whether a request was ours, or says that it refuses it."""
+        query = request.query
+        mode, topic = query.get("hub.mode", ""), query.get("hub.topic", "")
+        word = request.match_info["word"]
+        challenge = query.get("hub.challenge", "")[: limits.POST_ANSWER_BYTES]
+        if mode == "unsubscribe" and word in self._leaving and self._leaving[word] == topic:
+            del self._leaving[word]
+            return web.Response(text=challenge)
+        url = self._words.get(word, "")
+        standing = self._channels.get(url)
+        if standing is None or standing.hub.topic != topic:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "nobody here asked for this", where="hub.topic")
+        if mode == "denied":
+            standing.until_us = 0
+            self._failed(url, standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
+            return web.Response()
+        if mode != "subscribe":
+            raise RequestRefused(
+                HTTPStatus.NOT_FOUND, f"'{mode[:80]}' is not what was asked for", where="hub.mode"
+            )
+        lease_s = seconds(query.get("hub.lease_seconds", "")) or LEASE_S
+        self._verified(url, standing, min(lease_s, MAX_LEASE_S))
+        return web.Response(text=challenge)
+
+    def _verified(self, url: str, standing: HubSubscription, lease_s: int) -> None:
+        now_us = self._now_us()
+        standing.state, standing.reason, standing.failures = "active", "", 0
+        standing.until_us = now_us + lease_s * SECOND_US
+        standing.due_us = now_us + to_us(max(0.8 * lease_s, limits.WEBSUB_LEASE_LEAST_S))
+        self._noted(url, standing)
+        self._changed.set()
+
+    async def push(self, request: web.Request) -> web.Response:
+        """A hub sends what changed."""
+        self._wanted(request)
+        body = bytearray()
+        async for piece in request.content.iter_any():
+            body += piece
+            if len(body) > limits.WEBSUB_PUSH_BYTES:
+                raise RequestRefused(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
+                )
+        url, standing = self._wanted(request)  # it may have been given up while this came
+        if not signature_matches(
+            bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)
+        ):
+            self._doubt(url, "what was sent in its name is not signed as agreed")
+            return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
+        if not self._on_push(url, bytes(body), request.headers.get("Content-Type", "")):
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "more was pushed than can be taken now; come again",
+                headers={"Retry-After": "60"},
+            )
+        standing.doubt = ""
+        return web.Response()
+
+    def _wanted(self, request: web.Request) -> tuple[str, HubSubscription]:
+        """The channel that a push is about."""
+        url = self._words.get(request.match_info["word"], "")
+        standing = self._channels.get(url)
+        if standing is None:  # the hub may forget it
+            raise RequestRefused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
+        return url, standing
+
+
+OnChannelPush: TypeAlias = Callable[[str, bytes, str], "Task[None] | None"]
+"""Takes a channel's URL, its new content and the content type; None: nobody wants it any more."""
+
+
+class WebSubPushes:
+    """The subscriber at hubs, if the node can be reached by them."""
+
+    def __init__(
+        self,
+        config: Config,
+        hosts: HostRules,
+        *,
+        on_push: OnChannelPush,
+        keep: Callable[[str, HubLease], None],
+    ) -> None:
+        """`keep` takes what is to be known of a channel's hub after a restart."""
+        self._hosts = hosts
+        self._on_push = on_push
+        self._waiting: Counter[str] = Counter()
+        """Pushed pages that are not compared yet, by channel."""
+        self._websub: WebSubSubscriber | None = None
+        base_url = config.telling.base_url
+        if not base_url or not config.web.websub:
+            return
+        polling = config.web.polling
+        self._poster = Poster(networks=polling.networks, contact=polling.contact)
+        secret = own_secret(Path(config.data) if config.data else None)
+        self._websub = WebSubSubscriber(
+            self._poster, base_url=base_url, secret=secret, on_push=self._take, keep=keep
+        )
+
+    def start(self) -> None:
+        """Ask hubs from now on."""
+        if self._websub is not None:
+            self._websub.start()
+
+    async def close(self) -> None:
+        """Ask no more; leases run on."""
+        if self._websub is not None:
+            await self._websub.close()
+            await self._poster.close()
+
+    def routes(self) -> list[web.RouteDef]:
+        """What hubs call, for the node's HTTP port."""
+        return [] if self._websub is None else self._websub.routes()
+
+    def _take(self, url: str, data: bytes, content_type: str) -> bool:
+        """A hub sent what is new on a page; whether there is room for it."""
+        each, total = self._waiting[url], self._waiting.total()
+        if each >= limits.WEBSUB_PUSHES_EACH or total >= limits.WEBSUB_PUSHES:
+            return False
+        task = self._on_push(url, data, content_type)
+        if task is not None:
+            self._waiting[url] += 1
+            task.add_done_callback(lambda _: self._compared(url))
+        return True
+
+    def _compared(self, url: str) -> None:
+        self._waiting[url] -= 1
+        if not self._waiting[url]:
+            del self._waiting[url]
+
+    def saw(self, channel: Channel, content: Content, *, link: str, changed: bool) -> None:
+        """A page was fetched, with its Link header: it names a hub, or none."""
+        if self._websub is not None:
+            if changed:
+                self._websub.missed(channel.url)
+            hub = self._allowed(
+                discover_hub(url=channel.url, link=link, hub=content.hub, self_url=content.self_url)
+            )
+            known = channel.known
+            found = (hub.url, hub.topic) if hub is not None else ("", "")
+            if found != (known.hub, known.hub_topic):
+                known.hub, known.hub_topic = found
+                known.hub_lease = None
+            self._websub.found(channel.url, hub if channel.polled else None)
+
+    def _allowed(self, hub: HubLink | None) -> HubLink | None:
+        """A page may name any hub; the operator's lists of hosts are about those as well."""
+        try:
+            if hub is not None:
+                self._hosts.check(hub.url)
+        except ChannelRefused as error:
+            log.debug("a hub is not asked: %s", error)
+            return None
+        return hub
+
+    def follow(self, channel: Channel) -> None:
+        """A channel is polled, or is not any more."""
+        known = channel.known
+        if self._websub is None:
+            return
+        hub = self._allowed(HubLink(known.hub, known.hub_topic) if known.hub else None)
+        if channel.polled and hub is not None:
+            self._websub.found(channel.url, hub, known.hub_lease)
+        else:
+            known.hub_lease = None
+            self._websub.forget(channel.url)
+
+    def active(self, url: str) -> bool:
+        """Whether a hub would tell us of a change."""
+        return self._websub is not None and self._websub.active(url)
+
+    def why(self, url: str) -> str:
+        """How it stands with the hub of a page; empty if it names none."""
+        standing = self._websub.standing(url) if self._websub is not None else None
+        if standing is None:
+            return ""
+        if self.active(url):
+            return f"Its hub {standing.hub.url} sends changes, so polls are only a back-up."
+        if standing.doubt:
+            return f"Its hub {standing.hub.url} is not relied on: {standing.doubt}."
+        reason = f": {standing.reason}" if standing.reason else ""
+        return f"Its hub {standing.hub.url} does not send changes yet ({standing.state}{reason})."

@@ -1,0 +1,240 @@
+"""Settings that cannot work (problems), and settings that work and are surely not meant (warnings)."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from penstock.errors import MqttError, NodeError, SlotError
+from penstock.mqtt.fields import check_name
+from penstock.mqtt.topics import SHARE, check_filter
+from penstock.node.access import passwords, tls
+from penstock.node.access.acl import ANONYMOUS
+from penstock.node.access.addresses import is_loopback
+from penstock.node.config import notify_checks as telling_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.node.config.schema import Config, Listener
+
+TOKEN_CHARACTERS: Final = 16
+"""A token that is shorter can be guessed over the network within a year."""
+
+
+class Problem(NamedTuple):
+    """Something wrong with one setting."""
+
+    path: str
+    problem: str
+    allowed: str = ""
+    near: str = ""
+
+
+def problems(config: Config) -> Iterator[Problem]:
+    """What cannot work, in the order of the settings."""
+    yield from _listeners(config)
+    yield from _http(config)
+    yield from _data(config)
+    yield from _users(config)
+    for number, rule in enumerate(config.acl):
+        yield from _filter(f"acl[{number}].topic", rule.topic)
+    for number, installed in enumerate(config.install):
+        if installed.policy not in config.policies:
+            near = get_close_matches(installed.policy, config.policies, n=1)
+            yield Problem(
+                f"install[{number}].policy",
+                f"there is no policy '{installed.policy}'",
+                allowed=", ".join(config.policies) or "none: `policies` is empty",
+                near=near[0] if near else "",
+            )
+        yield from _filter(f"install[{number}].filter", installed.filter)
+    for number, topic in enumerate(config.recorder.topics):
+        yield from _filter(f"recorder.topics[{number}]", topic)
+    try:
+        config.slots.options()
+    except SlotError as error:
+        yield Problem("slots", str(error))
+    yield from _web(config)
+    yield from (Problem(*found) for found in telling_checks.problems(config))
+    if config.streams != type(config.streams)():
+        from penstock.node.config import stream_checks as streams  # noqa: PLC0415  # most nodes have none
+
+        yield from (Problem(*found) for found in streams.problems(config))
+
+
+def warnings(config: Config) -> Iterator[str]:
+    """What works and is surely not meant."""
+    far = [listener for listener in config.listeners if not is_loopback(listener.host)]
+    where = ", ".join(_shown(listener) for listener in far)
+    certified = any(listener.client_ca for listener in config.listeners)
+    if far and config.anonymous == "always":
+        yield f"anonymous: always: whoever reaches {where} can connect without a password"
+    if far and config.anonymous != "always" and not config.users and not certified:
+        yield f"nobody can connect to {where} from another machine: there are no users"
+    plain = ", ".join(_shown(listener) for listener in far if not listener.encrypted)
+    if plain and config.users:
+        yield f"passwords cross the network readable at {plain}; kind: tls or websockets encrypts them"
+    if config.http.enabled and not is_loopback(config.http.host):
+        yield f"http: the token crosses the network readable at {config.http.host}:{config.http.port}"
+    if config.http.token and len(config.http.token) < TOKEN_CHARACTERS:
+        yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
+    if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
+        yield "slots: no listener has `slots: true`, so nothing is reserved"
+    if config.streams != type(config.streams)():
+        from penstock.node.config import stream_checks as streams  # noqa: PLC0415  # most nodes have none
+
+        yield from streams.warnings(config)
+    names = {user.name for user in config.users}
+    for number, rule in enumerate(config.acl):
+        if not certified and rule.user not in (*names, "*", ANONYMOUS):
+            near = get_close_matches(rule.user, [*names, ANONYMOUS], n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            yield f"acl[{number}].user: there is no user '{rule.user}'{hint}"
+
+
+def _shown(listener: Listener) -> str:
+    return f"{listener.kind} {listener.host}:{listener.port}"
+
+
+def _listeners(config: Config) -> Iterator[Problem]:
+    if not config.listeners:
+        yield Problem("listeners", "a node needs at least one")
+    taken: dict[tuple[str, int], str] = {}
+    for number, listener in enumerate(config.listeners):
+        path = f"listeners[{number}]"
+        yield from _place(taken, f"{path}.port", listener.host, listener.port)
+        if not listener.host:
+            yield Problem(f"{path}.host", "is empty", allowed="an address; 0.0.0.0 or :: for all")
+        if listener.web and not re.fullmatch(r"/[\w./~-]*", listener.path, re.ASCII):
+            yield Problem(f"{path}.path", f"found {listener.path!r}", allowed="/ and letters of a URL")
+        for place, origin in enumerate(listener.origins):
+            if origin != "*" and not _is_origin(origin):
+                yield Problem(
+                    f"{path}.origins[{place}]",
+                    f"found {origin!r}",
+                    allowed="https://host, https://host:port, *",
+                )
+        yield from _tls(path, listener)
+    if config.http.enabled:
+        yield from _place(taken, "http.port", config.http.host, config.http.port)
+    if config.streams.listen.enabled:
+        door = config.streams.listen
+        yield from _place(taken, "streams.listen.port", door.host, door.port)
+
+
+def _place(taken: dict[tuple[str, int], str], path: str, host: str, port: int) -> Iterator[Problem]:
+    if port and (host, port) in taken:
+        yield Problem(path, f"{host}:{port} is taken by {taken[host, port]}")
+    taken[host, port] = path
+
+
+def _is_origin(origin: str) -> bool:
+    try:
+        found = urlsplit(origin)
+        port = found.port
+    except ValueError:
+        return False
+    host = found.hostname or ""
+    shown = f"[{host}]" if ":" in host else host
+    return bool(host) and origin.lower() == f"{found.scheme}://{shown}{'' if port is None else f':{port}'}"
+
+
+def _tls(path: str, listener: Listener) -> Iterator[Problem]:
+    if not listener.encrypted:
+        for name in ("certificate", "key", "client_ca"):
+            if getattr(listener, name):
+                yield Problem(
+                    f"{path}.{name}",
+                    f"a listener of kind {listener.kind} does not encrypt",
+                    allowed="with kind: tls or websockets",
+                )
+        return
+    if not listener.certificate:
+        yield Problem(f"{path}.certificate", f"a listener of kind {listener.kind} needs one")
+        return
+    try:
+        tls.context(listener)
+    except NodeError as error:
+        yield Problem(f"{path}.certificate", str(error))
+
+
+def _http(config: Config) -> Iterator[Problem]:
+    http = config.http
+    if http.enabled and not http.token and not is_loopback(http.host):
+        yield Problem(
+            "http.token", f"required, because {http.host} is not a loopback address", allowed="a long text"
+        )
+    if http.token and not (http.token.isascii() and http.token.isprintable() and " " not in http.token):
+        yield Problem("http.token", "has letters that no header can carry", allowed="ASCII without spaces")
+
+
+def _data(config: Config) -> Iterator[Problem]:
+    if config.data and Path(config.data).exists() and not Path(config.data).is_dir():
+        yield Problem("data", f"{config.data} is not a folder")
+
+
+def _web(config: Config) -> Iterator[Problem]:
+    web = config.web
+    for name in ("allow_hosts", "deny_hosts"):
+        for number, host in enumerate(getattr(web, name)):
+            if not re.fullmatch(r"(\*\.)?[\w.-]+|[0-9A-Fa-f:.]+", host):
+                yield Problem(
+                    f"web.{name}[{number}]",
+                    f"found {host!r}",
+                    allowed="a host, as example.org or *.example.org",
+                )
+    polling = web.polling
+    if polling.most_s < polling.least_s:
+        yield Problem(
+            "web.polling.most_s", f"{polling.most_s:g} is less than least_s, which is {polling.least_s:g}"
+        )
+    if not (polling.contact.isprintable() and polling.contact.isascii()):
+        yield Problem("web.polling.contact", "has letters that no header can carry", allowed="ASCII")
+    for number, network in enumerate(polling.networks):
+        try:
+            ip_network(network)
+        except ValueError as error:
+            yield Problem(f"web.polling.networks[{number}]", str(error), allowed="as 192.168.0.0/16")
+    if web.log and not config.data:
+        yield Problem("web.log", "there is no data folder to write to", allowed="with `data`")
+
+
+def problem_with_name(name: str) -> str:
+    """Why somebody cannot have that name; empty if he can."""
+    if not name or name in ("*", ANONYMOUS) or re.search(r'[+#/"\\]', name):
+        return f"{name!r} is no user's name: not empty, not * or {ANONYMOUS}, and without + # / \" \\"
+    try:
+        check_name(name, where="")
+    except MqttError as error:
+        return error.problem
+    return ""
+
+
+def _users(config: Config) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for number, user in enumerate(config.users):
+        path = f"users[{number}]"
+        wrong = problem_with_name(user.name)
+        if wrong:
+            yield Problem(f"{path}.name", wrong)
+        if user.name in seen:
+            yield Problem(f"{path}.name", f"'{user.name}' stands twice")
+        seen.add(user.name)
+        wrong = passwords.problem_with(user.password)
+        if wrong:
+            yield Problem(f"{path}.password", wrong, allowed="what `penstock passwd` prints")
+
+
+def _filter(path: str, found: str) -> Iterator[Problem]:
+    try:
+        check_filter(found, where="")
+    except MqttError as error:
+        yield Problem(path, error.problem, allowed="a topic filter, as ward/+/pulse or ward/#")
+        return
+    if found.startswith(SHARE):
+        yield Problem(path, "a shared subscription has no place here", allowed="the filter behind its group")

@@ -1,0 +1,97 @@
+"""Which changed settings a running node can take, and whether the files of its configuration changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from penstock.node.config.schema import Config, Listener
+    from penstock.node.config.streams import Neighbour, Streams
+
+_AT_START: Final = ("data", "recorder", "slots", "web", "telling", "sys_interval_s", "watch_s")
+"""What is read only when a node starts."""
+
+
+def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
+    """The part of the wanted configuration that needs no restart, and the settings that do."""
+    waiting = [name for name in _AT_START if getattr(running, name) != getattr(wanted, name)]
+    kept = {name: getattr(running, name) for name in _AT_START}
+    if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
+        waiting.append("listeners")
+        kept["listeners"] = running.listeners
+    http = msgspec.structs.replace(running.http, token=wanted.http.token)
+    if http != wanted.http:
+        waiting.append("http")
+    streams = _streams(running.streams, wanted.streams)
+    if streams != wanted.streams:
+        waiting.append("streams")
+    return msgspec.structs.replace(wanted, http=http, streams=streams, **kept), waiting
+
+
+def _streams(running: Streams, wanted: Streams) -> Streams:
+    """The running settings of streams with what can be changed of the links."""
+    changed = {one.name: one for one in wanted.neighbours}
+    return msgspec.structs.replace(
+        running,
+        neighbours=tuple(
+            _neighbour(one, changed[one.name]) if one.name in changed else one for one in running.neighbours
+        ),
+    )
+
+
+def _neighbour(running: Neighbour, wanted: Neighbour) -> Neighbour:
+    """Its rate, whether it is on, and as whom it calls: users change at once, too."""
+    calls = not running.host and not wanted.host
+    return msgspec.structs.replace(
+        running,
+        bytes_per_s=wanted.bytes_per_s,
+        enabled=wanted.enabled,
+        user=wanted.user if calls else running.user,
+    )
+
+
+def _place(listener: Listener) -> Listener:
+    """A listener but for its files, which can be read again."""
+    return msgspec.structs.replace(listener, certificate="", key="", client_ca="")
+
+
+Look: TypeAlias = tuple[int, int, int] | None
+"""When a file was written, its size and its number; None if it is not there."""
+
+
+class Files:
+    """Files that are looked at from time to time.
+
+    A file that is being written is empty or half there, and half a configuration may lack its access list. So
+    a change counts once two looks in a row find the same.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._seen = {path: _look(path) for path in paths}
+        self._read = self._seen
+
+    def changed(self) -> bool:
+        """Whether one was written, replaced or removed since this was last said, and none is any more."""
+        before, self._seen = self._seen, {path: _look(path) for path in self._seen}
+        if self._seen != before or self._seen == self._read:
+            return False
+        self._read = self._seen
+        return True
+
+    def follow(self, paths: Iterable[Path]) -> None:
+        """Look at these from now on; what changes between a look and the reading after it is not missed."""
+        self._seen = {path: self._seen[path] if path in self._seen else _look(path) for path in paths}
+        self._read = self._seen
+
+
+def _look(path: Path) -> Look:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino

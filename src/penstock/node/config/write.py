@@ -1,0 +1,147 @@
+"""A configuration as text: every setting as a row of the reference, and all values as YAML.
+
+A row has the name of a setting, what it may be, its default, its unit and its meaning. Rows are made from
+the classes of the configuration, the sentences from below their fields. YAML has defaults included and
+secrets hidden.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from inspect import cleandoc, getsource
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import yaml
+from msgspec import inspect
+
+from penstock.node.config import schema
+from penstock.node.config.decode import allowed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.node.config.schema import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting."""
+
+    path: str
+    """`bounds.packet_bytes`; in lists `users[].name`."""
+    kind: str
+    unit: str
+    """`s` or `bytes`, where it has one."""
+    default: Any
+    required: bool
+    doc: str
+
+
+def settings() -> list[Setting]:
+    """All settings, in the order of the file."""
+    found = inspect.type_info(schema.Config)
+    assert isinstance(found, inspect.StructType)
+    return list(_settings(found, ""))
+
+
+def _settings(kind: inspect.StructType, prefix: str) -> Iterator[Setting]:
+    docs = _docs(kind.cls)
+    for one in kind.fields:
+        path = f"{prefix}{one.name}"
+        type_, unit = one.type, ""
+        if isinstance(type_, inspect.Metadata):
+            unit = str((type_.extra or {}).get("unit", ""))
+            type_ = type_.type
+        if isinstance(type_, inspect.StructType):
+            yield from _settings(type_, f"{path}.")
+        elif isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):
+            yield from _settings(type_.item_type, f"{path}[].")
+        else:
+            yield Setting(
+                path=path,
+                kind=_kind(type_),
+                unit=unit,
+                default=_default(one),
+                required=one.required,
+                doc=docs[one.name],
+            )
+
+
+def _default(one: inspect.Field) -> Any:
+    if one.required:
+        return None
+    return {} if one.default_factory is dict else msgspec.to_builtins(one.default)
+
+
+def _kind(type_: inspect.Type) -> str:
+    match type_:
+        case inspect.LiteralType():
+            return " or ".join(str(value) for value in type_.values)
+        case inspect.IntType():
+            return f"whole number, {allowed_of(type_)}"
+        case inspect.FloatType():
+            return f"number, {allowed_of(type_)}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.VarTupleType():
+            return "list of texts"
+        case inspect.DictType():
+            return "policies by name"
+        case _:
+            return "text"
+
+
+def _docs(kind: type) -> dict[str, str]:
+    """The sentences below the fields of a class, by field; the compiler does not keep them."""
+    found: dict[str, str] = {}
+    (node,) = ast.parse(getsource(kind)).body
+    assert isinstance(node, ast.ClassDef)
+    for field, below in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(below, ast.Expr), f"{node.name}.{field.target.id} has no sentence below it"
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = " ".join(cleandoc(str(below.value.value)).split())
+    return found
+
+
+HIDDEN: Final = "(hidden)"
+
+
+def shown(config: Config) -> dict[str, Any]:
+    """The configuration as plain values."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))
+    if found["http"]["token"]:
+        found["http"]["token"] = HIDDEN
+    for user in found["users"]:
+        user["password"] = HIDDEN
+    if found["telling"]["xmpp"]["password"]:
+        found["telling"]["xmpp"]["password"] = HIDDEN
+    for target in found["telling"]["apprise"]["targets"]:
+        target["url"] = HIDDEN  # it holds passwords and keys
+    return found
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines are written as they read."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(config: Config) -> str:
+    """The configuration in YAML."""
+    text: str = yaml.dump(
+        shown(config),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+        default_flow_style=False,
+    )
+    return text

@@ -1,0 +1,411 @@
+"""The API of web channels: values, routes and handlers.
+
+A page is named by its URL in any spelling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from aiohttp import web
+
+from penstock import limits
+from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads the annotations
+from penstock.errors import ChannelError, ChannelRefused, ChannelsFull
+from penstock.node.channels.status import ChannelsStatus, ChannelStatus  # noqa: TC001  # msgspec reads the annotations
+from penstock.node.http.answers import Done
+from penstock.node.http.replies import RequestRefused, body_of, json_answer, number_of, page_of
+from penstock.node.http.routes import API, PAGE, Parameter, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.channels.service import ChannelService
+
+_Url = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.URL_CHARS)]
+_Who = Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
+
+
+class ChannelsFound(msgspec.Struct, frozen=True):
+    """Some of the channels, those that fail first, then those that changed last."""
+
+    enabled: bool
+    """Whether this node has web channels at all."""
+    total: int
+    offset: int
+    status: ChannelsStatus | None
+    """All channels together; null if there are none."""
+    channels: tuple[ChannelStatus, ...]
+
+
+class Subscriber(msgspec.Struct, frozen=True):
+    """Somebody who is told of changes, beside MQTT clients."""
+
+    who: str
+    policy: str
+    paused: bool
+    since_us: int
+
+
+class ChannelDetails(msgspec.Struct, frozen=True):
+    """One channel."""
+
+    channel: ChannelStatus
+    why: tuple[str, ...]
+    """Why it is polled when it is: sentences, what decides first."""
+    rules: dict[str, Any]
+    """How it is read and compared; what is not in it has its default."""
+    subscribers: tuple[Subscriber, ...]
+    """Beside MQTT clients."""
+
+
+class ChannelHistory(msgspec.Struct, frozen=True):
+    """A channel's changes, newest first."""
+
+    url: str
+    deltas: tuple[Delta, ...]
+
+
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A web page."""
+
+    url: _Url
+
+
+class NewPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A web page to watch until it is removed."""
+
+    url: _Url
+    rules: dict[str, Any] | None = None
+    """How to read and compare it: css, xpath, jsonpath, ignore, only_additions …; null: as before."""
+    every_s: Annotated[float, msgspec.Meta(ge=0, le=31 * 86_400)] | None = None
+    """Between polls; 0: as allocated; null: as before."""
+
+
+class PausedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A web page to poll no more for now, or again."""
+
+    url: _Url
+    paused: bool = True
+
+
+class SubscriberOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody to tell of a page's changes, or not any more."""
+
+    who: _Who
+    """As xmpp:ann@example.org or webhook:https://example.org/hook."""
+    url: _Url
+    policy: str = ""
+    """Text or registered name of a policy for what waits for them."""
+
+
+class FeedList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A list of feeds to watch."""
+
+    opml: str
+    who: str = ""
+    """Who is subscribed to them; empty: nobody, they are watched until they are removed."""
+
+
+class NotImported(msgspec.Struct, frozen=True):
+    """A feed of a list that cannot be watched."""
+
+    url: str
+    problem: str
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What came of a list of feeds."""
+
+    added: int
+    refused: tuple[NotImported, ...]
+
+
+_URL: Final = Parameter("url", "the page, percent-encoded", required=True)
+
+CHANNEL_ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/channels",
+        handler="channels",
+        about="watched web pages, those that fail first, then those that changed last",
+        answer=(ChannelsFound,),
+        parameters=(
+            Parameter("search", "text within URL or title; case does not matter"),
+            Parameter("state", "only pages in this state", choices=("polled", "failing", "paused", "idle")),
+            *PAGE,
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/channels/one",
+        handler="channel",
+        about="one page: how it is watched, why it is polled when it is, who is told",
+        answer=(ChannelDetails,),
+        parameters=(_URL,),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/channels/history",
+        handler="channel_history",
+        about="the last changes of a page, newest first",
+        answer=(ChannelHistory,),
+        parameters=(_URL, Parameter("limit", "changes; 20 if omitted", kind="integer", most=1_000)),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/channels/export",
+        handler="channel_export",
+        about="the watched pages as a list of feeds (OPML)",
+        media="text/x-opml",
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/add",
+        handler="channel_add",
+        about="watch a page until it is removed, or change how it is watched",
+        body=NewPage,
+        answer=(ChannelDetails,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/remove",
+        handler="channel_remove",
+        about="forget a page with its history and its subscribers",
+        body=Page,
+        answer=(Done,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/pause",
+        handler="channel_pause",
+        about="stop polling a page for everybody, or go on",
+        body=PausedPage,
+        answer=(ChannelDetails,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/check",
+        handler="channel_check",
+        about="poll a page now, if its server and the budgets allow it",
+        body=Page,
+        answer=(Done,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/subscribe",
+        handler="channel_subscribe",
+        about="tell somebody of a page's changes",
+        body=SubscriberOf,
+        answer=(Done,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/unsubscribe",
+        handler="channel_unsubscribe",
+        about="tell somebody no more",
+        body=SubscriberOf,
+        answer=(Done,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/channels/import",
+        handler="channel_import",
+        about="watch the feeds of a list (OPML)",
+        body=FeedList,
+        answer=(Imported,),
+    ),
+)
+
+
+_STATES = ("polled", "failing", "paused", "idle")
+
+AT_ONCE: Final = 20
+"""Feeds of a list that are taken without letting others do something: some milliseconds."""
+
+
+class ChannelHandlers:
+    """One method per question."""
+
+    def __init__(self, channels: ChannelService | None, *, changed: Callable[[], None]) -> None:
+        self._channels = channels
+        self._changed = changed
+
+    @property
+    def _desk(self) -> ChannelService:
+        if self._channels is None:
+            raise RequestRefused(
+                HTTPStatus.CONFLICT,
+                "this node watches no web pages: set web.enabled to true, or use `penstock up --web`",
+            )
+        return self._channels
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    async def channels(self, request: web.Request) -> web.Response:
+        """Watched pages."""
+        search, state = request.query.get("search", ""), request.query.get("state", "")
+        if state and state not in _STATES:
+            raise RequestRefused(
+                HTTPStatus.BAD_REQUEST, f"{', '.join(_STATES)}, not '{state}'", where="state"
+            )
+        offset, limit = page_of(request)
+        if self._channels is None:
+            return json_answer(ChannelsFound(False, 0, offset, None, ()))
+        total, rows = self._channels.find(search=search, state=state, offset=offset, limit=limit)
+        return json_answer(ChannelsFound(True, total, offset, self._channels.status(), tuple(rows)))
+
+    async def channel(self, request: web.Request) -> web.Response:
+        """One page."""
+        return json_answer(self._details(_url(request)))
+
+    def _details(self, url: str) -> ChannelDetails:
+        try:
+            return ChannelDetails(
+                channel=self._desk.channel(url),
+                why=tuple(self._desk.why(url).splitlines()),
+                rules=self._desk.rules(url),
+                subscribers=tuple(
+                    Subscriber(each.who, each.policy, each.paused, each.since_us)
+                    for each in self._desk.subscribers(url)
+                ),
+            )
+        except ChannelError as error:
+            raise _refused(error, where="url") from None
+
+    async def channel_history(self, request: web.Request) -> web.Response:
+        """Its changes."""
+        most = number_of(request, "limit", default=20, most=1_000)
+        try:
+            deltas = tuple(self._desk.deltas(_url(request), most=most))
+            url = self._desk.channel(_url(request)).url
+        except ChannelError as error:
+            raise _refused(error, where="url") from None
+        return json_answer(ChannelHistory(url, deltas))
+
+    async def channel_export(self, _: web.Request) -> web.Response:
+        """As a list of feeds."""
+        from penstock.node.notify.opml import write_opml  # noqa: PLC0415  # seldom asked for
+
+        feeds: list[tuple[str, str]] = []
+        pages: list[tuple[str, str]] = []
+        for each in self._desk.channels():
+            if each.state != "idle":
+                (feeds if each.kind in ("feed", "") else pages).append((each.url, each.title))
+        body = write_opml(feeds, title="Channels of a Penstock node", pages=pages)
+        return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
+
+    # -- what can be done ------------------------------------------------------------------------------------
+
+    async def channel_add(self, request: web.Request) -> web.Response:
+        """Watch a page, or change how."""
+        asked = await body_of(request, NewPage)
+        try:
+            self._desk.add(asked.url, rules=asked.rules, every_s=asked.every_s)
+        except ChannelError as error:
+            raise _refused(error, where="rules" if str(error).startswith("rules") else "url") from None
+        await self._desk.settle()
+        self._changed()
+        return json_answer(self._details(asked.url))
+
+    async def channel_remove(self, request: web.Request) -> web.Response:
+        """Forget a page."""
+        asked = await body_of(request, Page)
+        try:
+            said = self._desk.remove(asked.url)
+        except ChannelError as error:
+            raise _refused(error, where="url") from None
+        await self._desk.settle()
+        self._changed()
+        return json_answer(Done(said))
+
+    async def channel_pause(self, request: web.Request) -> web.Response:
+        """Poll it no more for now, or again."""
+        asked = await body_of(request, PausedPage)
+        try:
+            self._desk.hold(asked.url, paused=asked.paused)
+        except ChannelError as error:
+            raise _refused(error, where="url") from None
+        await self._desk.settle()
+        self._changed()
+        return json_answer(self._details(asked.url))
+
+    async def channel_check(self, request: web.Request) -> web.Response:
+        """Poll a page now."""
+        asked = await body_of(request, Page)
+        try:
+            said = await self._desk.check_now(asked.url)
+        except ChannelError as error:
+            raise _refused(error, where="url") from None
+        self._changed()
+        return json_answer(Done(said))
+
+    async def channel_subscribe(self, request: web.Request) -> web.Response:
+        """Tell somebody."""
+        asked = await body_of(request, SubscriberOf)
+        try:
+            said = await self._desk.subscribe(asked.who, asked.url, policy=asked.policy)
+        except ChannelError as error:
+            raise _refused(error, where="who, url, policy") from None
+        self._changed()
+        return json_answer(Done(said))
+
+    async def channel_unsubscribe(self, request: web.Request) -> web.Response:
+        """Tell somebody no more."""
+        asked = await body_of(request, SubscriberOf)
+        try:
+            said = await self._desk.unsubscribe(asked.who, asked.url)
+        except ChannelError as error:
+            raise _refused(error, where="who, url") from None
+        self._changed()
+        return json_answer(Done(said))
+
+    async def channel_import(self, request: web.Request) -> web.Response:
+        """Watch the feeds of a list."""
+        from penstock.node.notify.opml import read_opml  # noqa: PLC0415  # seldom asked for
+
+        asked = await body_of(request, FeedList)
+        try:
+            urls = read_opml(asked.opml.encode())
+        except ChannelError as error:
+            raise _refused(error, where="opml") from None
+        refused: list[NotImported] = []
+        for place in range(0, len(urls), AT_ONCE):
+            some = urls[place : place + AT_ONCE]
+            outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in some))
+            refused += [one for one in outcomes if one is not None]
+        await self._desk.settle()
+        self._changed()
+        return json_answer(Imported(len(urls) - len(refused), tuple(refused)))
+
+    async def _import(self, url: str, who: str) -> NotImported | None:
+        """One feed of a list; some of them wait for the disk together."""
+        try:
+            if who:
+                await self._desk.subscribe(who, url)
+            else:
+                self._desk.add(url)
+        except ChannelError as error:
+            return NotImported(url, str(error))
+        return None
+
+
+def _url(request: web.Request) -> str:
+    url = request.query.get("url", "")
+    if not url:
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "which page? name it with ?url=…", where="url")
+    return url
+
+
+def _refused(error: ChannelError, *, where: str) -> RequestRefused:
+    match error:
+        case ChannelsFull():
+            status = HTTPStatus.TOO_MANY_REQUESTS
+        case ChannelRefused():
+            status = HTTPStatus.FORBIDDEN
+        case _:
+            status = HTTPStatus.UNPROCESSABLE_ENTITY
+    return RequestRefused(status, str(error), where=where)

@@ -1,0 +1,248 @@
+"""Sends what waits in the outbox: at the pace of each subscriber, one message at a time, with retries.
+
+The pace is a burst and then an even rate (generic cell rate algorithm). A subscriber that fails for longer
+than `give_up_s` loses its subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.core.backoff import pauses_s
+from penstock.errors import PenstockError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.clock import steady_us, wall_us
+from penstock.node.notify.subscriber_queue import delta_of
+from penstock.node.notify.transport import Delivered, Notification, RecipientGone, RetryLater, redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+    from random import Random
+
+    from penstock.core.channels.delta import Delta
+    from penstock.model.digest import Digest
+    from penstock.model.event import Event
+    from penstock.model.instant import Instant
+    from penstock.node.notify.outbox import Outbox
+    from penstock.node.notify.transport import SendOutcome, Transport
+
+
+class SubscriberPace:
+    """For each subscriber, when the next message would be on time if all had come evenly."""
+
+    def __init__(self, *, interval_us: int, burst: int) -> None:
+        self._interval_us = interval_us
+        self._spare_us = interval_us * (burst - 1)
+        self._due_us: dict[str, Instant] = {}
+
+    def wait_us(self, who: str, *, now_us: Instant) -> int:
+        """How long to wait before the next message; 0: none."""
+        due_us = self._due_us.get(who, now_us)
+        wait_us = due_us - self._spare_us - now_us
+        if wait_us > self._interval_us:  # the clock was set back: nobody waits longer than once
+            self._due_us[who] = now_us + self._interval_us + self._spare_us
+            return self._interval_us
+        return max(0, wait_us)
+
+    def spend(self, who: str, *, now_us: Instant) -> None:
+        """A message goes out."""
+        self._due_us[who] = max(self._due_us.get(who, now_us), now_us) + self._interval_us
+        if len(self._due_us) > limits.TELL_PACES:
+            self._due_us = {one: due_us for one, due_us in self._due_us.items() if due_us > now_us}
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A subscriber that could not be reached; by a clock that is never set."""
+
+    since_us: Instant
+    pauses_s: Iterator[float]
+    reason: str = ""
+    again_us: Instant = 0
+
+
+class Dispatcher:
+    """Takes from the outbox, gives to the doors."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        doors: Mapping[str, Transport],
+        *,
+        pace: SubscriberPace,
+        dice: Random,
+        give_up_us: int,
+        over: Callable[[str, str], Awaitable[None]],
+    ) -> None:
+        self._outbox = outbox
+        self._doors = doors
+        self._pace = pace
+        self._dice = dice
+        self._give_up_us = give_up_us
+        self._over = over
+        """Ends a subscriber's subscription to a channel, or with an empty URL to all."""
+        self._ready: dict[str, dict[str, None]] = {kind: {} for kind in doors}
+        """Who is to be told as soon as there is room, by kind: one that is slow holds up no other."""
+        self._busy: Counter[str] = Counter()
+        self._active: dict[str, asyncio.Task[None]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._failing: dict[str, _Failing] = {}
+        self._recovered: dict[str, _Failing] = {}
+        """Who could be reached again; what was sent may still come back."""
+        self._closed = False
+        self.attempts = self.failures = self.ended = 0
+
+    def wake(self, who: str) -> None:
+        """Something waits for a subscriber, or the way is free again."""
+        if self._closed:
+            return
+        kind = _kind(who)
+        if who not in self._active and kind in self._ready:
+            self._ready[kind][who] = None
+        self._pump(kind)
+
+    def _pump(self, kind: str) -> None:
+        ready = self._ready.get(kind)
+        while ready and self._busy[kind] < limits.TELL_SENDS and not self._closed:
+            who = next(iter(ready))
+            del ready[who]
+            self._start(who)
+
+    def _start(self, who: str) -> None:
+        door = self._doors[_kind(who)]
+        if door.away(who):
+            return  # the door calls when that changes
+        if not self._outbox.waits(who):
+            return
+        now_us = steady_us()
+        failing = self._failing.get(who)
+        wait_us = max(
+            self._pace.wait_us(who, now_us=now_us), failing.again_us - now_us if failing is not None else 0
+        )
+        if wait_us > 0:
+            self._later(who, wait_us)
+            return
+        item = self._outbox.next(who)
+        assert item is not None
+        self._pace.spend(who, now_us=now_us)
+        self._begin(who, self._send(who, door, item))
+
+    def _begin(self, who: str, work: Coroutine[None, None, None]) -> None:
+        self._busy[_kind(who)] += 1
+        task = self._active[who] = asyncio.create_task(work)
+        task.add_done_callback(lambda done: self._done(who, done))
+
+    def _later(self, who: str, wait_us: int) -> None:
+        if who in self._timers:
+            self._timers[who].cancel()
+
+        def due() -> None:
+            del self._timers[who]
+            self.wake(who)
+
+        self._timers[who] = asyncio.get_running_loop().call_later(wait_us / SECOND_US, due)
+
+    def _done(self, who: str, task: asyncio.Task[None]) -> None:
+        del self._active[who]
+        self._busy[_kind(who)] -= 1
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: %s is not told", redacted(who), exc_info=error)
+            self._failed(who, RetryLater("a bug in Penstock; the node's log says where"))
+        self.wake(who)
+
+    async def _send(self, who: str, door: Transport, item: Event | Digest) -> None:
+        self.attempts += 1
+        try:
+            outcome: SendOutcome = await door.send(Notification(who, delta_of(item), wall_us()))
+        except PenstockError as error:
+            outcome = RetryLater(str(error))
+        match outcome:
+            case Delivered():
+                if who in self._failing:
+                    self._recovered[who] = self._failing.pop(who)
+                self._outbox.settled(who, item)
+            case RecipientGone(reason, url):
+                self.ended += 1
+                log.info(
+                    "%s wants nothing any more%s: %s", redacted(who), f" of {url}" if url else "", reason
+                )
+                self._failing.pop(who, None)
+                await self._over(who, url)
+            case RetryLater():
+                if self._failed(who, outcome):
+                    await self._give_up(who, outcome.reason)
+
+    async def _give_up(self, who: str, reason: str) -> None:
+        self.ended += 1
+        log.warning("%s is given up: %s", redacted(who), reason)
+        self._failing.pop(who, None)
+        await self._over(who, "")
+
+    def returned(self, who: str, what: Delta | Digest, reason: str) -> None:
+        """What counted as told came back from somebody who cannot be reached after all."""
+        before = self._recovered.pop(who, None)
+        if before is not None and steady_us() - before.again_us < to_us(2 * limits.TELL_RETRY_MOST_S):
+            self._failing.setdefault(who, before)  # one failure, not the first of another
+        self._outbox.returned(who, what, now_us=wall_us())
+        if self._failed(who, RetryLater(reason)) and who not in self._active:
+            self._begin(who, self._give_up(who, reason))
+        else:
+            self.wake(who)
+
+    def _failed(self, who: str, later: RetryLater) -> bool:
+        """Plan the next attempt; whether there should be none."""
+        self.failures += 1
+        now_us = steady_us()
+        pauses = pauses_s(self._dice, least_s=limits.TELL_RETRY_LEAST_S, most_s=limits.TELL_RETRY_MOST_S)
+        failing = self._failing.setdefault(who, _Failing(now_us, pauses))
+        pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.TELL_RETRY_MOST_S))
+        failing.again_us = now_us + to_us(pause_s)
+        if later.reason != failing.reason:
+            log.info("%s cannot be told: %s; again in %.0f s", redacted(who), later.reason, pause_s)
+        failing.reason = later.reason
+        return now_us - failing.since_us > self._give_up_us
+
+    @property
+    def failing(self) -> int:
+        """Subscribers that could not be reached at the last attempt."""
+        return len(self._failing)
+
+    def forget(self, who: str) -> None:
+        """A subscriber ended all subscriptions."""
+        self._failing.pop(who, None)
+        self._recovered.pop(who, None)
+        self._ready.get(_kind(who), {}).pop(who, None)
+        if who in self._timers:
+            self._timers.pop(who).cancel()
+
+    def statistics(self) -> dict[str, object]:
+        """How it stands."""
+        return {
+            "attempts": self.attempts,
+            "failures": self.failures,
+            "ended": self.ended,
+            "sending": len(self._active),
+            "failing": {who: one.reason for who, one in list(self._failing.items())[: limits.HTTP_ROWS]},
+        }
+
+    async def close(self) -> None:
+        """Send nothing more; what is on its way counts as not told, and is told again."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = list(self._active.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _kind(who: str) -> str:
+    return who.partition(":")[0]

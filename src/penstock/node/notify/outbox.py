@@ -1,0 +1,314 @@
+"""The outbox: one bounded queue for each subscriber and policy, packed by that policy.
+
+The outbox touches no disk and no clock. `take_rows` returns what must survive a restart, `OutboxWriter`
+writes it, `restore` makes the queues again. Every change taken is sent, counted in a digest that was sent,
+forgotten with its subscription, or waiting (`OutboxStatistics.conserved`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock import limits
+from penstock.core.channels.difference import to_json
+from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.model.digest import Digest
+from penstock.model.digest_wire import from_bytes, to_bytes
+from penstock.model.event import Event
+from penstock.node.notify import subscriber_queue as sql
+from penstock.node.notify.subscriber_queue import HeldChanges, SubscriberQueue, changes_in, when
+from penstock.node.notify.transport import PAUSED, RETURNED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock.core.channels.delta import Delta
+    from penstock.core.channels.subscriptions import ChannelSubscription
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.node.store.database import Row
+    from penstock.policy.columns import Plan
+
+
+class OutboxStatistics(NamedTuple):
+    """All queues together; the numbers are changes."""
+
+    taken: int
+    """Accepted, those of an earlier run that still waited included."""
+    told: int
+    """Sent one by one."""
+    digested: int
+    """Counted in digests that were sent."""
+    waiting: int
+    """Not sent yet, one by one or in digests."""
+    forgotten: int
+    """Their subscription ended first."""
+    subscribers: int
+    """For whom something waits."""
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every change is accounted for."""
+        return self.taken == self.told + self.digested + self.waiting + self.forgotten
+
+
+class Outbox:
+    """The queues of all subscribers."""
+
+    def __init__(self, plan_of: Callable[[str], Plan], options: QueueOptions) -> None:
+        self._plan_of = plan_of
+        """The policy that a subscription's text asks for; one that cannot be read any more is another."""
+        self._options = options
+        self._lanes: dict[str, dict[str, SubscriberQueue]] = {}
+        self._held: dict[str, dict[str, HeldChanges]] = {}
+        self._encoded: tuple[Delta, bytes] | None = None
+        """The change told last and its bytes, which all its subscribers share."""
+        self._place = 0
+        self._rows: list[Row] = []
+        self._all = False
+        """Whether the store is to be written anew, because too many rows waited for it."""
+        self.noted: Callable[[], None] = lambda: None
+        """Called when there are rows to be written."""
+        self._taken = self._told = self._digested = self._forgotten = self._waiting = 0
+
+    # -- in ----------------------------------------------------------------------------------------------
+
+    def put(self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant) -> None:
+        """Take a change for a subscriber; while the subscription is paused it is only counted."""
+        who, url, policy = subscribed.who, delta.url, subscribed.policy
+        self._taken += 1
+        self._waiting += 1
+        if subscribed.paused:
+            self._hold(who, url, policy, delta.at_us)
+            return
+        self.release(who, url, now_us=now_us)
+        lane = self._lane(who, policy)
+        lane.seq += 1
+        if self._encoded is None or self._encoded[0] is not delta:
+            self._encoded = (delta, to_json(delta))
+        event = sql.event(url, self._encoded[1], ts_us=delta.at_us, seq=lane.seq)
+        self._offer(who, policy, event, now_us=now_us)
+
+    def _hold(self, who: str, url: str, policy: str, at_us: Instant) -> None:
+        one = Digest(1, at_us, at_us, 0, 0, ((PAUSED, 1),))
+        before = self._held.setdefault(who, {}).get(url)
+        held = self._held[who][url] = HeldChanges(policy, one if before is None else before.digest.merge(one))
+        self._note(sql.HOLD, who, url, policy, to_bytes(held.digest))
+
+    def release(self, who: str, url: str, *, now_us: Instant) -> None:
+        """A subscription is paused no more: what came meanwhile is one digest."""
+        found = self._held.get(who, {}).pop(url, None)
+        if found is not None:
+            if not self._held[who]:
+                del self._held[who]
+            self._note(sql.RELEASE, who, url)
+            self._offer(who, found.policy, found.digest, now_us=now_us)
+
+    def _offer(self, who: str, policy: str, item: Event | Digest, *, now_us: Instant) -> None:
+        lane = self._lane(who, policy)
+        packs = lane.queue.packs
+        lane.queue.offer(item, now_us=now_us)
+        merged = isinstance(item, Digest) and lane.queue.items()[-1] is not item
+        if lane.queue.packs > packs or merged:
+            self._rewrite(who, policy, lane)
+        else:
+            self._write(who, policy, lane, item)
+
+    def _lane(self, who: str, policy: str) -> SubscriberQueue:
+        lanes = self._lanes.setdefault(who, {})
+        if policy not in lanes:
+            lanes[policy] = SubscriberQueue(PackingQueue(self._plan_of(policy), self._options))
+        return lanes[policy]
+
+    # -- out ---------------------------------------------------------------------------------------------
+
+    def next(self, who: str) -> Event | Digest | None:
+        """What is to be told next; the same until it is settled."""
+        lanes = self._lanes.get(who, {}).values()
+        for lane in lanes:
+            if lane.sending is not None:
+                return lane.sending
+        full = [(when(head), lane) for lane in lanes if (head := lane.queue.head()) is not None]
+        if not full:
+            return None
+        lane = min(full, key=lambda pair: pair[0])[1]
+        (item,) = lane.queue.take(1)
+        assert isinstance(item, Event | Digest)
+        lane.sending = item
+        return item
+
+    def settled(self, who: str, item: Event | Digest) -> None:
+        """It was told; if it was forgotten meanwhile, nothing changes."""
+        lanes = self._lanes.get(who, {})
+        for policy, lane in lanes.items():
+            if lane.sending is item:
+                lane.sending = None
+                self._note(sql.END, lane.places.pop(id(item)))
+                self._waiting -= changes_in(item)
+                if isinstance(item, Event):
+                    self._told += 1
+                else:
+                    self._digested += item.count
+                self._sweep(who, policy)
+                return
+
+    def returned(self, who: str, what: Delta | Digest, *, now_us: Instant) -> None:
+        """What counted as told came back: its number follows in a digest."""
+        if isinstance(what, Digest):
+            self._digested -= what.count
+            self._waiting += what.count
+            self._offer(who, "", what, now_us=now_us)
+        else:
+            self._told -= 1
+            self._waiting += 1
+            digest = Digest(1, what.at_us, what.at_us, 0, 0, ((RETURNED, 1),))
+            self._offer(who, "", digest, now_us=now_us)
+
+    def forget(self, who: str, url: str) -> None:
+        """A subscription ended. What is in digests together with changes of others stays."""
+        held = self._held.get(who, {}).pop(url, None)
+        if held is not None:
+            if not self._held[who]:
+                del self._held[who]
+            self._note(sql.RELEASE, who, url)
+            self._lose(held.digest.count)
+        for policy, lane in list(self._lanes.get(who, {}).items()):
+            kept = [item for item in lane.items() if not (isinstance(item, Event) and item.sender == url)]
+            gone = len(lane.items()) - len(kept)
+            if not gone:
+                continue
+            self._lose(gone)
+            if isinstance(lane.sending, Event) and lane.sending.sender == url:
+                lane.sending = None
+            queue = PackingQueue(self._plan_of(policy), self._options)
+            queue.absorb(kept[lane.sending is not None :], now_us=0)
+            lane.queue = queue
+            self._rewrite(who, policy, lane)
+            self._sweep(who, policy)
+
+    def drop(self, who: str) -> None:
+        """A subscriber ended all subscriptions."""
+        for url in list(self._held.get(who, {})):
+            self._lose(self._held[who].pop(url).digest.count)
+            self._note(sql.RELEASE, who, url)
+        self._held.pop(who, None)
+        for policy, lane in self._lanes.pop(who, {}).items():
+            self._lose(sum(map(changes_in, lane.items())))
+            self._note(sql.END_LANE, who, policy)
+
+    def _lose(self, count: int) -> None:
+        self._waiting -= count
+        self._forgotten += count
+
+    def _sweep(self, who: str, policy: str) -> None:
+        """Keep no empty queues: most subscribers are told everything at once."""
+        if not self._lanes[who][policy].items():
+            del self._lanes[who][policy]
+            if not self._lanes[who]:
+                del self._lanes[who]
+
+    # -- what is written down ----------------------------------------------------------------------------
+
+    def _write(self, who: str, policy: str, lane: SubscriberQueue, item: Item) -> None:
+        statement, parameters = self._row(who, policy, lane, item)
+        self._note(statement, *parameters)
+
+    def _row(self, who: str, policy: str, lane: SubscriberQueue, item: Item) -> Row:
+        place = self._place = self._place + 1
+        lane.places[id(item)] = place
+        return sql.row(place, who, policy, item)
+
+    def _rewrite(self, who: str, policy: str, lane: SubscriberQueue) -> None:
+        """The queue made digests of some: all of it gets new rows."""
+        self._note(sql.END_LANE, who, policy)
+        lane.places.clear()
+        for item in lane.items():
+            self._write(who, policy, lane, item)
+
+    def _note(self, statement: str, *parameters: object) -> None:
+        if len(self._rows) >= limits.JOURNAL_ROWS:
+            self.unwritten()
+        if not self._all:
+            self._rows.append((statement, parameters))
+        self.noted()
+
+    def unwritten(self) -> None:
+        """Rows could not be written: the next ones are all there are."""
+        self._rows.clear()
+        self._all = True
+
+    def take_rows(self) -> list[Row]:
+        """What is to be written; in one transaction, and in this order."""
+        rows, self._rows = self._rows, []
+        if self._all:
+            self._all = False
+            rows = [(sql.END_ALL, ()), (sql.RELEASE_ALL, ())]
+            for who, lanes in self._lanes.items():
+                for policy, lane in lanes.items():
+                    lane.places.clear()
+                    rows += [self._row(who, policy, lane, item) for item in lane.items()]
+            for who, held in self._held.items():
+                rows += [
+                    (sql.HOLD, (who, url, one.policy, to_bytes(one.digest))) for url, one in held.items()
+                ]
+        return rows
+
+    def restore(self, waiting: Iterable[sql.WaitingRow], held: Iterable[sql.HeldRow]) -> None:
+        """Make the queues of an earlier run again; DigestError if a row is damaged."""
+        found: dict[tuple[str, str], list[Item]] = {}
+        for place, who, policy, url, ts_us, seq, body in waiting:
+            lane = self._lane(who, policy)
+            item = sql.event(url, body, ts_us=ts_us, seq=seq) if url else from_bytes(body)
+            lane.seq = max(lane.seq, seq)
+            lane.places[id(item)] = place
+            found.setdefault((who, policy), []).append(item)
+            self._taken += changes_in(item)
+            self._waiting += changes_in(item)
+            self._place = max(self._place, place)
+        for (who, policy), items in found.items():
+            lane = self._lane(who, policy)
+            lane.queue.absorb(items, now_us=max(map(when, items)))
+            if len(lane.queue) != len(items):  # the bound is smaller than before, or digests met
+                self._rewrite(who, policy, lane)
+        for who, url, policy, body in held:
+            digest = from_bytes(body)
+            self._held.setdefault(who, {})[url] = HeldChanges(policy, digest)
+            self._taken += digest.count
+            self._waiting += digest.count
+
+    # -- what can be known -------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[str]:
+        """Subscribers for whom something waits, but for what is paused."""
+        yield from self._lanes
+
+    def holds(self, who: str, delta: Delta) -> bool:
+        """Whether a change waits for a subscriber, as itself or counted while paused."""
+        held = self._held.get(who, {}).get(delta.url)
+        if held is not None and held.digest.from_us <= delta.at_us <= held.digest.to_us:
+            return True
+        events = (item for lane in self._lanes.get(who, {}).values() for item in lane.items())
+        return any(
+            isinstance(item, Event) and item.sender == delta.url and item.payload == to_json(delta)
+            for item in events
+        )
+
+    def waits(self, who: str) -> bool:
+        """Whether something waits for a subscriber, but for what is paused."""
+        return who in self._lanes
+
+    def count(self, who: str) -> int:
+        """Changes that wait for one subscriber."""
+        lanes = sum(changes_in(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
+        return lanes + sum(held.digest.count for held in self._held.get(who, {}).values())
+
+    def statistics(self) -> OutboxStatistics:
+        """All queues at this moment."""
+        return OutboxStatistics(
+            taken=self._taken,
+            told=self._told,
+            digested=self._digested,
+            waiting=self._waiting,
+            forgotten=self._forgotten,
+            subscribers=len(self._lanes) + sum(who not in self._lanes for who in self._held),
+        )

@@ -1,0 +1,411 @@
+"""The service of notifications: outbox, dispatcher and transports put together, with their HTTP handlers.
+
+`NotifyService` implements `Notifier` for channels. Feeds and the hub are open to everybody; the other
+routes need the token of the API.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from http import HTTPStatus
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import web
+
+from penstock.core.channels.address import canonical
+from penstock.core.queues import QueueOptions
+from penstock.errors import ChannelError, PolicyError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.access.secret import own_secret
+from penstock.node.broker.policies import Policies
+from penstock.node.clock import wall_us
+from penstock.node.http.notify import ROUTES
+from penstock.node.http.replies import RequestRefused
+from penstock.node.notify import status, webhook
+from penstock.node.notify import subscriber_queue as outbox_tables
+from penstock.node.notify import websub_hub as hub_tables
+from penstock.node.notify.commands import ChatCommands
+from penstock.node.notify.dispatch import Dispatcher, SubscriberPace
+from penstock.node.notify.feeds import (
+    CHANNEL_PATH,
+    CONTENT_TYPE,
+    HUB_PATH,
+    USER_PATH,
+    AtomFeeds,
+    etag_of,
+    is_known,
+)
+from penstock.node.notify.opml import write_opml
+from penstock.node.notify.outbox import Outbox
+from penstock.node.notify.status import NotifyFigures, NotifyStatus
+from penstock.node.notify.subscribers import PULL_KINDS, SubscriberNames
+from penstock.node.notify.writer import OutboxWriter
+from penstock.node.outbound.post import Poster
+from penstock.node.store.database import Database
+from penstock.policy.columns import Plan
+from penstock.policy.text.forms import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.core.channels.delta import Delta
+    from penstock.core.channels.subscriptions import ChannelApi, ChannelSubscription
+    from penstock.model.digest import Digest
+    from penstock.model.instant import Instant
+    from penstock.node.config.schema import Config
+    from penstock.node.notify.outbox import OutboxStatistics
+    from penstock.node.notify.transport import Transport
+    from penstock.node.notify.websub_hub import WebSubHub
+    from penstock.node.store.database import Row
+
+
+class NotifyHandlers:
+    """One method per question."""
+
+    def __init__(self, telling: NotifyService) -> None:
+        self._telling = telling
+
+    def routes(self) -> list[web.RouteDef]:
+        """All of them, for the server; the first are open to everybody."""
+        found = [
+            web.get(f"{CHANNEL_PATH}/{{word}}", self.channel_feed),
+            web.get(f"{USER_PATH}/{{word}}", self.user_feed),
+            web.post(HUB_PATH, self.hub),
+        ]
+        return found + [web.route(each.method, each.path, getattr(self, each.handler)) for each in ROUTES]
+
+    # -- open to everybody -------------------------------------------------------------------------------
+
+    async def channel_feed(self, request: web.Request) -> web.Response:
+        """The feed of a channel."""
+        feeds = self._telling.feeds
+        return self._feed(request, "url", feeds.channel if feeds is not None else None)
+
+    async def user_feed(self, request: web.Request) -> web.Response:
+        """The feed of a subscriber."""
+        feeds = self._telling.feeds
+        return self._feed(request, "who", feeds.user if feeds is not None else None)
+
+    def _feed(self, request: web.Request, name: str, made: Callable[[str], bytes] | None) -> web.Response:
+        feeds, value = self._telling.feeds, request.query.get(name, "")
+        if feeds is None or made is None or not feeds.known(request.match_info["word"], name, value):
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such feed", where=request.path)
+        try:
+            body = made(value)
+        except ChannelError as error:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, str(error), where=name) from None
+        headers = {
+            "ETag": etag_of(body),
+            "Cache-Control": "private, max-age=60",
+            "Content-Type": CONTENT_TYPE,
+        }
+        if name == "url" and feeds.hub_url:
+            self_url = feeds.channel_url(value)
+            headers["Link"] = f'<{feeds.hub_url}>; rel="hub", <{self_url}>; rel="self"'
+        if is_known(request.headers.get("If-None-Match", ""), headers["ETag"]):
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return web.Response(body=body, headers=headers)
+
+    async def hub(self, request: web.Request) -> web.Response:
+        """A request to the hub."""
+        hub = self._telling.hub
+        if hub is None:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "this node is no hub (telling.hub.enabled)")
+        if request.content_type != "application/x-www-form-urlencoded":
+            raise RequestRefused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "the body should be application/x-www-form-urlencoded",
+                where="Content-Type",
+            )
+        try:
+            form = await request.post()
+        except (ValueError, LookupError) as error:
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from None
+        hub.take({name: value for name, value in form.items() if isinstance(value, str)})
+        return web.Response(status=HTTPStatus.ACCEPTED)
+
+    # -- behind the token --------------------------------------------------------------------------------
+
+    async def telling(self, _: web.Request) -> web.Response:
+        """The figures."""
+        return _json(self._telling.status())
+
+    async def webhook_key(self, request: web.Request) -> web.Response:
+        """A receiver's key."""
+        with _said(where="target"):
+            target = self._telling.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
+        return _json(status.WebhookKey(target, self._telling.webhook_key(target)))
+
+    async def telling_feed(self, request: web.Request) -> web.Response:
+        """A feed's address."""
+        feeds = self._telling.feeds
+        if feeds is None:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "there are no feeds (telling.feeds.enabled)")
+        url, who = request.query.get("url", ""), request.query.get("who", "")
+        if bool(url) == bool(who):
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "give either url or who", where="url")
+        with _said(where="url"):
+            found = self._telling.feed_of(who) if who else feeds.channel_url(canonical(url))
+        return _json(status.FeedAddress(found))
+
+    async def telling_export(self, request: web.Request) -> web.Response:
+        """A subscriber's list."""
+        who = request.query.get("who", "")
+        found = sorted(self._telling.desk.subscriptions(who), key=lambda one: one.url)
+        if not found:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, f"'{who}' is subscribed to nothing", where="who")
+        body = write_opml([(one.url, "") for one in found], title=f"Channels of {who}")
+        return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
+
+
+class _said:  # noqa: N801  # reads as a sentence
+    """Answers with what is wrong."""
+
+    def __init__(self, *, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, ChannelError):
+            raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), where=self._where) from None
+
+
+def _json(found: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+log = logging.getLogger(__name__)
+
+STORE: Final = "telling.sqlite"
+"""Its name in a node's data folder."""
+
+SCHEMA: Final = 1
+"""Of the file; another one is refused."""
+
+
+class NotifyService:
+    """Implements Told for the channels; `start`, and at the end `close`."""
+
+    def __init__(self, desk: ChannelApi, config: Config, data: Path | None) -> None:
+        """Open the store and make the doors; what cannot work is a NodeError or a MissingTool."""
+        settings = config.telling
+        self.desk = desk
+        self._secret = own_secret(data)
+        self._policies = Policies(config)
+        self._default = Plan(parse(f"levels: [{{keep: {{latest: {max(1, settings.queue_events // 2)}}}}}]"))
+        """For subscriptions without a policy: the newest half is told one by one."""
+        self._store = Database(
+            None if data is None else data / STORE,
+            (*outbox_tables.TABLES, *hub_tables.TABLES),
+            schema=SCHEMA,
+        )
+        self._poster = Poster(networks=settings.networks, contact=config.web.polling.contact)
+        self.feeds = self._feeds(config)
+        self.hub: WebSubHub | None = None
+        self._doors: dict[str, Transport] = {}
+        self._shut: set[str] = set()
+        """Kinds of subscribers that were not told, because their way was switched off."""
+        try:
+            self._make_doors(config)
+        except BaseException:
+            self._store.close()
+            raise
+        options = QueueOptions(capacity_events=settings.queue_events, capacity_bytes=settings.queue_bytes)
+        self._outbox = Outbox(self._plan, options)
+        self._sending = Dispatcher(
+            self._outbox,
+            self._doors,
+            pace=SubscriberPace(
+                interval_us=round(60 * SECOND_US / settings.per_minute), burst=settings.burst
+            ),
+            dice=Random(),  # noqa: S311  # of pauses
+            give_up_us=to_us(settings.give_up_s),
+            over=self._over,
+        )
+        kinds = (*self._doors, *(PULL_KINDS if self.feeds is not None else ()))
+        self._subscribers = SubscriberNames(settings, kinds, self._poster)
+        self._writing: OutboxWriter | None = None
+        self.handlers = NotifyHandlers(self)
+
+    def _feeds(self, config: Config) -> AtomFeeds | None:
+        settings = config.telling
+        if not (settings.feeds.enabled or settings.hub.enabled):
+            return None
+        return AtomFeeds(
+            self.desk,
+            secret=self._secret,
+            base_url=base_url(config),
+            entries=settings.feeds.entries,
+            hub=settings.hub.enabled,
+        )
+
+    def _make_doors(self, config: Config) -> None:
+        settings = config.telling
+        if settings.webhook.enabled:
+            self._doors["webhook"] = webhook.WebhookTransport(self._poster, secret=self._secret)
+        if settings.hub.enabled and self.feeds is not None:
+            self.hub = hub_tables.WebSubHub(
+                self.desk,
+                self.feeds,
+                self._poster,
+                settings.hub,
+                leases=self._store.rows(hub_tables.LOAD),
+                note=self._note,
+            )
+            self._doors["hub"] = self.hub
+        if settings.apprise.targets:
+            from penstock.node.notify.apprise import AppriseTransport  # noqa: PLC0415  # a library of its own
+
+            self._doors["apprise"] = AppriseTransport(settings.apprise)
+        if settings.xmpp.jid:
+            from penstock.node.notify.xmpp import XmppTransport  # noqa: PLC0415  # the same
+
+            clerk = ChatCommands(self.desk, feed_of=self.feed_of)
+            self._doors["xmpp"] = XmppTransport(
+                settings.xmpp,
+                answer=clerk.answer,
+                wake=self._wake,
+                returned=self._returned,
+                waiting=lambda: [who for who in self._outbox.waiting() if who.startswith("xmpp:")],
+                dice=Random(),  # noqa: S311  # of pauses
+            )
+
+    async def start(self) -> None:
+        """Take up what still waits, and open the doors."""
+        self._writing = OutboxWriter(self._outbox, self._store)
+        for door in self._doors.values():
+            await door.start()
+        for who in list(self._outbox.waiting()):
+            self._sending.wake(who)
+
+    async def close(self) -> None:
+        """Close the doors; what waits is on disk."""
+        await self._sending.close()
+        for door in self._doors.values():
+            await door.close()
+        if self._writing is not None:
+            await self._writing.close()
+        await self._poster.close()
+        self._store.close()
+
+    def reconfigure(self, config: Config) -> None:
+        """Other registered policies; the rest takes effect at the next start."""
+        self._policies.reconfigure(config)
+
+    def routes(self) -> list[web.RouteDef]:
+        """For the node's HTTP port."""
+        return self.handlers.routes()
+
+    # -- told by the channels ----------------------------------------------------------------------------
+
+    def tell(
+        self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant, again: bool = False
+    ) -> None:
+        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
+        kind = subscribed.who.partition(":")[0]
+        if kind in PULL_KINDS:
+            return
+        if kind not in self._doors:
+            if kind not in self._shut:
+                self._shut.add(kind)
+                log.warning("subscribers called %s:… are not told: `telling` has no such way any more", kind)
+            return
+        if not (again and self._outbox.holds(subscribed.who, delta)):
+            self._outbox.put(subscribed, delta, now_us=now_us)
+        self._sending.wake(subscribed.who)
+
+    async def safe(self) -> None:
+        """Return when everything told so far is on disk, or sent."""
+        assert self._writing is not None, "start comes first"
+        await self._writing.safe()
+
+    def forget(self, who: str, url: str) -> None:
+        """A subscription ended: nothing of it is sent any more."""
+        self._outbox.forget(who, url)
+        if self.hub is not None and who.startswith("hub:"):
+            self.hub.forgotten(who, url)
+        if all(one.url == url for one in self.desk.subscriptions(who)):
+            self._outbox.drop(who)
+            self._sending.forget(who)
+
+    def released(self, who: str, url: str) -> None:
+        """A subscription is paused no more: what came meanwhile is told by one digest."""
+        self._outbox.release(who, url, now_us=wall_us())
+        self._sending.wake(who)
+
+    def _note(self, row: Row) -> None:
+        assert self._writing is not None, "start comes first"
+        self._writing.note(row)
+
+    def _wake(self, who: str) -> None:
+        self._sending.wake(who)
+
+    def _returned(self, who: str, what: Delta | Digest, reason: str) -> None:
+        if any(True for _ in self.desk.subscriptions(who)):
+            self._sending.returned(who, what, reason)
+
+    async def _over(self, who: str, url: str) -> None:
+        for one in list(self.desk.subscriptions(who)):
+            if not url or one.url == url:
+                with suppress(ChannelError):
+                    await self.desk.unsubscribe(who, one.url)
+        if url:
+            self._outbox.forget(who, url)
+        else:
+            self._outbox.drop(who)
+
+    def _plan(self, policy: str) -> Plan:
+        if not policy:
+            return self._default
+        try:
+            return self._policies.asked(policy).plan or self._default
+        except PolicyError as error:
+            log.warning(
+                "a subscriber's policy cannot be used any more, the newest are told instead: %s", error
+            )
+            return self._default
+
+    # -- what can be asked -------------------------------------------------------------------------------
+
+    def check(self, who: str) -> str:
+        """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
+        return self._subscribers.check(who)
+
+    def feed_of(self, who: str) -> str:
+        """The address of a subscriber's feed; empty if there are no feeds."""
+        return "" if self.feeds is None else self.feeds.user_url(who)
+
+    def webhook_key(self, target: str) -> str:
+        """The key of a webhook's receiver, as its libraries expect it."""
+        return webhook.key_text(webhook.key_of(self._secret, target))
+
+    def statistics(self) -> OutboxStatistics:
+        """What was told and what waits; `conserved` says whether every change is accounted for."""
+        return self._outbox.statistics()
+
+    def figures(self) -> NotifyFigures:
+        """The same for the node's status."""
+        return NotifyFigures(**self.statistics()._asdict(), failing=self._sending.failing)
+
+    def status(self) -> NotifyStatus:
+        """The same with how the doors stand."""
+        return NotifyStatus(
+            **self.statistics()._asdict(),
+            fault=self._writing.fault if self._writing is not None else "",
+            sending=self._sending.statistics(),
+            doors={kind: door.statistics() for kind, door in self._doors.items()},
+        )
+
+
+def base_url(config: Config) -> str:
+    """Where others reach the node's HTTP port, as far as the configuration says."""
+    if config.telling.base_url:
+        return config.telling.base_url
+    host = f"[{config.http.host}]" if ":" in config.http.host else config.http.host
+    return f"http://{host}:{config.http.port}"

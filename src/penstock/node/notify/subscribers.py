@@ -1,0 +1,57 @@
+"""Checks the name of a subscriber: a kind that the node has a transport for, and an address of that kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import ChannelRefused
+from penstock.node.notify.xmpp import may_talk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.node.config.notify import NotifySettings
+    from penstock.node.outbound.post import Poster
+
+PULL_KINDS: Final = ("feed",)
+"""Kinds of subscribers that come and read, so nothing waits for them."""
+
+
+class SubscriberNames:
+    """Names of subscribers, checked."""
+
+    def __init__(self, settings: NotifySettings, kinds: Sequence[str], poster: Poster) -> None:
+        self._settings = settings
+        self._kinds = kinds
+        self._poster = poster
+
+    def check(self, who: str) -> str:
+        """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
+        kind, _, address = who.partition(":")
+        if kind in self._kinds and address and address.isprintable():
+            match kind:
+                case "webhook":
+                    return f"webhook:{self._poster.check(address)}"
+                case "apprise":
+                    return f"apprise:{self._target(address)}"
+                case "xmpp" if "@" in address:
+                    return f"xmpp:{self._person(address)}"
+                case "feed" | "hub":  # subscribers at the hub have been verified
+                    return who
+        kinds = ", ".join(f"{name}:…" for name in self._kinds if name != "hub")
+        raise ChannelRefused(f"'{who}' cannot be told; this node tells {kinds or 'nobody'}")
+
+    def _target(self, name: str) -> str:
+        names = [target.name for target in self._settings.apprise.targets]
+        if name not in names:
+            known = ", ".join(names)
+            raise ChannelRefused(
+                f"there is no target '{name}' in telling.apprise.targets; there are: {known}"
+            )
+        return name
+
+    def _person(self, address: str) -> str:
+        bare = address.partition("/")[0].lower()
+        if not may_talk(self._settings.xmpp, bare):
+            raise ChannelRefused(f"the bot does not talk to '{bare}': see telling.xmpp.accept")
+        return bare

@@ -1,0 +1,282 @@
+"""Transport: the WebSub hub of the node's own feeds (W3C Recommendation of 23 January 2018).
+
+The hub checks a request, asks the callback whether it was meant (verification of intent), grants a lease,
+and then posts the feed at every change of the channel, signed with the secret of the subscriber.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from penstock import limits
+from penstock.core.channels.delta import Delta
+from penstock.errors import BadAddress, ChannelError
+from penstock.model.instant import SECOND_US
+from penstock.node.clock import wall_us
+from penstock.node.http.replies import RequestRefused
+from penstock.node.notify.feeds import CONTENT_TYPE
+from penstock.node.notify.transport import (
+    Delivered,
+    Notification,
+    RecipientGone,
+    RetryLater,
+    SendOutcome,
+    redacted,
+)
+from penstock.node.notify.webhook import GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock.core.channels.subscriptions import ChannelApi
+    from penstock.model.instant import Instant
+    from penstock.node.config.notify import HubSettings as Settings
+    from penstock.node.notify.feeds import AtomFeeds
+    from penstock.node.outbound.post import Poster
+    from penstock.node.store.database import Row
+
+SECRET_BYTES: Final = 200
+"""A secret must be shorter (section 5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubRequest:
+    """What somebody asked for and has not confirmed yet."""
+
+    mode: str
+    callback: str
+    url: str
+    lease_s: int
+    secret: str
+
+
+def hub_request_of(form: Mapping[str, str], feeds: AtomFeeds, poster: Poster, *, lease_s: int) -> HubRequest:
+    """What a request asks for; Refused says what is wrong with it."""
+    mode = form.get("hub.mode", "")
+    if mode not in ("subscribe", "unsubscribe"):
+        raise _wrong("hub.mode", f"subscribe or unsubscribe, not '{mode[:80]}'")
+    url = feeds.channel_of(form.get("hub.topic", ""))
+    if url is None:
+        raise _wrong("hub.topic", "is not the address of a feed of this node")
+    try:
+        callback = poster.check(form.get("hub.callback", ""))
+    except BadAddress as error:
+        raise _wrong("hub.callback", str(error)) from None
+    secret = form.get("hub.secret", "")
+    if len(secret.encode()) >= SECRET_BYTES:
+        raise _wrong("hub.secret", f"must be shorter than {SECRET_BYTES} bytes")
+    asked = form.get("hub.lease_seconds", "") or str(lease_s)
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 16 and int(asked)):
+        raise _wrong("hub.lease_seconds", f"a whole number above 0, not '{asked[:80]}'")
+    return HubRequest(mode, callback, url, min(max(int(asked), 60), lease_s), secret)
+
+
+def _wrong(where: str, problem: str) -> RequestRefused:
+    return RequestRefused(HTTPStatus.BAD_REQUEST, problem, where=where)
+
+
+log = logging.getLogger(__name__)
+
+TABLES: Final = (
+    """CREATE TABLE lease (callback TEXT, url TEXT, secret TEXT NOT NULL, until_us INTEGER NOT NULL,
+    PRIMARY KEY (callback, url)) WITHOUT ROWID""",
+)
+LOAD: Final = "SELECT callback, url, secret, until_us FROM lease"
+_PUT: Final = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
+_END: Final = "DELETE FROM lease WHERE callback = ? AND url = ?"
+
+SWEEP_S: Final = 60.0
+"""Between looks for leases that have run out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberLease:
+    """A verified subscription."""
+
+    secret: str
+    until_us: Instant
+
+
+class WebSubHub:
+    """Takes subscriptions, and sends to those that subscribed, who are called hub:CALLBACK."""
+
+    def __init__(
+        self,
+        desk: ChannelApi,
+        feeds: AtomFeeds,
+        poster: Poster,
+        settings: Settings,
+        *,
+        leases: Iterable[tuple[str, str, str, Instant]],
+        note: Callable[[Row], None],
+    ) -> None:
+        self._desk = desk
+        self._feeds = feeds
+        self._poster = poster
+        self._settings = settings
+        self._note = note
+        """Takes what is to be written down."""
+        self._leases: dict[str, dict[str, SubscriberLease]] = {}
+        for callback, url, secret, until_us in leases:
+            self._leases.setdefault(callback, {})[url] = SubscriberLease(secret, until_us)
+        self._asking: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(limits.HUB_VERIFICATIONS)
+        self._sweeping: asyncio.Task[None] | None = None
+        self.sent = self.refused = self.unverified = 0
+
+    async def start(self) -> None:
+        """Look for leases that run out."""
+        self._sweeping = asyncio.create_task(self._sweep())
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        tasks = [*self._asking, *([self._sweeping] if self._sweeping is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- subscribing -------------------------------------------------------------------------------------
+
+    def take(self, form: Mapping[str, str]) -> None:
+        """Accept a request, to be verified; Refused says what is wrong with it."""
+        intent = hub_request_of(form, self._feeds, self._poster, lease_s=self._settings.lease_s)
+        if len(self._asking) >= limits.HUB_WAITING:
+            raise RequestRefused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too many subscriptions are being verified; come again",
+                headers={"Retry-After": "60"},
+            )
+        task = asyncio.create_task(self._verify(intent))
+        self._asking.add(task)
+        task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._asking.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: a subscription at the hub is not verified", exc_info=error)
+
+    async def _verify(self, intent: HubRequest) -> None:
+        """Ask the callback whether it meant it."""
+        challenge = secrets.token_urlsafe(24)
+        query = {
+            "hub.mode": intent.mode,
+            "hub.topic": self._feeds.channel_url(intent.url),
+            "hub.challenge": challenge,
+        }
+        if intent.mode == "subscribe":
+            query["hub.lease_seconds"] = str(intent.lease_s)
+        async with self._room:
+            posted = await self._poster.get(intent.callback, query)
+        if not posted.ok or not hmac.compare_digest(posted.body.strip(), challenge.encode()):
+            self.unverified += 1
+            said = "the challenge did not come back" if posted.ok else posted.sentence()
+            who = redacted(f"hub:{intent.callback}")
+            log.info("%s did not confirm to %s: %s", who, intent.mode, said)
+        elif intent.mode == "subscribe":
+            await self._subscribed(intent)
+        else:
+            await self._end(intent.callback, intent.url)
+
+    async def _subscribed(self, intent: HubRequest) -> None:
+        if intent.url not in self._leases.get(intent.callback, {}):
+            if sum(map(len, self._leases.values())) >= self._settings.subscriptions:
+                await self._deny(intent, "this hub has no room for one subscription more")
+                return
+            try:
+                await self._desk.subscribe(f"hub:{intent.callback}", intent.url)
+            except ChannelError as error:
+                await self._deny(intent, str(error))
+                return
+        lease = SubscriberLease(intent.secret, wall_us() + intent.lease_s * SECOND_US)
+        self._leases.setdefault(intent.callback, {})[intent.url] = lease
+        self._note((_PUT, (intent.callback, intent.url, lease.secret, lease.until_us)))
+
+    async def _deny(self, intent: HubRequest, reason: str) -> None:
+        topic = self._feeds.channel_url(intent.url)
+        query = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
+        async with self._room:
+            await self._poster.get(intent.callback, query)
+
+    async def _end(self, callback: str, url: str) -> None:
+        if self._forget(callback, url):
+            with suppress(ChannelError):
+                await self._desk.unsubscribe(f"hub:{callback}", url)
+
+    def _forget(self, callback: str, url: str) -> bool:
+        found = self._leases.get(callback, {}).pop(url, None)
+        if not self._leases.get(callback, True):
+            del self._leases[callback]
+        if found is not None:
+            self._note((_END, (callback, url)))
+        return found is not None
+
+    def forgotten(self, who: str, url: str) -> None:
+        """The desk ended a subscription."""
+        self._forget(who.partition(":")[2], url)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_us = wall_us()
+            over = [
+                (callback, url)
+                for callback, leases in self._leases.items()
+                for url, lease in leases.items()
+                if lease.until_us <= now_us
+            ]
+            for callback, url in over:
+                await self._end(callback, url)
+
+    # -- sending -----------------------------------------------------------------------------------------
+
+    def away(self, who: str) -> bool:  # noqa: ARG002
+        """Nobody knows before the request."""
+        return False
+
+    async def send(self, parcel: Notification) -> SendOutcome:
+        """The feed as it is now; in place of a digest, every feed that the subscriber has."""
+        leases = self._leases.get(parcel.address, {})
+        urls = [parcel.what.url] if isinstance(parcel.what, Delta) else list(leases)
+        for url in urls:
+            lease = leases.get(url)
+            if lease is None or lease.until_us <= parcel.at_us:
+                self._forget(parcel.address, url)
+                return RecipientGone("its lease has run out", url)
+            outcome = await self._send(parcel, url, lease)
+            if not isinstance(outcome, Delivered):
+                return outcome
+        return Delivered()
+
+    async def _send(self, parcel: Notification, url: str, lease: SubscriberLease) -> SendOutcome:
+        body = self._feeds.channel(url)
+        links = f'<{self._feeds.hub_url}>; rel="hub", <{self._feeds.channel_url(url)}>; rel="self"'
+        headers = {"Content-Type": CONTENT_TYPE, "Link": links}
+        if lease.secret:
+            mac = hmac.digest(lease.secret.encode(), body, "sha256").hex()
+            headers["X-Hub-Signature"] = f"sha256={mac}"
+        posted = await self._poster.post(parcel.address, body, headers)
+        if posted.ok:
+            self.sent += 1
+            return Delivered()
+        self.refused += 1
+        if posted.status == GONE:
+            self._forget(parcel.address, url)
+            return RecipientGone("it answered 410 Gone", url)
+        return RetryLater(posted.sentence(), posted.retry_after_s(now_us=parcel.at_us))
+
+    def statistics(self) -> dict[str, object]:
+        """How it stands."""
+        return {
+            "leases": sum(map(len, self._leases.values())),
+            "verifying": len(self._asking),
+            "unverified": self.unverified,
+            "sent": self.sent,
+            "refused": self.refused,
+        }

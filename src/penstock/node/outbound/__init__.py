@@ -1,0 +1,8 @@
+"""HTTP requests of the node to servers that others name: bounded, never into private networks.
+
+Reading order:
+
+guard.py   refuses addresses of private networks, after DNS and on every redirect
+fetch.py   fetches one URL: bounded in time, size, redirects and decompression
+post.py    POST and GET without redirects, for webhooks and WebSub
+"""

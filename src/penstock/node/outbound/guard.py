@@ -1,0 +1,144 @@
+"""Refuses addresses of this machine and of private networks, after DNS and on every redirect.
+
+The connector gets only addresses that were checked, so a name that resolves to another address the second
+time (DNS rebinding) gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from penstock import limits
+from penstock.errors import ChannelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_EMBEDDED: Final = (
+    (IPv6Network("64:ff9b::/96"), 0),  # NAT64, RFC 6052
+    (IPv6Network("::/96"), 0),  # IPv4-compatible, RFC 4291, 2.5.5.1
+    (IPv6Network("2002::/16"), 80),  # 6to4, RFC 3056
+)
+"""Networks whose addresses stand for IPv4 ones, and how far those are from the right end, in bits."""
+
+_LOCAL: Final = (
+    IPv6Network("64:ff9b:1::/48"),  # NAT64 of one's own, RFC 8215
+    IPv6Network("2001::/32"),  # Teredo: both ends are hidden in it
+    IPv6Network("fec0::/10"),  # site-local, RFC 3879
+)
+
+
+class AddressRefused(OSError):
+    """A name leads to addresses that must not be fetched from; the text is a sentence."""
+
+
+class AddressGuard:
+    """Which addresses may be fetched from: public ones, and networks that the operator allows."""
+
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        try:
+            self._allowed = tuple(ip_network(network) for network in networks)
+        except ValueError as error:
+            raise ChannelError(f"networks: {error}; write it as 192.168.0.0/16") from None
+
+    def allows(self, address: str) -> bool:
+        """Whether it may be fetched from; a text that is no address may not."""
+        try:
+            parsed = ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        meant = _meant(parsed)
+        if any(one in network for network in self._allowed for one in (parsed, meant)):
+            return True
+        if isinstance(meant, IPv6Address) and any(meant in network for network in _LOCAL):
+            return False
+        return meant.is_global and not meant.is_multicast and not meant.is_reserved
+
+    def refusal(self, host: str) -> str:
+        """Why the host of an address is refused, as a sentence; empty: it is a name, or it may be."""
+        if not host[-1:].isdigit() and ":" not in host:
+            return ""
+        try:
+            ip_address(host.partition("%")[0])
+        except ValueError:
+            return ""
+        return "" if self.allows(host) else _sentence(host, [host])
+
+
+def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 one stands for, if it does."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    for network, shift in _EMBEDDED:
+        if address in network and int(address) > 1:  # :: and ::1 stand for themselves
+            return IPv4Address(int(address) >> shift & 0xFFFF_FFFF)
+    return address
+
+
+class GuardedResolver(AbstractResolver):
+    """Looks names up with another resolver, and hands out only what the guard allows."""
+
+    def __init__(self, guard: AddressGuard, resolver: AbstractResolver | None = None) -> None:
+        self._guard = guard
+        self._resolver = resolver or ThreadResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Addresses of a name; AddressRefused if there are only forbidden ones."""
+        found = await self._resolver.resolve(host, port, family)
+        allowed = [one for one in found if self._guard.allows(one["host"])]
+        if found and not allowed:
+            raise AddressRefused(_sentence(host, [one["host"] for one in found]))
+        return allowed
+
+    async def close(self) -> None:
+        """Let the other resolver go, too."""
+        await self._resolver.close()
+
+
+class ThreadResolver(AbstractResolver):
+    """The system's resolver, in threads of its own: slow names hold up nobody but each other."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(limits.RESOLVER_THREADS, thread_name_prefix="penstock-names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """All addresses of a name, in the order the system prefers."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        )
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(place[0]),
+                port=int(place[1]),
+                family=kind,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for kind, _, protocol, _, place in found
+        ]
+
+    async def close(self) -> None:
+        """Wait for nobody."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _sentence(host: str, addresses: list[str]) -> str:
+    where = f"{host} is" if addresses == [host] else f"{host} leads to {', '.join(addresses[:3])},"
+    return (
+        f"{where} an address of this machine, a private network or none at all, which is not fetched from "
+        "unless the operator allows its network (`networks` in the configuration)."
+    )

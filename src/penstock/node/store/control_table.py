@@ -1,0 +1,198 @@
+"""Control tables as a node loads them: the newest complete version, checked.
+
+A broken version is refused and the one before stays in force.
+
+    found = load(Path("reservations"), "reservations", {"client": "string", "period_us": "int64"})
+    found.table            # a pyarrow.Table with those columns
+    found.rows(Reserved)   # or values of a msgspec Struct, each checked
+
+A `TableFollower` looks for newer versions while the node runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from penstock import limits
+from penstock.errors import InputError, MissingTool, printable
+from penstock.model.control_table import DONE_FILE, VERSION_FILE, Version, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import ModuleType
+
+log = logging.getLogger(__name__)
+
+_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]{0,200}\.parquet", re.ASCII)
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a control table."""
+
+    version: Version
+    folder: Path
+    table: Any
+    """The columns asked for, as a pyarrow.Table."""
+
+    def rows(self, kind: type[_Row]) -> list[_Row]:
+        """Each row as a value; InputError names the first that cannot be one."""
+        found = []
+        for number, row in enumerate(self.table.to_pylist()):
+            try:
+                found.append(msgspec.convert(row, kind))
+            except msgspec.ValidationError as error:
+                raise InputError(f"row {number}: {error}", path=str(self.folder)) from None
+        return found
+
+
+def newest(folder: Path) -> int | None:
+    """The newest whole version in a folder; None if there is none."""
+    found = _newest(folder)
+    return None if found is None else found[0]
+
+
+def _newest(folder: Path) -> tuple[int, Path] | None:
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=str(folder)) from None
+    versions = sorted((number, name) for name in names if (number := version_of(name)) is not None)
+    for number, name in reversed(versions):
+        if (folder / name / DONE_FILE).is_file():
+            return number, folder / name
+    return None
+
+
+def load(folder: Path, name: str, columns: Mapping[str, str]) -> TableVersion | None:
+    """The newest whole version, None if there is none; InputError if it is broken.
+
+    `columns` are those needed, with their Arrow types; a table may have others.
+    """
+    found = _newest(folder)
+    if found is None:
+        return None
+    number, place = found
+    version = _version(place, name, number)
+    arrow = _arrow(name)
+    parts = [_part(arrow, place / file, size, columns) for file, size in sorted(version.files.items())]
+    empty = arrow.schema(list(columns.items())).empty_table()
+    table = arrow.concat_tables([empty, *parts])
+    if len(table) != version.rows:
+        raise InputError(f"has {len(table):,} rows, {version.rows:,} are announced", path=str(place))
+    return TableVersion(version, place, table)
+
+
+def _version(place: Path, name: str, number: int) -> Version:
+    path = place / VERSION_FILE
+    try:
+        with path.open("rb") as file:
+            text = file.read(limits.CONTROL_VERSION_BYTES)
+        found = msgspec.json.decode(text, type=Version)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=str(path)) from None
+    except msgspec.DecodeError as error:
+        raise InputError(f"is not what a control table needs: {error}", path=str(path)) from None
+    if found.table != name or found.version != number:
+        raise InputError(
+            f"is version {found.version} of '{found.table}', expected version {number} of '{name}'",
+            path=str(path),
+        )
+    if not 0 <= found.rows <= limits.CONTROL_ROWS:
+        raise InputError(f"announces {found.rows} rows; at most {limits.CONTROL_ROWS:,}", path=str(path))
+    for part in found.files:
+        if _FILE.fullmatch(part) is None:
+            raise InputError(
+                f"names a file '{printable(part)}'; they are beside it and end in .parquet", path=str(path)
+            )
+    return found
+
+
+def _part(arrow: ModuleType, path: Path, size: int, columns: Mapping[str, str]) -> Any:
+    try:
+        if (there := path.stat().st_size) != size:
+            raise InputError(f"has {there} bytes, {size} are announced", path=str(path))
+        # One file, not a dataset: its folder's name would become a column.
+        with arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            names = set(file.schema_arrow.names)
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise InputError(f"has no column {', '.join(missing)}", path=str(path))
+            if file.metadata.num_rows > limits.CONTROL_ROWS:
+                raise InputError(f"has more than {limits.CONTROL_ROWS:,} rows", path=str(path))
+            table = file.read(columns=list(columns))
+        table = table.select(list(columns)).cast(arrow.schema(list(columns.items())))
+        table.validate(full=True)  # text that is none, among others
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"is no such table: {error}", path=str(path)) from None
+    return table
+
+
+def _arrow(name: str) -> ModuleType:
+    try:
+        import pyarrow.parquet  # noqa: PLC0415  # only a node that loads tables needs it
+    except ImportError:
+        raise MissingTool(
+            f"the control table '{name}' is to be loaded, but pyarrow is not installed: "
+            "pip install 'penstock[spark]'"
+        ) from None
+    found: ModuleType = pyarrow
+    return found
+
+
+class TableFollower:
+    """Loads newer versions as they come; the last good one stays in force."""
+
+    def __init__(
+        self, folder: Path, name: str, columns: Mapping[str, str], *, taken: Callable[[TableVersion], None]
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._columns = columns
+        self._taken = taken
+        """Gets a version in the event loop; InputError refuses it."""
+        self._seen: int | None = None
+        """The last version read, whether it was taken or not."""
+        self.version: Version | None = None
+        """The one in force."""
+        self.fault = ""
+        """Why the newest is not in force; empty if it is."""
+
+    async def run(self, every_s: float) -> None:
+        """Look again for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(every_s)
+
+    async def look(self) -> bool:
+        """Take a newer version if there is one; whether one was taken."""
+        try:
+            number = await asyncio.to_thread(newest, self._folder)
+            if number is None or number == self._seen:
+                return False
+            loaded = await asyncio.to_thread(load, self._folder, self._name, self._columns)
+            if loaded is None:
+                return False
+            self._seen = loaded.version.version  # one that cannot be read may be still on its way here
+            self._taken(loaded)
+        except (InputError, MissingTool) as error:
+            if self.fault != str(error):
+                log.error("control table '%s' is not taken: %s", self._name, error)  # noqa: TRY400
+            self.fault = str(error)
+            return False
+        self.version, self.fault = loaded.version, ""
+        log.info("control table '%s': version %d, %d rows", self._name, self._seen, loaded.version.rows)
+        return True

@@ -1,0 +1,201 @@
+"""A node's SQLite files: opened with care, written in batches that are on disk when they are done.
+
+The data folder is made if it is not there, and is locked by one node at a time. A killed process or a lost
+power supply costs what was not acknowledged, nothing else (write-ahead log, synchronous=FULL). A file of
+another version, or a damaged one, is refused with what to do about it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from penstock.errors import NodeError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+LOCK: Final = "lock"
+"""File in the folder that a running node holds; the kernel lets go of it however the node ends."""
+
+
+class DataFolder:
+    """A folder that is ours until `close`."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = Path(folder)
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NodeError(f"data folder {folder}: cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            other = os.read(self._lock, 32).decode(errors="replace").strip()
+            os.close(self._lock)
+            raise NodeError(
+                f"data folder {folder}: another node{f' (process {other})' if other.isdecimal() else ''} "
+                "uses it; stop that one, or name another folder with `data` or --data"
+            ) from None
+        os.truncate(self._lock, 0)
+        os.write(self._lock, f"{os.getpid()}\n".encode())
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._lock)
+
+
+Row: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A statement and its parameters."""
+
+Answer = TypeVar("Answer")
+
+
+class SqliteReader:
+    """Asks the file. Opened in one thread, used from any one thread at a time."""
+
+    def __init__(self, path: Path | None, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = connection
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """What a question answers with."""
+        try:
+            return self._database.execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._wrong(error) from None
+
+    def each(self, statement: str, parameters: Sequence[Any] = ()) -> Generator[Any]:
+        """The same, row by row: what is not asked for is not read. To be closed."""
+        cursor = self._database.cursor()
+        try:
+            yield from cursor.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise self._wrong(error) from None
+        finally:
+            cursor.close()  # an open question would keep the write-ahead log from being emptied
+
+    def _wrong(self, error: sqlite3.Error) -> StoreError:
+        return StoreError(f"{error}; {_advice(error)}", self.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+
+class Database(SqliteReader):
+    """The file, to be written, too."""
+
+    def __init__(self, path: Path | None, tables: Sequence[str], *, schema: int) -> None:
+        """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot be opened: {error}; check the folder and its rights", path) from None
+        super().__init__(path, connection)
+        try:
+            self._prepare(tables, schema)
+        except sqlite3.Error as error:
+            self._database.close()
+            raise self._wrong(error) from None
+        except StoreError:
+            self._database.close()
+            raise
+
+    def _prepare(self, tables: Sequence[str], schema: int) -> None:
+        run = self._database.execute
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        (version,) = run("PRAGMA user_version").fetchone()
+        if version not in (0, schema):
+            raise StoreError(
+                f"version {version} of the store; this is {schema}: use the Penstock that wrote it", self.path
+            )
+        (damage,) = run("PRAGMA quick_check(1)").fetchone()
+        if damage != "ok":
+            raise StoreError(f"damaged: {damage}; {MOVE_AWAY}", self.path)
+        if version == 0:
+            run("BEGIN IMMEDIATE")
+            for statement in tables:
+                run(statement)
+            run(f"PRAGMA user_version = {schema:d}")
+            run("COMMIT")
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """All rows or none; on disk when this returns, else StoreError."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for statement, same in groupby(rows, key=itemgetter(0)):
+                connection.executemany(statement, [parameters for _, parameters in same])
+
+        self.transact(work)
+
+    def transact(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """All that `work` does or none of it; on disk when this returns, else StoreError."""
+        run = self._database.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            answer = work(self._database)
+            run("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                run("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._wrong(error) from None
+            raise
+        return answer
+
+    def reader(self) -> SqliteReader:
+        """For questions from another thread than the one that writes; StoreError if it cannot be had.
+
+        It sees what is on disk; of a database in memory also what is being written.
+        """
+        if self.path is None:
+            return SqliteReader(None, self._database)
+        try:
+            second = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+            second.execute("PRAGMA query_only = ON")
+        except sqlite3.Error as error:
+            raise self._wrong(error) from None
+        return SqliteReader(self.path, second)
+
+
+def put_many(connection: sqlite3.Connection, insert: str, columns: int, values: Sequence[Any]) -> None:
+    """Insert many rows, whose values follow one another.
+
+    A statement for each row would give up and take back the interpreter's lock each time, and wait up to 5 ms
+    for it if the loop is busy.
+    """
+    row = f"({', '.join('?' * columns)})"
+    done, rows = 0, len(values) // columns
+    for size in ROWS_AT_ONCE:
+        statement = f"{insert} VALUES {', '.join([row] * size)}" if rows - done >= size else ""
+        while rows - done >= size:
+            connection.execute(statement, values[done * columns : (done + size) * columns])
+            done += size
+
+
+ROWS_AT_ONCE: Final = (512, 64, 8, 1)
+"""Of one INSERT: SQLite takes 32,766 values. A few sizes, so that each statement is prepared only once."""
+
+MOVE_AWAY: Final = "move the file away to start without it, or restore it from a backup"
+
+
+def _advice(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "full" in text:
+        return "free some space on its disk"
+    if "locked" in text or "busy" in text:
+        return "another program uses it; end that first"
+    if "readonly" in text or "unable to open" in text:
+        return "check the folder and its rights"
+    return MOVE_AWAY if "malformed" in text or "not a database" in text else "check the disk"

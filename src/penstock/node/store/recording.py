@@ -1,0 +1,167 @@
+"""Rows that collect in a bounded buffer while a thread writes them to Parquet files.
+
+Recording slows nobody: a row that finds the buffer full is not recorded, and counted. When the disk is
+full, recording pauses, and resumes by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock import limits
+from penstock.errors import NodeError
+from penstock.node.observe.status import RecorderStatus
+from penstock.node.store.parquet import RecordFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.node.config.schema import Recorder as Settings
+    from penstock.node.store.parquet import Kind, WriteOutcome
+
+log = logging.getLogger(__name__)
+
+
+class Recording:
+    """Records what it is given until it is closed."""
+
+    def __init__(self, folder: Path, kind: Kind, settings: Settings) -> None:
+        """Nothing is recorded yet; MissingTool or NodeError says what stands in the way."""
+        self._settings = settings
+        self._folder = folder
+        self._kind = kind
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._files = RecordFiles(
+                self._folder, kind, rotate_events=settings.rotate_events, keep_bytes=settings.keep_bytes
+            )
+            left = self._files.clear()
+        except OSError as error:
+            raise NodeError(f"{self._folder}: cannot be recorded to: {error.strerror}") from None
+        for path in left:
+            log.warning("%s: was left unfinished and is deleted; the node did not end well", path)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
+        self._work: asyncio.Task[None] | None = None
+        self._rows: list[Any] = []
+        self._bytes = 0
+        self._writing: list[Any] = []
+        """What the thread has in hand, or has not been able to write."""
+        self._writing_bytes = 0
+        self._enough = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._seen = 0
+        self._recorded = 0
+        self._dropped = 0
+        self._lost = 0
+        self._said = 0
+        """How many dropped rows the log knows of."""
+        self._complete = 0
+        self._deleted = 0
+        self._fault = ""
+
+    def begin(self) -> None:
+        """Write from now on, in the running loop."""
+        self._work = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Write what is there, finish the file, and end."""
+        self._closing.set()
+        self._enough.set()
+        if self._work is not None:
+            await self._work
+            await self._write(finish=True)
+        self._thread.shutdown()
+        left = len(self._rows) + len(self._writing)
+        if left:
+            log.error("%s: %d %s could not be written: %s", self._folder, left, self._kind.name, self._fault)
+
+    def add(self, row: Any) -> None:
+        """One row more."""
+        self._seen += 1
+        size = self._kind.size(row)
+        if (
+            len(self._rows) + len(self._writing) >= self._settings.buffer_events
+            or self._bytes + self._writing_bytes + size > limits.RECORD_BYTES
+        ):
+            if self._dropped == self._said:
+                log.error(
+                    "%s: the disk does not keep up; %s are counted, not recorded",
+                    self._folder,
+                    self._kind.name,
+                )
+            self._dropped += 1
+            return
+        self._rows.append(row)
+        self._bytes += size
+        if len(self._rows) >= limits.RECORD_GROUP:
+            self._enough.set()
+
+    async def _run(self) -> None:
+        """Write what has come, when there is enough or it has waited long enough."""
+        while not self._closing.is_set():
+            pause_s, signal = limits.RECORD_LATEST_S, self._enough
+            if self._fault:
+                pause_s, signal = limits.RECORD_RETRY_S, self._closing
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await signal.wait()
+            begun_s = self._files.begun_s
+            due = begun_s is not None and time.monotonic() - begun_s >= self._settings.rotate_s
+            await self._write(finish=due)
+
+    async def _write(self, *, finish: bool) -> None:
+        """Let the thread write; what it could not write stays first in line."""
+        self._enough.clear()
+        self._writing += self._rows
+        self._writing_bytes += self._bytes
+        self._rows, self._bytes = [], 0
+        if not self._writing and not finish:
+            return
+        work = partial(self._files.record, self._writing, finish=finish)
+        outcome = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._settle(outcome)
+
+    def _settle(self, outcome: WriteOutcome) -> None:
+        done = self._writing[: outcome.written]
+        self._writing_bytes -= sum(map(self._kind.size, done))
+        del self._writing[: outcome.written]
+        self._recorded += outcome.written - outcome.lost
+        self._lost += outcome.lost
+        self._complete += len(outcome.finished)
+        self._deleted += len(outcome.deleted)
+        for path, rows in outcome.finished:
+            log.info("%s: %d %s are recorded", path, rows, self._kind.name)
+        for path in outcome.deleted:
+            log.info("%s: deleted; recorder.keep_bytes is %d", path, self._settings.keep_bytes)
+        if outcome.lost:
+            log.error("%s: %d %s of an unfinished file are lost", self._folder, outcome.lost, self._kind.name)
+        if outcome.fault and not self._fault:
+            log.error("%s: recording pauses: %s", self._folder, outcome.fault)
+        elif self._fault and not outcome.fault:
+            log.warning("%s: recording goes on", self._folder)
+        self._fault = outcome.fault
+        if not outcome.fault and self._dropped > self._said:
+            log.warning(
+                "%s: %d %s were not recorded", self._folder, self._dropped - self._said, self._kind.name
+            )
+            self._said = self._dropped
+
+    def status(self) -> RecorderStatus:
+        """The recorder at this moment."""
+        return RecorderStatus(
+            folder=str(self._folder),
+            fault=self._fault,
+            seen=self._seen,
+            recorded=self._recorded,
+            waiting=len(self._rows) + len(self._writing),
+            dropped=self._dropped,
+            lost=self._lost,
+            files=self._complete,
+            deleted=self._deleted,
+        )

@@ -1,0 +1,77 @@
+"""Opens the log of a stream: an SQLite file below the data folder or NATS JetStream, as the settings say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.streams.ticks import duration_us
+from penstock.errors import NodeError
+from penstock.model.instant import SECOND_US
+from penstock.node.streams.log.jetstream.log import NatsLog
+from penstock.node.streams.log.sqlite import SqliteLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.node.config.streams import Streams
+    from penstock.node.streams.log.protocol import DurableLog
+
+log = logging.getLogger(__name__)
+
+SUFFIX: Final = ".log.sqlite"
+"""Behind a safe name: no log has the name of another file of the folder."""
+
+NAME_BYTES: Final = 200
+"""Of a safe name: file systems and NATS take 255, with what comes before and behind it."""
+
+AHEAD_US: Final = 60 * SECOND_US
+"""A log that ends further ahead of the clock than this is told: claims and bursts alone do not get there."""
+
+
+def safe_name(name: str) -> str:
+    """A stream's name as a file or a NATS stream can have it; two names never get the same."""
+    text = "".join(
+        sign if sign.isascii() and (sign.islower() or sign.isdigit() or sign == "-") else _escaped(sign)
+        for sign in name
+    )
+    if not 0 < len(text) <= NAME_BYTES:
+        raise NodeError(
+            f"stream {name!r}: a log cannot have this name; use one that is shorter "
+            "(small letters, digits and - count once, others three times or more)"
+        )
+    return text
+
+
+def _escaped(sign: str) -> str:
+    return "".join(f"_{byte:02x}" for byte in sign.encode("utf-8", "surrogatepass"))
+
+
+async def open_log(settings: Streams, name: str, folder: Path | None) -> DurableLog:
+    """The log of a stream that is published here; folder None: in memory, gone with the process.
+
+    StoreError or NodeError says what stands in the way, MissingTool how to get what is not installed.
+    """
+    found: DurableLog
+    if settings.log == "nats":
+        found = await NatsLog.open(settings.nats, safe_name(name))
+    else:
+        path = None if folder is None else folder / f"{safe_name(name)}{SUFFIX}"
+        found = await asyncio.to_thread(SqliteLog, path)
+    tell_if_ahead(name, found.end, now_us=time.time_ns() // 1_000)
+    return found
+
+
+def tell_if_ahead(name: str, end: int, *, now_us: int) -> None:
+    """A line for whoever runs the node if the clock was set back since the log was written."""
+    ahead_us = duration_us(end) - now_us
+    if ahead_us > AHEAD_US:
+        log.warning(
+            "stream %r: its log ends %s s ahead of this machine's clock, which was set forward before or is "
+            "set back now; ticks go on from there, none is given twice, and times of messages are of no use "
+            "until the clock gets there: check the clock",
+            name,
+            f"{ahead_us // SECOND_US:,}",
+        )

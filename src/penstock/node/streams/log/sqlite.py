@@ -1,0 +1,298 @@
+"""A stream's log in an SQLite file: a thread writes it, the event loop reads it in bounded pieces.
+
+Every message has a checksum, so that a damaged page is reported and is never taken for a message or for
+silence. Trimming is done in pieces, with the transactions of messages, or alone when there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from penstock import limits
+from penstock.core.streams.log import bounded
+from penstock.errors import StoreError
+from penstock.node.store.database import MOVE_AWAY, Database, put_many
+from penstock.node.streams.log.group_commit import GroupCommit
+from penstock.node.streams.log.protocol import LogFigures
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from penstock.node.streams.log.protocol import LoggedMessages
+
+log = logging.getLogger(__name__)
+
+SCHEMA: Final = 1
+"""Of the file; another one is refused."""
+
+EARLY: Final = 32
+"""Messages with which a commit begins within a turn: the disk works while the rest of them is read, and a
+publisher with a hundred under way does not wait for it each time."""
+
+TRIM_ROWS: Final = 2_000
+"""Messages that one transaction lets go: few milliseconds, and more than most transactions add."""
+
+_TABLES: Final = (
+    "CREATE TABLE message (tick INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE meta (claim INTEGER, trimmed INTEGER, messages INTEGER, bytes INTEGER)",
+    "INSERT INTO meta VALUES (0, 0, 0, 0)",
+)
+
+_META: Final = """SELECT claim, trimmed, messages, bytes,
+(SELECT COALESCE(MAX(tick) + 1, 0) FROM message) FROM meta"""
+_READ: Final = "SELECT tick, sum, body FROM message WHERE tick >= ? AND tick < ? ORDER BY tick LIMIT ?"
+_OLDEST: Final = """SELECT COUNT(*), COALESCE(SUM(size), 0), MAX(tick) FROM
+(SELECT tick, LENGTH(body) AS size FROM message WHERE tick < ? ORDER BY tick LIMIT ?)"""
+
+_32_BITS: Final = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class _Work:
+    """A transaction."""
+
+    values: list[int | bytes]
+    """Of the rows, one after the other."""
+    claim: int
+    trimmed: int
+    trim: bool
+    """Whether messages before `trimmed` are left to be deleted."""
+    messages: int
+    """Rows."""
+    bytes: int
+    until: int
+    """Behind the last message that is durable afterwards."""
+    gone: int = 0
+    gone_bytes: int = 0
+    us: int = 0
+
+
+class SqliteLog:
+    """See DurableLog."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
+        self._file = Database(path, _TABLES, schema=SCHEMA)
+        try:
+            self._reader = self._file.reader()
+            meta = self._file.rows(_META)
+        except StoreError:
+            self._file.close()
+            raise
+        if len(meta) != 1:
+            self._file.close()
+            raise StoreError(f"damaged: {len(meta)} rows of meta; {MOVE_AWAY}", path)
+        self._claimed: int
+        self._trimmed: int
+        self._kept: int
+        self._kept_bytes: int
+        self._until: int
+        self._claimed, self._trimmed, self._kept, self._kept_bytes, self._until = meta[0]
+        """Behind the last durable message."""
+        self._trim = True
+        """Whether messages before `_trimmed` may be left to be deleted."""
+        self._next = _Work([], self._claimed, self._trimmed, True, 0, 0, self._until)
+        self._underway: _Work | None = None
+        self._commits = GroupCommit(self, name=str(path or "a log in memory"))
+        self._committed: Callable[[int, int], None] = lambda *_: None
+        self._ready: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._damage = ""
+        self._damaged = (0, 0)
+        """The span that could not be read."""
+        self._checking: asyncio.TimerHandle | None = None
+        self._commit_count = self._commit_messages = self._commit_us = 0
+
+    # -- of the core -----------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        """See Log."""
+        return max(self._until, self._claimed, self._trimmed)
+
+    @property
+    def trimmed(self) -> int:
+        """See Log."""
+        return self._trimmed
+
+    def append(self, tick: int, body: bytes) -> None:
+        """See Log."""
+        work = self._next
+        work.values += (tick, crc32(body, tick & _32_BITS), body)
+        work.messages += 1
+        work.bytes += len(body)
+        work.until = tick + 1
+        if work.messages < EARLY:
+            self._commits.soon()
+        else:
+            self._commits.now()
+
+    def claim(self, tick: int) -> None:
+        """See Log."""
+        if tick > self._next.claim:
+            self._next.claim = tick
+            self._commits.soon()
+
+    def read(self, since: int, until: int, most: int) -> LoggedMessages | None:
+        """See Log."""
+        try:
+            return self._rows(since, until, most)
+        except StoreError as error:
+            self._tell(str(error), since, until)
+            return None
+
+    def trim(self, until: int) -> None:
+        """See Log."""
+        if until > self._trimmed:
+            self._trimmed = until
+            self._trim = True
+            self._commits.soon()
+
+    # -- of the node -----------------------------------------------------------------------------------------
+
+    @property
+    def fault(self) -> str:
+        """See DurableLog."""
+        return self._commits.fault or self._damage
+
+    @property
+    def largest(self) -> int:
+        """See DurableLog."""
+        return limits.STREAM_BODY_BYTES
+
+    @property
+    def bytes(self) -> int:
+        """See DurableLog."""
+        underway = self._underway
+        return self._kept_bytes + self._next.bytes + (0 if underway is None else underway.bytes)
+
+    def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
+        """See DurableLog."""
+        self._committed, self._ready = committed, ready
+        self._loop = asyncio.get_running_loop()
+        self._commits.start()
+
+    async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
+        """See DurableLog."""
+        return self._rows(since, until, most)
+
+    def figures(self) -> LogFigures:
+        """See DurableLog."""
+        return LogFigures(
+            messages=self._kept,
+            bytes=self._kept_bytes,
+            commits=self._commit_count,
+            committed=self._commit_messages,
+            commit_us=self._commit_us,
+        )
+
+    async def close(self) -> None:
+        """See DurableLog."""
+        if self._checking is not None:
+            self._checking.cancel()
+        self._loop = None
+        await self._commits.close()
+        fault, left = self._commits.fault, self._next.messages
+        self._reader.close()
+        self._file.close()
+        if fault and left:
+            raise StoreError(f"{left:,} messages could not be written: {fault}", self._file.path)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _rows(self, since: int, until: int, most: int) -> LoggedMessages:
+        """Messages that are durable and not trimmed; StoreError if that cannot be said."""
+        since, until = max(since, self._trimmed), min(until, self._until)
+        if since >= until:
+            return []
+        with closing(self._reader.each(_READ, (since, until, most))) as rows:
+            return bounded(_sound(rows, self._file.path))
+
+    def _tell(self, damage: str, since: int, until: int) -> None:
+        """Whoever asked is not answered, for nothing may pass for silence; look again now and then."""
+        if damage != self._damage:
+            log.error("%s; ticks %d to %d cannot be read", damage, since, until)
+        self._damage, self._damaged = damage, (since, until)
+        if self._loop is not None and self._checking is None:
+            self._checking = self._loop.call_later(limits.JOURNAL_RETRY_S, self._check)
+
+    def _check(self) -> None:
+        self._checking = None
+        if self.read(*self._damaged, limits.STREAM_READ) is not None:
+            log.warning("%s: can be read again", self._file.path)
+            self._damage = ""
+            self._ready()
+
+    # -- what the group commit asks for ----------------------------------------------------------------------
+
+    def take(self) -> _Work | None:
+        """See Owner."""
+        work = self._next
+        if not work.values and not self._trim and work.claim == self._claimed:
+            return None
+        work.trim, work.trimmed = self._trim, self._trimmed
+        self._underway = work
+        self._next = _Work([], work.claim, 0, False, 0, 0, work.until)
+        return work
+
+    def write(self, work: _Work) -> None:
+        """See Owner."""
+        begun_ns = time.perf_counter_ns()
+        self._file.transact(lambda connection: _write(connection, work))
+        work.us = (time.perf_counter_ns() - begun_ns) // 1_000
+
+    def written(self, work: _Work) -> None:
+        """See Owner."""
+        self._underway = None
+        self._kept += work.messages - work.gone
+        self._kept_bytes += work.bytes - work.gone_bytes
+        if work.gone < TRIM_ROWS and work.trimmed == self._trimmed:
+            self._trim = False
+        told = work.messages or work.claim > self._claimed
+        self._until, self._claimed = work.until, work.claim
+        if work.messages:
+            self._commit_count += 1
+            self._commit_messages += work.messages
+            self._commit_us += work.us
+        if told:
+            self._committed(self._until, self._claimed)
+
+    def put_back(self, work: _Work) -> None:
+        """See Owner."""
+        self._underway = None
+        later = self._next
+        work.values += later.values
+        work.messages += later.messages
+        work.bytes += later.bytes
+        work.until, work.claim = later.until, later.claim
+        self._next = work
+
+
+def _sound(rows: Iterable[tuple[int, int, bytes]], path: Path | None) -> Iterator[tuple[int, bytes]]:
+    """Messages that are as they were written; StoreError at the first that is not."""
+    for tick, total, body in rows:
+        if crc32(body, tick & _32_BITS) != total:
+            raise StoreError(f"the message of tick {tick} is damaged; {MOVE_AWAY}", path)
+        yield tick, body
+
+
+def _write(connection: sqlite3.Connection, work: _Work) -> None:
+    """Messages in, messages out, and what is kept of them."""
+    put_many(connection, "INSERT INTO message", 3, work.values)
+    work.gone = work.gone_bytes = 0
+    if work.trim:
+        work.gone, work.gone_bytes, last = connection.execute(_OLDEST, (work.trimmed, TRIM_ROWS)).fetchone()
+        if work.gone:
+            connection.execute("DELETE FROM message WHERE tick <= ?", (last,))
+    connection.execute(
+        "UPDATE meta SET claim = ?, trimmed = ?, messages = messages + ?, bytes = bytes + ?",
+        (work.claim, work.trimmed, work.messages - work.gone, work.bytes - work.gone_bytes),
+    )

@@ -1,0 +1,226 @@
+"""Staged rows, which tasks produced and nobody has committed, and decided commits: one SQLite file.
+
+A task stages the rows of an attempt in parts. A commit is first decided (these attempts, in this order,
+are the batch), then its rows are put into the stream, then it is finished and the rows are deleted. A
+crash in between leaves the decision, which is carried out after the restart. The file is created when it
+is first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from penstock import limits
+from penstock.core.streams.requests import Row, Staged
+from penstock.errors import StreamRefused
+from penstock.node.store.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+    from pathlib import Path
+
+FILE: Final = "staged.sqlite"
+"""Its name in a node's folder of streams."""
+
+SCHEMA: Final = 1
+"""Of the file; another one is refused."""
+
+_TABLES: Final = (
+    """CREATE TABLE part (stream TEXT, attempt TEXT, part INTEGER, rows BLOB,
+    PRIMARY KEY (stream, attempt, part))""",
+    """CREATE TABLE attempt (stream TEXT, attempt TEXT, bytes INTEGER, idle_s REAL, decided INTEGER,
+    PRIMARY KEY (stream, attempt)) WITHOUT ROWID""",
+    """CREATE TABLE batch (stream TEXT, writer TEXT, batch INTEGER, attempts BLOB, sender TEXT, done INTEGER,
+    idle_s REAL, keep_s REAL, PRIMARY KEY (stream, writer)) WITHOUT ROWID""",
+)
+
+Answer = TypeVar("Answer")
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_rows: Final = msgspec.msgpack.Decoder(tuple[Row, ...])
+_attempts: Final = msgspec.msgpack.Decoder(tuple[Staged, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBatch:
+    """The last batch of a writer that was decided."""
+
+    stream: str
+    writer: str
+    batch: int
+    attempts: tuple[Staged, ...]
+    """Empty once it is done."""
+    sender: str
+    done: bool
+    keep_s: float = limits.STREAM_WRITER_S
+    """How long it is known that it is done."""
+
+
+class Staging:
+    """The file and its thread; StoreError if it cannot be read or written."""
+
+    def __init__(self, path: Path | None) -> None:
+        """None: in memory."""
+        self._path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-staging")
+        self._database: Database | None = None
+
+    async def unfinished(self) -> list[StagedBatch]:
+        """Batches that are decided and not carried out."""
+        if self._untouched:
+            return []
+        rows = await self._run(lambda database: database.rows(f"{_SELECT} WHERE NOT done"))
+        return [_batch(row) for row in rows]
+
+    async def stage(self, stream: str, attempt: str, part: int, rows: tuple[Row, ...]) -> None:
+        """Keep a part of an attempt, durably and once; StreamRefused if it is too much."""
+        data = _encode(rows)
+        await self._write(lambda connection: _stage(connection, stream, attempt, part, data))
+
+    async def drop(self, stream: str, attempts: tuple[str, ...]) -> None:
+        """These attempts are not wanted, unless a batch that is not done needs them."""
+        await self._write(lambda connection: _drop(connection, stream, attempts))
+
+    async def last(self, stream: str, writer: str) -> StagedBatch | None:
+        """The last batch that was decided; None: there is none."""
+        statement = f"{_SELECT} WHERE stream = ? AND writer = ?"
+        rows = await self._run(lambda database: database.rows(statement, (stream, writer)))
+        return _batch(rows[0]) if rows else None
+
+    async def decide(self, batch: StagedBatch) -> None:
+        """These attempts are the batch, durably; StreamRefused if one is not there as a whole."""
+        await self._write(lambda connection: _decide(connection, batch))
+
+    async def rows(self, stream: str, attempt: str, part: int) -> tuple[Row, ...]:
+        """A part of an attempt."""
+        statement = "SELECT rows FROM part WHERE stream = ? AND attempt = ? AND part = ?"
+        found = await self._run(lambda database: database.rows(statement, (stream, attempt, part)))
+        if not found:
+            raise _gone(attempt)
+        return _rows.decode(found[0][0])
+
+    async def finish(self, batch: StagedBatch) -> None:
+        """All rows of the batch are in the stream: they go."""
+        await self._write(lambda connection: _finish(connection, batch))
+
+    async def older(self, idle_s: float) -> list[tuple[str, str]]:
+        """So much time has passed: orphaned attempts go; stream and name of writers that are forgotten."""
+        if self._untouched:
+            return []
+        return await self._write(lambda connection: _older(connection, idle_s))
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._database is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+            self._database = None
+        self._thread.shutdown()
+
+    @property
+    def _untouched(self) -> bool:
+        return self._database is None and (self._path is None or not self._path.exists())
+
+    async def _write(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        return await self._run(lambda database: database.transact(work))
+
+    async def _run(self, work: Callable[[Database], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            self._database = Database(self._path, _TABLES, schema=SCHEMA)
+        return self._database
+
+
+_SELECT: Final = "SELECT stream, writer, batch, attempts, sender, done FROM batch"
+
+
+def _batch(row: tuple[str, str, int, bytes | None, str, int]) -> StagedBatch:
+    stream, writer, number, attempts, sender, done = row
+    return StagedBatch(
+        stream, writer, number, () if attempts is None else _attempts.decode(attempts), sender, bool(done)
+    )
+
+
+def _gone(attempt: str) -> StreamRefused:
+    return StreamRefused(
+        f"rows of attempt '{attempt}' are not there, or not all of them: they were aborted, or staged more "
+        f"than {limits.STREAM_STAGED_S // 3_600} hours ago; make the batch again",
+        code="gone",
+    )
+
+
+def _stage(connection: sqlite3.Connection, stream: str, attempt: str, part: int, data: bytes) -> None:
+    there = "SELECT 1 FROM part WHERE stream = ? AND attempt = ? AND part = ?"
+    if connection.execute(there, (stream, attempt, part)).fetchone():
+        return
+    ((total,),) = connection.execute("SELECT COALESCE(SUM(bytes), 0) FROM attempt").fetchall()
+    if total + len(data) > limits.STREAM_STAGED_BYTES:
+        raise StreamRefused(
+            f"{total:,} bytes of rows wait for the commit of their batch here: make smaller batches, "
+            "or abort those that are not wanted",
+            code="full",
+        )
+    connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (stream, attempt, part, data))
+    connection.execute(
+        "INSERT INTO attempt VALUES (?, ?, ?, 0, 0)"
+        " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes, idle_s = 0",
+        (stream, attempt, len(data)),
+    )
+
+
+def _drop(connection: sqlite3.Connection, stream: str, attempts: tuple[str, ...]) -> None:
+    for attempt in attempts:
+        done = connection.execute(
+            "DELETE FROM attempt WHERE stream = ? AND attempt = ? AND NOT decided", (stream, attempt)
+        )
+        if done.rowcount:
+            connection.execute("DELETE FROM part WHERE stream = ? AND attempt = ?", (stream, attempt))
+
+
+def _decide(connection: sqlite3.Connection, batch: StagedBatch) -> None:
+    for one in batch.attempts:
+        ((there,),) = connection.execute(
+            "SELECT COUNT(*) FROM part WHERE stream = ? AND attempt = ? AND part < ?",
+            (batch.stream, one.attempt, one.parts),
+        ).fetchall()
+        if there < one.parts:
+            raise _gone(one.attempt)
+        connection.execute(
+            "UPDATE attempt SET decided = 1 WHERE stream = ? AND attempt = ?", (batch.stream, one.attempt)
+        )
+    connection.execute(
+        "INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, ?, 0, 0, ?)",
+        (batch.stream, batch.writer, batch.batch, _encode(batch.attempts), batch.sender, batch.keep_s),
+    )
+
+
+def _finish(connection: sqlite3.Connection, batch: StagedBatch) -> None:
+    connection.execute(
+        "UPDATE batch SET done = 1, attempts = NULL WHERE stream = ? AND writer = ? AND batch = ?",
+        (batch.stream, batch.writer, batch.batch),
+    )
+    for one in batch.attempts:
+        connection.execute(
+            "UPDATE attempt SET decided = 0 WHERE stream = ? AND attempt = ?", (batch.stream, one.attempt)
+        )
+    _drop(connection, batch.stream, tuple(one.attempt for one in batch.attempts))
+
+
+def _older(connection: sqlite3.Connection, idle_s: float) -> list[tuple[str, str]]:
+    connection.execute("UPDATE attempt SET idle_s = idle_s + ? WHERE NOT decided", (idle_s,))
+    orphans = connection.execute(
+        "SELECT stream, attempt FROM attempt WHERE idle_s >= ?", (limits.STREAM_STAGED_S,)
+    )
+    for stream, attempt in orphans.fetchall():
+        _drop(connection, stream, (attempt,))
+    connection.execute("UPDATE batch SET idle_s = idle_s + ? WHERE done", (idle_s,))
+    old = connection.execute("SELECT stream, writer FROM batch WHERE idle_s >= keep_s").fetchall()
+    connection.executemany("DELETE FROM batch WHERE stream = ? AND writer = ?", old)
+    return [(stream, writer) for stream, writer in old]

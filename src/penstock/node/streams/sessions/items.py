@@ -1,0 +1,110 @@
+"""A message of a stream on its way to sessions, and the subscriptions of a session that it is for.
+
+A message is decoded once, and encoded once for all sessions that get the same frame. Subscriptions of a
+session with different filters share one copy (on ordinary topics each gets its own): the message has one
+place in the session, so that it is acknowledged, and known as a repetition, by its tick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.core.streams.wire import decode_record
+from penstock.errors import MqttError, StreamError
+from penstock.mqtt.codes import V5
+from penstock.mqtt.packets.fanout import forwarded, frame_qos0, head, properties_of
+from penstock.mqtt.packets.properties import user_properties
+from penstock.node.streams.log.records import event_from, stamped_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.properties import Properties
+    from penstock.node.broker.message import Message
+    from penstock.node.broker.subscription import Subscription
+
+
+class StreamItem:
+    """One message."""
+
+    __slots__ = ("_frames", "event", "message", "record", "tick")
+
+    def __init__(
+        self, stream: str, tick: int, body: bytes, *, read: Callable[[bytes], Properties] = properties_of
+    ) -> None:
+        """StreamError if this is no message."""
+        self.tick = tick
+        record = self.record = decode_record(body)
+        if not 0 <= record.qos <= 2:
+            raise StreamError(f"a record of QoS {record.qos}")
+        try:
+            event = event_from(record, read=read)
+        except MqttError as error:
+            raise StreamError(f"the properties of a record cannot be read: {error}") from None
+        self.event = stamped_event(event, stream, tick)
+        self.message: Message = self.event.carried
+        self._frames: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}
+
+    @property
+    def shareable(self) -> bool:
+        """Whether those who want nothing particular get the same bytes; what expires is told how soon."""
+        return not self.message.expires_us
+
+    def frame(self, *, version: int, qos: int, retain: bool) -> tuple[bytes, bytes]:
+        """What stands before and behind the packet identifier; with QoS 0 the first is everything."""
+        found = self._frames.get((version, qos, retain))
+        if found is None:
+            payload, topic = self.record.payload, self.message.topic
+            tail = self._properties() + payload if version == V5 else payload
+            if qos:
+                found = head(topic, len(tail), qos=qos, retain=retain), tail
+            else:
+                found = frame_qos0(topic, tail, retain=retain), b""
+            self._frames[version, qos, retain] = found
+        return found
+
+    def _properties(self) -> bytes:
+        properties = self.message.properties
+        # Most messages come without any, and then there are only those of the stream.
+        return forwarded(properties) if self.record.properties else user_properties(properties.user)
+
+
+class Choice(NamedTuple):
+    """How a message is sent to a session."""
+
+    subscription: Subscription
+    """The one with the highest QoS."""
+    qos: int
+    ids: tuple[int, ...]
+
+
+def chosen(subscriptions: Sequence[Subscription]) -> Choice | None:
+    """One copy for these, if there are any."""
+    if not subscriptions:
+        return None
+    first = max(subscriptions, key=lambda one: one.options.qos)
+    if len(subscriptions) == 1:
+        return Choice(first, first.options.qos, first.ids)
+    ids = tuple(dict.fromkeys(number for one in subscriptions for number in one.ids))
+    return Choice(first, first.options.qos, ids)
+
+
+def plain(subscriptions: Sequence[Subscription]) -> bool:
+    """Whether the topic alone decides."""
+    return not any(one.content is not None or one.options.no_local for one in subscriptions)
+
+
+def choose(
+    subscriptions: Sequence[Subscription], item: StreamItem, starts: Mapping[str, int], *, now_us: Instant
+) -> Choice | None:
+    """The copy of a message for subscriptions to its topic, each of which begins somewhere."""
+    never = item.tick + 1
+    wanting = [
+        one
+        for one in subscriptions
+        if starts.get(one.filter, never) <= item.tick
+        and not (one.options.no_local and item.record.sender == one.session.client_id)
+        and (one.content is None or one.content.wants(item.event, now_us=now_us))
+    ]
+    return chosen(wanting)

@@ -1,1 +1,0 @@
-"""Telling people and programs outside MQTT: chat, webhooks, feeds, each with its own queue."""

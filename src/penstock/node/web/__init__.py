@@ -1,1 +1,0 @@
-"""Web channels on a node: fetch politely, find what changed, publish it, keep versions."""

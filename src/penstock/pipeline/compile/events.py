@@ -1,0 +1,360 @@
+"""Projects the rows of any frame to events for the queue cores on Python workers.
+
+    frame --as_events--> frame with a column `__event` --Arrow--> worker --events_of--> [Event, …]
+
+An event keeps the payload of its row. Attributes in typed columns come beside it, as JSON with just the
+paths asked for, and become the event's decoded payload: the reference evaluator then sees what the compiled
+policy sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock.errors import InputError
+from penstock.model.event import Event
+from penstock.pipeline.compile import typed_columns
+from penstock.pipeline.compile.sources import (
+    Sources,
+    is_text,
+    property_of,
+    texts,
+    typed_reading,
+    with_payload,
+)
+from penstock.pipeline.compile.typed_columns import either, first_of
+from penstock.pipeline.compile.verdicts import column as column_of
+from penstock.policy import paths
+from penstock.policy.attributes import UNDECODABLE
+from penstock.policy.nodes import PayloadFormat
+from penstock.policy.paths import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.pipeline.compile.sources import Attributes
+    from penstock.pipeline.compile.typed_columns import TypedColumns
+    from penstock.policy.paths import Path
+
+EVENT: Final = "__event"
+"""The column that `as_events` adds; null in the rows of digests."""
+
+_PAIRS: Final = "array<struct<name:string,value:string>>"
+_KIND: Final = (
+    "struct<ts_us:bigint,seq:bigint,sender:string,topic:string,payload:binary,"
+    f"properties:{_PAIRS},content_type:string,root:string>"
+)
+_VALUE: Final = "\u2063value"
+"""The key under which JSON holds a payload that is no object."""
+_INFINITE: Final = "\u2063infinite"
+"""JSON has no infinities: the paths of infinite numbers are listed under this key."""
+_MARK: Final = "\u2063"
+"""What both begin with; few texts of other people hold it."""
+_LARGEST: Final = 1.7976931348623157e308
+
+
+def as_events(
+    wanted: Sequence[str],
+    *,
+    attributes: Attributes | None = None,
+    payload: PayloadFormat = PayloadFormat.AUTO,
+) -> Callable[[DataFrame], DataFrame]:
+    """The transform that adds the column `__event` to a frame, for policies that read `wanted`.
+
+    `wanted` are attribute paths, as `fates.read_by` lists them; `payload` is the policy's setting. A frame
+    that lacks one of them is refused as `pack` would.
+    """
+    return lambda frame: _projected(
+        frame, Sources(frame.schema, dict(attributes or {}), payload), list(dict.fromkeys(wanted))
+    )
+
+
+def known(sources: Sources, wanted: Sequence[str]) -> None:
+    """Refuse an attribute that is neither a column nor in a payload, and say which one may be meant."""
+    if sources.envelope("$payload") is not None:
+        return
+    for path in map(paths.parse, wanted):
+        if path.source is Source.PAYLOAD and sources.typed(path) is None:
+            names = sources.schema.names
+            near = get_close_matches(path.text, names, n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            there = ", ".join(names)
+            raise InputError(
+                f"attribute '{path.text}': there is no such column{hint}, and no column 'payload' to search; "
+                f"the columns are: {there}"
+            )
+
+
+def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFrame:
+    if sources.find(EVENT) is not None:
+        raise InputError(f"column '{EVENT}': this name is used for events; rename the column")
+    known(sources, wanted)
+    found = [paths.parse(text) for text in wanted]
+    for path in found:
+        _check(sources, path)
+    leaves = _leaves(sources, [path for path in found if path.source is Source.PAYLOAD])
+    columns = frame.columns
+    if any(leaf.parsed for leaf in leaves):
+        frame = with_payload(frame, sources)
+    digest = sources.digest()
+    event = sf.struct(
+        _ts(sources, digest).alias("ts_us"),
+        sources.seq().alias("seq"),
+        sources.sender().alias("sender"),
+        _topic(sources).alias("topic"),
+        _payload(sources, leaves).alias("payload"),
+        _properties(sources, found).alias("properties"),
+        _content_type(sources, leaves).alias("content_type"),
+        _root(leaves).alias("root"),
+    )
+    given = event.cast(_KIND)  # all fields may be null: Arrow refuses a null row of others
+    given = given if digest is None else sf.when(digest.isNull(), given)
+    return frame.select(*map(column_of, columns), given.alias(EVENT))
+
+
+# -- the envelope --------------------------------------------------------------------------------------------
+
+
+def _check(sources: Sources, path: Path) -> None:
+    """Refuse what a column of the frame cannot tell an event."""
+    match path.source:
+        case Source.TOPIC | Source.SENDER:
+            texts(path.text, sources.needed(path.text))
+        case Source.SIZE:
+            if "$size" in sources.attributes:
+                raise InputError("attribute '$size': an event's size is that of its payload, not of a column")
+            sources.needed("$payload")
+            sources.needed("$topic")
+        case Source.PROPERTY:
+            property_of(sources, path)
+        case Source.TS | Source.PAYLOAD:
+            pass  # needed by every event, and looked for below
+
+
+def _ts(sources: Sources, digest: Column | None) -> Column:
+    said = sf.raise_error(sf.lit("an event has no time: its column `ts` is null")).cast("bigint")
+    missing = said if digest is None else sf.when(digest.isNull(), said)
+    return sf.coalesce(sources.ts(), missing)
+
+
+def _topic(sources: Sources) -> Column:
+    found = sources.envelope("$topic")
+    return sf.lit("") if found is None else sf.coalesce(texts("$topic", found), sf.lit(""))
+
+
+def _properties(sources: Sources, wanted: list[Path]) -> Column:
+    """Pairs of texts, null where there are none; those that are columns of their own come first."""
+    own = [
+        sf.struct(sf.lit(path.segments[0]).alias("name"), property_of(sources, path).alias("value"))
+        for path in wanted
+        if path.source is Source.PROPERTY and path.text in sources.attributes
+    ]
+    parts = [sf.filter(sf.array(*own), lambda pair: pair.getField("value").isNotNull())] if own else []
+    found = sources.envelope("$properties")
+    if found is not None and isinstance(found.kind, st.MapType):
+        parts.append(sf.map_entries(found.column))
+    elif found is not None and isinstance(found.kind, st.ArrayType):
+        parts.append(found.column)
+    if not parts:
+        return sf.lit(None).cast(_PAIRS)
+    whole = sf.concat(*(sf.coalesce(part.cast(_PAIRS), sf.array().cast(_PAIRS)) for part in parts))
+    return sf.when(sf.size(whole) > 0, whole)
+
+
+def _content_type(sources: Sources, leaves: list[_Leaf]) -> Column:
+    """What the row says; of attributes beside the payload, that they are JSON, where a policy would ask."""
+    if leaves:
+        return sf.lit("" if sources.payload is PayloadFormat.AUTO else "application/json")
+    found = sources.envelope("$content_type")
+    return sf.lit("") if found is None else sf.coalesce(texts("$content_type", found), sf.lit(""))
+
+
+# -- the payload ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """The end of a path into the payload."""
+
+    segments: tuple[str, ...]
+    reading: TypedColumns | None = None
+    """Of a typed column."""
+    variant: Column | None = None
+    parsed: bool = False
+    """Whether it is looked for in a payload that must be parsed."""
+
+    def value(self) -> Column:
+        """What JSON shall say."""
+        if self.variant is not None:
+            return self.variant
+        assert self.reading is not None
+        return _value(self.reading)
+
+    def infinite(self) -> Column | None:
+        """The sign of an infinite number, and where it stands; null for others."""
+        real = None if self.reading is None else self.reading.real
+        if real is None:
+            return None
+        at = sf.array(*map(sf.lit, self.segments)).cast("array<string>")
+        return sf.when(_is_infinite(real), sf.struct(sf.signum(real).alias("sign"), at.alias("at")))
+
+
+def _leaves(sources: Sources, wanted: list[Path]) -> list[_Leaf]:
+    """What must come beside the payload; nothing, if the payload itself holds all that is wanted."""
+    if all(sources.typed(path) is None for path in wanted):
+        if wanted:
+            sources.payload_text()
+        return []
+    whole = next((path for path in wanted if not path.segments), None)
+    if whole is not None and sources.typed(whole) is None:
+        columns = ", ".join(f"'{path.text}'" for path in wanted if sources.typed(path) is not None)
+        raise InputError(
+            f"attribute '{whole.text}' is the payload, which an event cannot have beside columns: {columns}"
+        )
+    return [_leaf(sources, path) for path in _outermost(sources, wanted)]
+
+
+def _leaf(sources: Sources, path: Path) -> _Leaf:
+    segments = path.segments or (_VALUE,)
+    found = sources.typed(path)
+    if found is None:
+        sources.payload_text()
+        return _Leaf(segments, variant=typed_columns.descend(sf.col("__json"), path.segments), parsed=True)
+    if isinstance(found.kind, st.VariantType):
+        return _Leaf(segments, variant=found.column)
+    return _Leaf(segments, typed_reading(path.text, found))
+
+
+def _outermost(sources: Sources, wanted: list[Path]) -> Iterator[Path]:
+    """The paths that lie in no other: what is wanted of a list is found in the list."""
+    for path in wanted:
+        above = [
+            other
+            for other in wanted
+            if other is not path and path.segments[: len(other.segments)] == other.segments
+        ]
+        if not above:
+            yield path
+        elif path.text in sources.attributes or sources.find(path.text) is not None:
+            raise InputError(
+                f"attributes '{above[0].text}' and '{path.text}' are two columns, and one lies in the other"
+            )
+
+
+def _value(reading: TypedColumns) -> Column:
+    """A typed column as JSON can say it."""
+    if reading.members is not None:
+        assert reading.element is not None
+        element = reading.element
+        return sf.transform(reading.members, lambda member: _member(element(member)))
+    if reading.real is not None:
+        return sf.when(~_is_infinite(reading.real), reading.real)
+    return first_of(list(reading.scalars().values()), "string")
+
+
+def _member(reading: TypedColumns) -> Column:
+    """An element of a list; lists are looked through for values, and no policy can name an infinity."""
+    if reading.real is None:
+        return first_of(list(reading.scalars().values()), "string")
+    return sf.when(_is_infinite(reading.real), sf.signum(reading.real) * _LARGEST).otherwise(reading.real)
+
+
+def _is_infinite(real: Column) -> Column:
+    return sf.abs(real) == float("inf")
+
+
+def _root(leaves: list[_Leaf]) -> Column:
+    """The attributes as JSON; null if the payload holds them itself."""
+    if not leaves:
+        return sf.lit(None).cast("string")
+    tree: dict[str, Any] = {}
+    for leaf in leaves:
+        node = tree
+        for segment in leaf.segments[:-1]:
+            node = node.setdefault(segment, {})
+        node[leaf.segments[-1]] = leaf.value()
+    infinite = [found for found in (leaf.infinite() for leaf in leaves) if found is not None]
+    if infinite:
+        some = either(found.isNotNull() for found in infinite)
+        tree[_INFINITE] = sf.when(some, sf.array_compact(sf.array(*infinite)))
+    return sf.to_json(_nested(tree))
+
+
+def _nested(tree: Mapping[str, Any]) -> Column:
+    parts = {name: _nested(found) if isinstance(found, dict) else found for name, found in tree.items()}
+    return sf.struct(*(part.alias(name) for name, part in parts.items()))
+
+
+def _payload(sources: Sources, leaves: list[_Leaf]) -> Column:
+    """The payload of a row; where a row has none, its attributes."""
+    found = sources.envelope("$payload")
+    if found is None:
+        return _root(leaves).cast("binary") if leaves else sf.lit(b"")
+    if is_text(found.kind):
+        written = found.column
+    elif isinstance(found.kind, st.StructType | st.MapType | st.ArrayType | st.VariantType):
+        written = sf.to_json(found.column)
+    else:
+        written = found.column.cast("string")
+    return sf.coalesce(written.cast("binary"), sf.lit(b""))
+
+
+# -- on the worker -------------------------------------------------------------------------------------------
+
+
+def events_of(column: pa.Array | pa.ChunkedArray) -> list[Event | None]:
+    """The events of a column `__event`, in its order; None where a row is none."""
+    found: list[Event | None] = []
+    for chunk in getattr(column, "chunks", [column]):
+        found += _chunk(chunk)
+    return found
+
+
+def _chunk(column: pa.StructArray) -> Iterator[Event | None]:
+    names = [field.name for field in column.type]
+    parts = dict(zip(names, column.flatten(), strict=True))
+    properties = parts["properties"]
+    rows = zip(
+        parts["topic"].to_pylist(),
+        parts["payload"].to_pylist(),
+        parts["ts_us"].to_pylist(),
+        parts["sender"].to_pylist(),
+        parts["seq"].to_pylist(),
+        properties.to_pylist() if properties.null_count < len(properties) else repeat(None),
+        parts["content_type"].to_pylist(),
+        parts["root"].to_pylist(),
+        strict=False,
+    )
+    for topic, payload, ts_us, sender, seq, pairs, content_type, root in rows:
+        if ts_us is None:
+            yield None
+            continue
+        own = tuple((pair["name"], pair["value"]) for pair in pairs) if pairs else ()
+        decoded = None if root is None else _decoded(root)
+        yield Event(topic, payload, ts_us, sender, seq, own, content_type, decoded)
+
+
+def _decoded(root: str) -> Any:
+    """The attributes that came beside a payload."""
+    found = _json.decode(root)
+    if _MARK in root and (_VALUE in found or _INFINITE in found):
+        for place in found.pop(_INFINITE, ()):
+            node = found
+            for segment in place["at"][:-1]:
+                node = node[segment]
+            node[place["at"][-1]] = place["sign"] * float("inf")
+        found = found.get(_VALUE, found)
+    return UNDECODABLE if found is None else found
+
+
+_json: Final = msgspec.json.Decoder()

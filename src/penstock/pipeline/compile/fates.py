@@ -1,0 +1,294 @@
+"""Computes which step of a policy drops each event, without removing a row.
+
+A step decides about the events still alive, the next step about what is left; rows are put together only at
+the end (`transforms`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock.errors import InputError, PolicyError
+from penstock.pipeline.compile import predicates, sequential, windows
+from penstock.pipeline.compile.sources import Attributes, Sources, attach, sortable
+from penstock.pipeline.compile.verdicts import (
+    COMPILERS,
+    DIGEST_ROW,
+    FATE,
+    LEVEL,
+    PLACE,
+    VERDICT,
+    Ground,
+    Origin,
+    Standing,
+    column,
+    quoted,
+)
+from penstock.pipeline.tables.schemas import SOUND
+from penstock.policy import filters
+from penstock.policy.filters import Verb
+from penstock.policy.nodes import Missing, PayloadFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from penstock.pipeline.compile.typed_columns import TypedColumns
+    from penstock.policy.nodes import Placed, Policy
+
+_FILTERS = (predicates, windows, sequential)
+"""Modules that put their filters into COMPILERS."""
+
+_SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top)
+"""Filters that sort or gather rows by something else than queue order, always; `_sorts` knows the others."""
+
+Now: TypeAlias = int | datetime | Column | None
+"""Packing time: microseconds, an instant, a column of microseconds, or the time of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fated:
+    """A frame whose events have met their fates."""
+
+    frame: DataFrame
+    sources: Sources
+    readings: dict[str, TypedColumns]
+    steps: tuple[Placed, ...]
+    """In order; a fate is a place in here."""
+    queue: Standing
+    runs: bool
+    """Whether rows have their RUN already."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransformArguments:
+    """What is asked of a frame: the arguments of the transforms."""
+
+    policy: Policy
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    level: int | str | Column
+    now: Now
+    attributes: Attributes
+
+    def __post_init__(self) -> None:
+        if not self.key or not self.order:
+            raise PolicyError("a queue needs columns that name it (key) and columns that order it (order)")
+        if isinstance(self.level, int) and not 0 <= self.level <= self.policy.highest:
+            raise PolicyError(
+                f"level {self.level}; the policy has levels 0 … {self.policy.highest}", path="level"
+            )
+
+    def steps(self) -> tuple[Placed, ...]:
+        """The steps that may apply."""
+        level = self.level if isinstance(self.level, int) else self.policy.highest
+        return tuple(self.policy.steps(level))
+
+    def level_column(self) -> Column:
+        """The level of each row."""
+        if isinstance(self.level, int):
+            return sf.lit(self.level)
+        found = column(self.level) if isinstance(self.level, str) else self.level
+        return sf.coalesce(found.cast("int"), sf.lit(0))
+
+    def uneven(self, one: Column, other: Column) -> Column:
+        """The error that a queue has two levels."""
+        name = f"column '{self.level}'" if isinstance(self.level, str) else "level"
+        return sf.raise_error(
+            sf.format_string(
+                f"{name}: the rows of queue %s have the levels %d and %d; a queue has one",
+                self.shown(),
+                one,
+                other,
+            )
+        )
+
+    def shown(self) -> Column:
+        """The key of a row, for messages."""
+        return sf.to_json(sf.struct(*map(column, self.key)))
+
+    def now_us(self) -> Column:
+        """Packing time in microseconds."""
+        if isinstance(self.now, Column):
+            return self.now.cast("bigint")
+        if isinstance(self.now, datetime):
+            return sf.unix_micros(sf.lit(self.now))
+        return sf.unix_micros(sf.current_timestamp()) if self.now is None else sf.lit(self.now)
+
+    def read(self) -> Iterator[str]:
+        """The attributes that steps and digesters look at."""
+        return read_by(self.policy, self.steps())
+
+
+def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
+    """The attributes that some steps of a policy, or all, and its digesters look at."""
+    for placed in policy.steps(policy.highest) if steps is None else steps:
+        step = placed.step
+        by = getattr(step.filter, "by", None)
+        if by is not None:
+            yield by
+        elif step.filter.reads:
+            yield policy.path_of(step).text
+    yield from policy.asked()
+
+
+def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -> Fated:
+    """The frame with fate and readings.
+
+    `together`: bring the rows of a queue together and into order at once. Windows would do so too, but not
+    before our own columns are made, and then these would be shuffled and sorted with the rest.
+    """
+    policy, steps = question.policy, question.steps()
+    together = together or any(sequential.folds(placed.step.filter) for placed in steps)
+    sources = Sources(frame.schema, question.attributes, policy.payload)
+    _check(question, sources)
+    frame, queue, kept = _in_queues(frame, question, sources, together=together)
+    wanted = list(dict.fromkeys(question.read()))
+    frame, readings, columns = attach(frame, sources, kept, wanted, in_place=True)
+    now_us, comparable, runs = question.now_us(), sortable(sources.schema), False
+    for number, placed in enumerate(steps):
+        folds = sequential.folds(placed.step.filter)
+        if not comparable if folds else _sorts(placed.step.filter, queue):
+            frame, queue = _numbered(frame, queue)
+        closes = placed is steps[-1] and placed.step.verb is Verb.DROP and isinstance(question.level, int)
+        ground = Ground(policy, placed.step, queue, readings, now_us, columns, comparable, closes)
+        frame, verdict = COMPILERS[type(placed.step.filter)](placed.step.filter, ground, frame)
+        if folds:
+            queue, runs = replace(queue, order=(PLACE,)), closes
+        drop = _unwanted(ground, verdict)
+        if not isinstance(question.level, int):
+            drop &= sf.col(LEVEL) >= placed.cause.level
+        frame = _taken(frame, drop, number)
+    return Fated(frame, sources, readings, steps, queue, runs)
+
+
+def _sorts(node: filters.Filter, queue: Standing) -> bool:
+    """Whether a filter leaves rows in another order than that of their queues."""
+    if isinstance(node, filters.Latest):
+        return not queue.by_time
+    return isinstance(node, _SORTING)
+
+
+def _numbered(frame: DataFrame, queue: Standing) -> tuple[DataFrame, Standing]:
+    """The same with places, by which the order of queues is found again."""
+    if queue.placed:
+        return frame, queue
+    return frame.select("*", queue.place().alias(PLACE)), replace(queue, order=(PLACE,))
+
+
+def _check(question: TransformArguments, sources: Sources) -> None:
+    names = sources.schema.names
+    for name in (*question.key, *question.order):
+        if sources.find(name) is None:
+            there = ", ".join(names)
+            raise InputError(f"there is no column '{name}' to make queues by; the columns are: {there}")
+    reserved = [name for name in names if name.startswith("__") or name in ("place", "kind")]
+    if reserved:
+        raise InputError(f"column '{reserved[0]}': this name is used by the packed frame; rename the column")
+    for name in question.key:
+        kind = sources.schema[name].dataType
+        if not sortable(kind):
+            raise InputError(f"column '{name}' is {kind.simpleString()}, which cannot name a queue")
+    _check_level(question, sources)
+    draws = any(isinstance(placed.step.filter, filters.Random) for placed in question.steps())
+    if draws and sources.envelope("$seq") is None:
+        raise sources.missing("$seq", "seq")
+    binary = question.policy.payload in (PayloadFormat.MSGPACK, PayloadFormat.CBOR)
+    payload = sources.envelope("$payload")
+    if binary and payload is not None and isinstance(payload.kind, st.StringType | st.BinaryType):
+        raise PolicyError(
+            f"Spark cannot read {question.policy.payload.value} payloads; give their attributes as columns",
+            path="payload",
+        )
+
+
+def _check_level(question: TransformArguments, sources: Sources) -> None:
+    if not isinstance(question.level, str):
+        return
+    found = sources.find(question.level)
+    if found is None:
+        there = ", ".join(sources.schema.names)
+        raise InputError(f"there is no column '{question.level}' of levels; the columns are: {there}")
+    if not isinstance(found.kind, st.IntegralType):
+        raise InputError(
+            f"column '{found.name}' is {found.kind.simpleString()}, expected whole numbers: levels"
+        )
+
+
+def _in_queues(
+    frame: DataFrame, question: TransformArguments, sources: Sources, *, together: bool
+) -> tuple[DataFrame, Standing, list[str]]:
+    """Each row with its fate and level; how rows stand; and the columns to keep.
+
+    Rows that `order` does not tell apart are ordered by their other columns, ascending, in the order of the
+    frame: the same rows have the same places, however they were distributed.
+    """
+    digest = sources.digest()
+    is_digest = sf.lit(False) if digest is None else digest.isNotNull()
+    names = sources.schema.names
+    others = [name for name in names if name not in (*question.key, *question.order)]
+    ties = {
+        f"__tie{place}": _as_text(column(name))
+        for place, name in enumerate((*question.order, *others))
+        if not sortable(sources.schema[name].dataType)
+    }
+    order = [
+        f"__tie{place}" if f"__tie{place}" in ties else name
+        for place, name in enumerate((*question.order, *others))
+    ]
+    said = sf.raise_error(sf.lit(f"column '{sources.needed('$ts').name}': an event has no time, it is null"))
+    ts = sf.coalesce(sources.ts(), sf.when(~is_digest, said.cast("bigint")))
+    made = {
+        FATE: sf.when(is_digest, sf.lit(DIGEST_ROW) if digest is None else _sound(digest, question, sources)),
+        LEVEL: question.level_column(),
+    }
+    by_time = question.order[0] == sources.needed("$ts").name
+    origin = Origin(ts, sources.seq(), sources.sender())
+    queue = Standing(question.key, tuple(order), by_time, origin)
+    frame = frame.select("*", *(found.alias(name) for name, found in ties.items()))
+    if together:
+        sort = (*queue.key, *queue.order)
+        frame = frame.repartition(*map(quoted, queue.key)).sortWithinPartitions(*map(quoted, sort))
+    frame = frame.select("*", *(found.alias(name) for name, found in made.items()))
+    return frame, queue, [*names, *ties, *made]
+
+
+def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Column:
+    """The fate of a digest, or an error where it cannot be one."""
+    sound = (
+        (digest.getField("count") >= 1)
+        & (digest.getField("from_us") <= digest.getField("to_us"))
+        & (digest.getField("seq_first") <= digest.getField("seq_last"))
+        & digest.getField("causes").isNotNull()
+        & digest.getField("attributes").isNotNull()
+    )
+    said = sf.concat(
+        sf.lit(f"column '{sources.needed('$digest').name}': a damaged digest in queue "),
+        question.shown(),
+        sf.lit(f": {SOUND}"),
+    )
+    return sf.when(sound, sf.lit(DIGEST_ROW)).otherwise(sf.raise_error(said).cast("int"))
+
+
+def _as_text(found: Column) -> Column:
+    """A map or a variant as something to sort by."""
+    return sf.to_json(sf.struct(found.alias("it")))
+
+
+def _unwanted(ground: Ground, verdict: Column) -> Column:
+    """Whether the step drops an event; never null."""
+    unwanted = verdict if ground.step.verb is Verb.DROP else ~verdict
+    return sf.coalesce(unwanted, sf.lit(ground.policy.missing_of(ground.step) is Missing.DROP))
+
+
+def _taken(frame: DataFrame, drop: Column, number: int) -> DataFrame:
+    """The frame after a step; what the step needed for itself is left behind."""
+    fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number)))
+    return frame.withColumn(FATE, fate).drop(VERDICT)

@@ -1,0 +1,371 @@
+"""Finds a policy's attributes in a frame: in typed columns first, else inside the payload column.
+
+    vitals.pulse    a column of that very name, else the field `pulse` of a column `vitals`, else the column
+                    `payload`: inside it if that is a struct, a map or a variant, parsed if it is text
+    $value          the column `payload` itself
+    $topic, $sender the columns `topic`, `sender`
+    $ts             the column `ts`: whole microseconds, or a timestamp
+    $size           bytes of `payload` and characters of `topic`
+    $prop.unit      the column `properties`: map<string, string>, or an array of (name, value) structs
+
+`attributes` of a transform names other columns: `{"pulse": "heart_rate", "$ts": "event_time"}`; `$seq`
+there names the column of sequence numbers, `$payload` and `$content_type` those of payloads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock import limits
+from penstock.errors import InputError
+from penstock.pipeline.compile import typed_columns
+from penstock.pipeline.compile.typed_columns import TypedColumns
+from penstock.pipeline.compile.verdicts import column
+from penstock.pipeline.tables.schemas import DIGEST
+from penstock.policy import paths
+from penstock.policy.paths import Path, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.policy.nodes import PayloadFormat
+
+Attributes: TypeAlias = Mapping[str, str]
+"""Columns by attribute, where they are not found by their names."""
+
+ENVELOPE: Final = ("topic", "ts", "seq", "sender", "properties", "payload", "content_type", "digest")
+"""Columns about an event rather than of its payload."""
+
+_UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
+_INDEX = re.compile("[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    """A column, or something inside one, with its type."""
+
+    column: Column
+    kind: st.DataType
+    name: str
+    """For messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The columns of one frame, by what they mean to a policy."""
+
+    schema: st.StructType
+    attributes: Attributes
+    payload: PayloadFormat
+
+    def find(self, name: str) -> FoundColumn | None:
+        """A column by its exact name."""
+        for field in self.schema:
+            if field.name == name:
+                return FoundColumn(column(name), field.dataType, name)
+        return None
+
+    def envelope(self, pseudo: str) -> FoundColumn | None:
+        """The column of a pseudo-attribute, by its given or its usual name."""
+        name = self.attributes.get(pseudo)
+        found = self.find(name or pseudo.removeprefix("$"))
+        if name is not None and found is None:
+            raise self.missing(pseudo, name)
+        return found
+
+    def needed(self, pseudo: str) -> FoundColumn:
+        """The same, where there is no doing without."""
+        found = self.envelope(pseudo)
+        if found is None:
+            raise self.missing(pseudo, pseudo.removeprefix("$"))
+        return found
+
+    def missing(self, attribute: str, name: str) -> InputError:
+        """What to say when a column is not there."""
+        there = ", ".join(field.name for field in self.schema)
+        return InputError(f"attribute '{attribute}': there is no column '{name}'; the columns are: {there}")
+
+    def ts(self) -> Column:
+        """Event time in microseconds."""
+        found = self.needed("$ts")
+        if isinstance(found.kind, st.TimestampType):
+            return sf.unix_micros(found.column)
+        if isinstance(found.kind, st.IntegralType):
+            return found.column.cast("bigint")
+        raise wrong("$ts", found, "whole microseconds or a timestamp")
+
+    def seq(self) -> Column:
+        """Sequence number; 0 where there is none, as on a node."""
+        found = self.envelope("$seq")
+        if found is None:
+            return sf.lit(0).cast("bigint")
+        if not isinstance(found.kind, st.IntegralType):
+            raise wrong("$seq", found, "whole numbers")
+        return sf.coalesce(found.column.cast("bigint"), sf.lit(0))
+
+    def sender(self) -> Column:
+        """Client id of the publisher; empty where there is none, as on a node."""
+        found = self.envelope("$sender")
+        return sf.lit("") if found is None else sf.coalesce(texts("$sender", found), sf.lit(""))
+
+    def digest(self) -> Column | None:
+        """Digests that stand in the frame already."""
+        found = self.envelope("$digest")
+        if found is None:
+            return None
+        if _shape(found.kind) != _shape(DIGEST):
+            raise wrong("$digest", found, "digests as `penstock.pipeline` makes them (schema DIGEST)")
+        return found.column
+
+    def typed(self, path: Path) -> FoundColumn | None:
+        """The typed column of a path into the payload, if there is one."""
+        given = self.attributes.get(path.text)
+        if given is not None:
+            found = self.find(given)
+            if found is None:
+                raise self.missing(path.text, given)
+            return found
+        whole = self.find(path.text)
+        if whole is not None and (path.text not in ENVELOPE or self.envelope("$payload") is None):
+            return whole
+        top = self.find(path.segments[0]) if path.segments else self.envelope("$payload")
+        if top is None:
+            return self._in_payload(path)
+        if path.segments and top.name in ENVELOPE and self.envelope("$payload") is not None:
+            return None
+        return None if not path.segments and is_text(top.kind) else inside(path.text, top, path.segments[1:])
+
+    def _in_payload(self, path: Path) -> FoundColumn | None:
+        """A path into a payload column that is itself a struct, a map or a variant."""
+        found = self.envelope("$payload")
+        if found is None or not isinstance(found.kind, st.StructType | st.MapType | st.VariantType):
+            return None
+        return inside(path.text, found, path.segments)
+
+    def payload_text(self) -> FoundColumn:
+        """The payload column, to be parsed."""
+        found = self.needed("$payload")
+        if not is_text(found.kind):
+            raise wrong("$payload", found, "a string, binary, or a typed column for each attribute")
+        return found
+
+
+def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> FoundColumn:
+    """What lies at the end of a path through structs, maps and arrays."""
+    column, kind, name = top.column, top.kind, top.name
+    for place, segment in enumerate(segments):
+        if isinstance(kind, st.StructType):
+            if segment not in kind.names:
+                fields = ", ".join(kind.names)
+                raise InputError(
+                    f"attribute '{attribute}': column '{name}' has no field '{segment}'; it has: {fields}"
+                )
+            column, kind = column.getField(segment), kind[segment].dataType
+        elif isinstance(kind, st.MapType) and isinstance(kind.keyType, st.StringType):
+            column, kind = sf.try_element_at(column, sf.lit(segment)), kind.valueType
+        elif isinstance(kind, st.ArrayType) and _INDEX.fullmatch(segment):
+            column, kind = sf.get(column, int(segment)), kind.elementType
+        elif isinstance(kind, st.VariantType):
+            return FoundColumn(typed_columns.descend(column, segments[place:]), kind, name)
+        else:
+            raise wrong(attribute, FoundColumn(column, kind, name), f"something with '{segment}' inside")
+        name = f"{name}.{segment}"
+    return FoundColumn(column, kind, name)
+
+
+def wrong(attribute: str, found: FoundColumn, wanted: str) -> InputError:
+    """What to say when a column is of the wrong type."""
+    return InputError(
+        f"attribute '{attribute}': column '{found.name}' is {found.kind.simpleString()}, expected {wanted}"
+    )
+
+
+def texts(attribute: str, found: FoundColumn) -> Column:
+    """A column of texts."""
+    if not isinstance(found.kind, st.StringType):
+        raise wrong(attribute, found, "a string")
+    return found.column
+
+
+def typed_reading(attribute: str, found: FoundColumn) -> TypedColumns:
+    """A typed column, read."""
+    column, kind = found.column, found.kind
+    if isinstance(kind, st.ArrayType):
+        element, named = kind.elementType, f"{found.name}[]"
+
+        def of_element(member: Column) -> TypedColumns:
+            return _scalars(FoundColumn(member, element, named)) or TypedColumns()
+
+        return TypedColumns(
+            members=sf.when(sf.size(column) <= limits.LIST_VALUES, column), element=of_element
+        )
+    read = _scalars(found)
+    if read is None:
+        raise wrong(attribute, found, "a number, a string, a boolean, an array of these, or a variant")
+    return read
+
+
+def _scalars(found: FoundColumn) -> TypedColumns | None:
+    """The reading of a column that holds scalars, else None."""
+    column, kind = found.column, found.kind
+    if isinstance(kind, st.IntegralType):
+        return TypedColumns(whole=column.cast("bigint"))
+    if isinstance(kind, st.DecimalType):
+        return TypedColumns(real=column.cast("double") + sf.lit(0.0))
+    if isinstance(kind, st.FractionalType):  # + 0.0: −0.0 and 0.0 are one number, also to a hash
+        return TypedColumns(real=sf.when(~sf.isnan(column), column.cast("double") + sf.lit(0.0)))
+    if isinstance(kind, st.StringType):
+        return TypedColumns(text=column)
+    if isinstance(kind, st.BooleanType):
+        return TypedColumns(flag=column)
+    if isinstance(kind, st.VariantType):
+        return typed_columns.scalars(column, typed_columns.kind_of(column))
+    return TypedColumns() if isinstance(kind, st.NullType) else None
+
+
+def sortable(kind: st.DataType) -> bool:
+    """Whether Spark can compare two values of a type."""
+    if isinstance(kind, st.StructType):
+        return all(sortable(field.dataType) for field in kind)
+    return sortable(kind.elementType) if isinstance(kind, st.ArrayType) else not isinstance(kind, _UNORDERED)
+
+
+def is_plain_text(kind: st.DataType) -> bool:
+    """Texts and bytes that are equal only if all their bytes are: no collation, no padding."""
+    return isinstance(kind, st.BinaryType) or kind.simpleString() == "string"
+
+
+def is_text(kind: st.DataType) -> bool:
+    """Whether a payload of this type is bytes to be parsed."""
+    return isinstance(kind, st.StringType | st.BinaryType)
+
+
+def _shape(kind: st.DataType) -> str:
+    """A type without regard to what may be null."""
+    return kind.simpleString()
+
+
+# -- attaching -----------------------------------------------------------------------------------------------
+
+
+def attach(
+    frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str], *, in_place: bool = False
+) -> tuple[DataFrame, dict[str, TypedColumns], tuple[str, ...]]:
+    """The frame with the columns of these attributes, the readings that stand on them, and all its columns.
+
+    Each stage is a projection of its own, so that a payload is parsed once however many attributes are read.
+    `in_place`: what stands in a column already is read there, which must be among those kept.
+    """
+    parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
+    frame = with_payload(frame, sources) if parsed else frame
+    leaves: dict[str, Column] = {}
+    for place, text in enumerate(wanted):
+        leaf = _variant(sources, paths.parse(text))
+        if leaf is not None:
+            leaves[f"__leaf{place}"] = leaf
+    if leaves:
+        frame = frame.select("*", *(leaf.alias(name) for name, leaf in leaves.items()))
+        frame = frame.select(
+            "*", *(typed_columns.kind_of(sf.col(name)).alias(f"{name}_kind") for name in leaves)
+        )
+    columns: dict[str, Column] = {}
+    readings: dict[str, TypedColumns] = {}
+    for place, text in enumerate(wanted):
+        path = paths.parse(text)
+        found = _reading(sources, path, f"__leaf{place}")
+        if in_place and not _in_payload(sources, path) and f"__leaf{place}" not in leaves:
+            readings[text] = found
+            continue
+        names = {kind: f"__r{place}_{kind}" for kind in found.parts()}
+        columns |= {names[kind]: column for kind, column in found.parts().items()}
+        readings[text] = found.at(names)
+    read = frame.select(*map(column, kept), *(found.alias(name) for name, found in columns.items()))
+    return read, readings, (*kept, *columns)
+
+
+def _in_payload(sources: Sources, path: Path) -> bool:
+    """Whether a path has to be looked for in a payload that must be parsed."""
+    return path.source is Source.PAYLOAD and sources.typed(path) is None
+
+
+def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
+    """The frame with its payload parsed: columns `__text`, `__format` and `__json`, a variant."""
+    payload, content_type = sources.payload_text(), sources.envelope("$content_type")
+    given = None if content_type is None else texts("$content_type", content_type)
+    frame = frame.select(
+        "*",
+        typed_columns.as_text(payload.column).alias("__text"),
+        typed_columns.format_of(given, sources.payload).alias("__format"),
+    )
+    return frame.select("*", typed_columns.as_json(sf.col("__text"), sf.col("__format")).alias("__json"))
+
+
+def _variant(sources: Sources, path: Path) -> Column | None:
+    """The variant at the end of a path, where that is what stands there."""
+    if path.source is not Source.PAYLOAD:
+        return None
+    found = sources.typed(path)
+    if found is None:
+        return typed_columns.descend(sf.col("__json"), path.segments)
+    return found.column if isinstance(found.kind, st.VariantType) else None
+
+
+def _reading(sources: Sources, path: Path, leaf: str) -> TypedColumns:
+    match path.source:
+        case Source.TS:
+            return TypedColumns(whole=sources.ts())
+        case Source.TOPIC | Source.SENDER:
+            return TypedColumns(text=texts(path.text, sources.needed(path.text)))
+        case Source.SIZE:
+            return TypedColumns(whole=_size(sources))
+        case Source.PROPERTY:
+            return TypedColumns(text=property_of(sources, path))
+        case Source.PAYLOAD:
+            return _payload_reading(sources, path, leaf)
+
+
+def _payload_reading(sources: Sources, path: Path, leaf: str) -> TypedColumns:
+    found = sources.typed(path)
+    if found is not None and not isinstance(found.kind, st.VariantType):
+        return typed_reading(path.text, found)
+    read = typed_columns.reading(sf.col(leaf), sf.col(f"{leaf}_kind"))
+    if found is not None or path.segments:
+        return read
+    plain = typed_columns.as_plain(sf.col("__text"), sf.col("__format"), sf.col("__json"))
+    merged = {kind: sf.coalesce(column, read.parts()[kind]) for kind, column in plain.parts().items()}
+    return TypedColumns(**(read.parts() | merged), element=read.element)
+
+
+def _size(sources: Sources) -> Column:
+    given = sources.attributes.get("$size")
+    if given is not None:
+        return sources.needed("$size").column.cast("bigint")
+    payload, topic = sources.needed("$payload"), sources.needed("$topic")
+    if not is_text(payload.kind):
+        raise wrong("$size", payload, "a string or binary")
+    return (sf.octet_length(payload.column) + sf.char_length(texts("$size", topic))).cast("bigint")
+
+
+def property_of(sources: Sources, path: Path) -> Column:
+    """The text of a user property: the first of its name, or the column given for it."""
+    given = sources.attributes.get(path.text)
+    if given is not None:
+        found = sources.find(given)
+        if found is None:
+            raise sources.missing(path.text, given)
+        return texts(path.text, found)
+    found = sources.needed("$properties")
+    kind, name = found.kind, path.segments[0]
+    if isinstance(kind, st.MapType) and isinstance(kind.keyType, st.StringType):
+        return sf.try_element_at(found.column, sf.lit(name)).cast("string")
+    if isinstance(kind, st.ArrayType) and isinstance(kind.elementType, st.StructType):
+        first, second = kind.elementType.names[:2]
+        own = sf.filter(found.column, lambda pair: pair.getField(first) == name)
+        return sf.get(own, 0).getField(second).cast("string")
+    raise wrong(path.text, found, "map<string,string> or an array of (name, value) structs")

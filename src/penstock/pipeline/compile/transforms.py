@@ -1,0 +1,246 @@
+"""`pack` and `effect`: a policy as a transform of a frame of queues.
+
+`pack` gives the packed queues, `effect` counts what each filter does, in one pass.
+
+Spark groups by a hash table as long as what it aggregates has a fixed width, and sorts all rows if not. A
+kept event is a group of its own, so its columns are grouping keys, whatever their width. Grouping alters
+some values, though (−0.0 becomes 0.0, a map is sorted), and variants cannot be grouped by: numbers with a
+fraction are aggregated instead, structs taken apart. Maps, variants and arrays of fractions cost the sort.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock.pipeline.compile import digests
+from penstock.pipeline.compile.fates import TransformArguments, decided
+from penstock.pipeline.compile.sources import is_plain_text
+from penstock.pipeline.compile.verdicts import (
+    DIGEST_ROW,
+    FATE,
+    LEVEL,
+    PLACE,
+    RUN,
+    alive,
+    column,
+    literal,
+    quoted,
+)
+from penstock.pipeline.tables.schemas import EFFECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.pipeline.compile.fates import Fated, Now
+    from penstock.pipeline.compile.sources import Attributes
+    from penstock.policy.nodes import Placed, Policy
+
+_EXACT: Final = (
+    st.IntegralType,
+    st.DecimalType,
+    st.BooleanType,
+    st.DateType,
+    st.TimestampType,
+    st.TimestampNTZType,
+)
+"""Types whose values come out of a grouping as they went in."""
+
+
+@dataclass(slots=True)
+class Carried:
+    """How columns are carried, and how they are had again."""
+
+    kept: str
+    """The column that says whether a row is a kept event."""
+    keys: list[Column] = field(default_factory=list)
+    """To group by, beside what makes a kept event a group of its own."""
+    aggregates: list[Column] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+    """Of the grouped frame: null where the group is no kept event."""
+
+    def add(self, names: Sequence[str], schema: st.StructType) -> None:
+        """Carry these columns of a frame."""
+        for name in names:
+            made = self._carry(quoted(name), schema[name].dataType)
+            self.columns.append(sf.expr(made).alias(name))
+
+    def _carry(self, found: str, kind: st.DataType) -> str:
+        """Carry something, in SQL; how it is had again, in SQL."""
+        if is_exact(kind):
+            return self._named(sf.expr(f"if({self.kept}, {found}, null)"), self.keys)
+        if isinstance(kind, st.StructType):
+            there = self._named(sf.expr(f"if({self.kept}, {found} is not null, null)"), self.keys)
+            parts = [
+                f"{literal(part.name)}, {self._carry(f'{found}.{quoted(part.name)}', part.dataType)}"
+                for part in kind
+            ]
+            return f"if({there}, named_struct({', '.join(parts)}), null)"
+        return self._named(sf.expr(f"first(if({self.kept}, {found}, null))"), self.aggregates)
+
+    def _named(self, made: Column, to: list[Column]) -> str:
+        name = f"__c{len(self.keys) + len(self.aggregates)}"
+        to.append(made.alias(name))
+        return name
+
+
+def is_exact(kind: st.DataType) -> bool:
+    """Whether Spark can group by values of a type without altering them."""
+    if isinstance(kind, st.StructType):
+        return all(is_exact(part.dataType) for part in kind)
+    if isinstance(kind, st.ArrayType):
+        return is_exact(kind.elementType)
+    return isinstance(kind, _EXACT) or is_plain_text(kind)
+
+
+def pack(
+    policy: Policy,
+    *,
+    key: Sequence[str],
+    order: Sequence[str],
+    level: int | str | Column,
+    now: Now = None,
+    attributes: Attributes | None = None,
+) -> Callable[[DataFrame], DataFrame]:
+    """The transform that packs every queue at a level, for `frame.transform(pack(…))`.
+
+    A queue is the rows that agree in the columns `key`, in the order of the columns `order`; rows which that
+    does not tell apart are ordered by their other columns. `level` may be a column (or its name) that is the
+    same in all rows of a queue. Rows whose `digest` is set are digests, and are merged where they stand.
+
+    The result has one row per kept event or digest: the key, `place` (ascending in queue order), `kind`
+    ('event' or 'digest'), the columns of the event (null in a digest), and `digest` (null in an event).
+    """
+    question = TransformArguments(policy, tuple(key), tuple(order), level, now, dict(attributes or {}))
+    return lambda frame: _packed(frame, question)
+
+
+def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
+    """Each kept event is a group of its own, and each run of what was dropped is another."""
+    fated = decided(frame, question, together=True)
+    name = question.attributes.get("$digest", "digest")
+    events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
+    asked = question.policy.asked()
+    given = fated.sources.digest()
+    carried = Carried("__alone")
+    carried.add(events, fated.sources.schema)
+    event = None if given is None else ~sf.col(FATE).eqNullSafe(DIGEST_ROW)
+    parts = [
+        sf.min(_checked_place(question)).alias("place"),
+        *carried.aggregates,
+        *digests.aggregates(fated.steps, asked, fated.readings, fated.queue.origin, event=event),
+    ]
+    if given is not None:
+        parts.append(sf.collect_list(given).alias("__given"))
+    key = map(quoted, fated.queue.key)
+    grouped = _in_runs(fated, question).groupBy(*key, RUN, "__alone", *carried.keys).agg(*parts)
+    summed = grouped.select("*", _digest(fated, asked, merges=given is not None).alias("__digest"))
+    kind = sf.when(sf.col("__digest").isNull(), sf.lit("event")).otherwise(sf.lit("digest"))
+    return summed.select(
+        *map(quoted, question.key),
+        "place",
+        kind.alias("kind"),
+        *carried.columns,
+        sf.col("__digest").alias("digest"),
+    )
+
+
+def _in_runs(fated: Fated, question: TransformArguments) -> DataFrame:
+    """Each row with its place and the number of its run: a row that stays, and what was dropped behind it."""
+    alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
+    flagged = fated.frame.select("*", alone.alias("__alone"))
+    if fated.runs:
+        return flagged
+    run = sf.sum(sf.col("__alone").cast("int")).over(fated.queue.up_to_here())
+    more = [] if fated.queue.placed else [fated.queue.place().alias(PLACE)]
+    if not isinstance(question.level, int):
+        more.append(sf.lag(LEVEL).over(fated.queue.in_order()).alias("__level_before"))
+    return flagged.select("*", run.alias(RUN), *more)
+
+
+def _checked_place(question: TransformArguments) -> Column:
+    """The place of a row, or an error where its level is not that of the row before."""
+    if isinstance(question.level, int):
+        return sf.col(PLACE)
+    before, own = sf.col("__level_before"), sf.col(LEVEL)
+    return sf.when(before != own, question.uneven(before, own).cast("int")).otherwise(sf.col(PLACE))
+
+
+def _digest(fated: Fated, asked: dict[str, tuple[str, ...]], *, merges: bool) -> Column:
+    """The digest of a group, made and given ones in one; null where the group is a kept event."""
+    made = sf.when(~sf.col("__alone") & (sf.col("__count") > 0), digests.run_digest(fated.steps, asked))
+    if not merges:
+        return made
+    return digests.merged(sf.concat(sf.col("__given"), sf.array_compact(sf.array(made))))
+
+
+def effect(
+    policy: Policy,
+    *,
+    key: Sequence[str],
+    order: Sequence[str],
+    level: int | str | Column | None = None,
+    now: Now = None,
+    attributes: Attributes | None = None,
+    by: Sequence[str] = (),
+) -> Callable[[DataFrame], DataFrame]:
+    """The transform that counts, per level and filter, events seen and dropped: columns of EFFECT.
+
+    `level` is the highest if omitted. The counts are over all queues, or for each value of the key columns
+    named in `by`.
+    """
+    highest = policy.highest if level is None else level
+    question = TransformArguments(policy, tuple(key), tuple(order), highest, now, dict(attributes or {}))
+    return lambda frame: _effects(frame, question, tuple(by))
+
+
+def _effects(frame: DataFrame, question: TransformArguments, by: tuple[str, ...]) -> DataFrame:
+    fated = decided(frame, question, together=False)
+    counts: list[Column] = []
+    for number, placed in enumerate(fated.steps):
+        reached = sf.col(FATE).isNull() | (sf.col(FATE) >= number)
+        applies = sf.col(LEVEL) >= placed.cause.level
+        counts.append(sf.count_if(reached & applies).alias(f"__seen{number}"))
+        counts.append(
+            sf.count_if(sf.coalesce(sf.col(FATE) == number, sf.lit(False))).alias(f"__dropped{number}")
+        )
+    groups = [column(name) for name in by]
+    counted = _in_all(fated.frame, question, groups, counts)
+    rows = sf.array(*(_row(number, placed) for number, placed in enumerate(fated.steps)))
+    return counted.select(*groups, sf.inline(rows)).select(*groups, *(sf.col(field.name) for field in EFFECT))
+
+
+def _in_all(
+    frame: DataFrame, question: TransformArguments, groups: list[Column], counts: list[Column]
+) -> DataFrame:
+    """The counts over all queues; where levels are a column, by queues first, to see that each has one."""
+    if isinstance(question.level, int):
+        return frame.groupBy(*groups).agg(*counts)
+    least, most = sf.min(LEVEL).alias("__least"), sf.max(LEVEL).alias("__most")
+    queues = frame.groupBy(*map(column, question.key)).agg(*counts, least, most)
+    uneven = question.uneven(sf.col("__least"), sf.col("__most")).cast("bigint")
+
+    def summed(name: str) -> Column:
+        one = sf.when(sf.col("__least") != sf.col("__most"), uneven).otherwise(sf.col(name))
+        return sf.coalesce(sf.sum(one), sf.lit(0)).alias(name)
+
+    numbers = range(len(question.steps()))
+    names = [f"__{kind}{number}" for number in numbers for kind in ("seen", "dropped")]
+    return queues.groupBy(*groups).agg(*map(summed, names))
+
+
+def _row(number: int, placed: Placed) -> Column:
+    seen, dropped = sf.col(f"__seen{number}"), sf.col(f"__dropped{number}")
+    return sf.struct(
+        sf.lit(placed.cause.level).alias("level"),
+        sf.lit(placed.cause.position).alias("position"),
+        sf.lit(placed.cause.filter).alias("filter"),
+        seen.alias("seen"),
+        dropped.alias("dropped"),
+        sf.try_divide(dropped.cast("double"), seen.cast("double")).alias("ratio"),
+    )

@@ -1,0 +1,284 @@
+"""An attribute as typed columns: one column per kind of value, read from columns, variants or payloads.
+
+At most one of the columns is set in a row; none set means that there is nothing to read. A kind that a
+source cannot hold has no column, and no plan pays for it. A JSON payload becomes a `variant`, any other a
+plain number or text, as on a node. Spark cannot read MessagePack and CBOR without a Python worker: such
+payloads have no attributes here, and a policy keeps what it cannot read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as sf
+
+from penstock import limits
+from penstock.errors import PolicyError
+from penstock.model.values import INT64_LEAST, INT64_MOST
+from penstock.pipeline.tables.schemas import SCALAR
+from penstock.policy.attributes import CONTENT_TYPES
+from penstock.policy.nodes import PayloadFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import Column
+
+    from penstock.model.values import Scalar
+
+_TWO_63 = float(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumns:
+    """The columns of one attribute."""
+
+    whole: Column | None = None
+    """Whole numbers (bigint)."""
+    real: Column | None = None
+    """Other numbers (double), never NaN."""
+    text: Column | None = None
+    flag: Column | None = None
+    """Truth values."""
+    members: Column | None = None
+    """Elements of a list; null where the value is no list."""
+    element: Callable[[Column], TypedColumns] | None = None
+    """How to read one of `members`."""
+
+    def parts(self) -> dict[str, Column]:
+        """The columns there are, by kind."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "element"}
+        return {name: column for name, column in found.items() if column is not None}
+
+    def at(self, names: dict[str, str]) -> TypedColumns:
+        """The same reading once its columns stand in a frame under `names`."""
+        placed: dict[str, Any] = {kind: sf.col(name) for kind, name in names.items()}
+        return replace(self, **placed)
+
+    def number(self) -> Column:
+        """The value as a double, where it is a number."""
+        found = [] if self.whole is None else [self.whole.cast("double")]
+        return first_of(found if self.real is None else [*found, self.real], "double")
+
+    def texts(self) -> Column:
+        """The value, where it is a text."""
+        return nothing("string") if self.text is None else self.text
+
+    def scalars(self) -> dict[str, Column]:
+        """The kinds that are no list."""
+        return {kind: column for kind, column in self.parts().items() if kind != "members"}
+
+    def identity(self) -> Column:
+        """Something to compare and to group by; null where there is no scalar."""
+        found = list(self.scalars().values())
+        return first_of(found, "string") if len(found) < 2 else self.scalar()
+
+    def scalar(self) -> Column:
+        """The value as a struct of the kind SCALAR; null where there is no scalar."""
+        found = self.scalars()
+        whole = sf.struct(
+            *(found.get(f.name, nothing(f.dataType.simpleString())).alias(f.name) for f in SCALAR)
+        )
+        return sf.when(either(column.isNotNull() for column in found.values()), whole)
+
+    def one_of(self, values: Sequence[Scalar]) -> Column:
+        """Whether the value is one of these: never null."""
+        wanted: dict[str, list[Scalar]] = {}
+        for value in values:
+            for kind, literal in literals(value).items():
+                wanted.setdefault(kind, []).append(literal)
+        columns = self.scalars()
+        return either(
+            sf.coalesce(columns[kind].isin(members), sf.lit(False))
+            for kind, members in wanted.items()
+            if kind in columns
+        )
+
+    def hash64(self) -> Column:
+        """The number under which a distinct count counts the value."""
+        hashes = {kind: sf.xxhash64(column) for kind, column in self.scalars().items()}
+        if self.real is not None:
+            hashes["real"] = sf.when(
+                is_whole(self.real), sf.xxhash64(sf.when(is_whole(self.real), self.real.cast("bigint")))
+            ).otherwise(hashes["real"])
+        return first_of(
+            [sf.when(column.isNotNull(), hashes[kind]) for kind, column in self.scalars().items()], "bigint"
+        )
+
+    def tie(self) -> Column:
+        """A text in the order by which digests decide between two values of one instant and number.
+
+        That order is the one of Python's `repr`. It is met for texts, truth values, whole numbers, and reals
+        that are written without an exponent.
+        """
+        shown: dict[str, Callable[[Column], Column]] = {
+            "whole": lambda column: column.cast("string"),
+            "real": lambda column: column.cast("string"),
+            "text": _quoted,
+            "flag": lambda column: sf.when(column, sf.lit("('true',)")).when(~column, sf.lit("('false',)")),
+        }
+        return first_of([shown[kind](column) for kind, column in self.scalars().items()], "string")
+
+
+def _quoted(text: Column) -> Column:
+    """A text as Python's `repr` shows it, but for what cannot be printed."""
+    escaped = sf.substring(text, 1, limits.MARK_CHARACTERS)
+    for sign, shown in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        escaped = sf.replace(escaped, sf.lit(sign), sf.lit(shown))
+    double = sf.contains(text, sf.lit("'")) & ~sf.contains(text, sf.lit('"'))
+    single = sf.concat(sf.lit("'"), sf.replace(escaped, sf.lit("'"), sf.lit("\\'")), sf.lit("'"))
+    return sf.when(double, sf.concat(sf.lit('"'), escaped, sf.lit('"'))).otherwise(single)
+
+
+def literals(value: Scalar) -> dict[str, Scalar]:
+    """A value as each kind of column holds it, where that kind can hold it exactly."""
+    if isinstance(value, bool):
+        return {"flag": value}
+    if isinstance(value, str):
+        return {"text": value}
+    found: dict[str, Scalar] = {}
+    if value == int(value) and INT64_LEAST <= value <= INT64_MOST:
+        found["whole"] = int(value)
+    if float(value) == value:
+        found["real"] = float(value)
+    return found
+
+
+def is_whole(real: Column) -> Column:
+    """Whether a double is a whole number of 64 bits."""
+    return (sf.rint(real) == real) & (real >= -_TWO_63) & (real < _TWO_63)
+
+
+def of_double(number: Column) -> TypedColumns:
+    """A reading of doubles that may stand beside whole numbers: 5.0 is 5."""
+    whole = is_whole(number)
+    return TypedColumns(
+        whole=sf.when(whole, sf.when(whole, number).cast("bigint")),
+        real=sf.when(~whole & ~sf.isnan(number), number),
+    )
+
+
+def of_scalar(struct: Column) -> TypedColumns:
+    """A reading of a struct of the kind SCALAR."""
+    kinds: dict[str, Any] = {field.name: struct.getField(field.name) for field in SCALAR}
+    return TypedColumns(**kinds)
+
+
+def nothing(kind: str) -> Column:
+    """A null of some type."""
+    return sf.lit(None).cast(kind)
+
+
+def first_of(columns: Sequence[Column], kind: str) -> Column:
+    """The first that is not null."""
+    if not columns:
+        return nothing(kind)
+    return columns[0] if len(columns) == 1 else sf.coalesce(*columns)
+
+
+def either(conditions: Iterable[Column]) -> Column:
+    """Whether one of some conditions holds; of none, none does."""
+    found = list(conditions)
+    return reduce(lambda a, b: a | b, found) if found else sf.lit(False)
+
+
+_INDEX = re.compile("[0-9]{1,9}")
+
+
+def descend(root: Column, segments: Sequence[str]) -> Column:
+    """The variant at the end of a path through objects (by key) and arrays (by index from 0)."""
+    for segment in segments:
+        ways = [sf.try_variant_get(root, _key(segment), "variant")]
+        if _INDEX.fullmatch(segment):
+            ways.append(sf.try_variant_get(root, f"$[{int(segment)}]", "variant"))
+        root = first_of(ways, "variant")
+    return root
+
+
+def _key(segment: str) -> str:
+    quote = '"' if '"' not in segment else "'"
+    if quote in segment:
+        raise PolicyError(
+            f"Spark cannot look for the key {segment!r}, which holds both kinds of quotes", path="attribute"
+        )
+    return f"$[{quote}{segment}{quote}]"
+
+
+def kind_of(leaf: Column) -> Column:
+    """The kind of a variant in Spark's words: BIGINT, DECIMAL(3,1), STRING, ARRAY<…> …; null if missing."""
+    return sf.schema_of_variant(leaf)
+
+
+def reading(leaf: Column, kind: Column) -> TypedColumns:
+    """A variant and its kind, read."""
+    members = sf.when(kind.startswith("ARRAY"), sf.try_variant_get(leaf, "$", "array<variant>"))
+    elements = sf.transform(members, lambda element: scalars(element, kind_of(element)).scalar())
+    kept = sf.when(sf.size(members) <= limits.LIST_VALUES, elements)
+    found = scalars(leaf, kind)
+    return TypedColumns(found.whole, found.real, found.text, found.flag, kept, of_scalar)
+
+
+def scalars(leaf: Column, kind: Column) -> TypedColumns:
+    """The same without lists. A number beyond all doubles is no number."""
+    broken = sf.when(
+        kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT"), sf.try_variant_get(leaf, "$", "double")
+    )
+    numbers = of_double(sf.when(sf.abs(broken) < float("inf"), broken))
+    assert numbers.whole is not None
+    return TypedColumns(
+        whole=sf.coalesce(sf.when(kind == "BIGINT", sf.try_variant_get(leaf, "$", "bigint")), numbers.whole),
+        real=numbers.real,
+        text=sf.when(kind == "STRING", sf.try_variant_get(leaf, "$", "string")),
+        flag=sf.when(kind == "BOOLEAN", sf.try_variant_get(leaf, "$", "boolean")),
+    )
+
+
+_END: Final = "\u2063penstock end of payload\u2063"
+"""Spark's JSON parser ignores what follows the first value, so an element behind it must be found again."""
+
+_NUMBER: Final = (
+    r"\A[ \t\n\x0B\f\r]*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t\n\x0B\f\r]*\z"
+)
+
+
+def format_of(content_type: Column | None, given: PayloadFormat) -> Column:
+    """The name of each row's payload format: what its content type names, else the policy's."""
+    if content_type is None:
+        return sf.lit(given.value)
+    plain = sf.lower(sf.trim(sf.substring_index(content_type, ";", 1)))
+    found = sf.when(plain.endswith("+json"), sf.lit(PayloadFormat.JSON.value))
+    for name, known in CONTENT_TYPES.items():
+        found = found.when(plain == name, sf.lit(known.value))
+    return found.otherwise(sf.lit(given.value))
+
+
+def as_text(payload: Column) -> Column:
+    """A payload as text; null if it is none, or too long to be read."""
+    text = sf.try_validate_utf8(payload.cast("string"))
+    return sf.when(sf.octet_length(payload) <= limits.DECODE_BYTES, text)
+
+
+def as_json(text: Column, form: Column) -> Column:
+    """The text as a variant; null if it is no JSON, or should not be read as such."""
+    wrapped = sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]')))
+    whole = sf.try_variant_get(wrapped, "$[1]", "string") == _END
+    readable = (form == PayloadFormat.JSON.value) | ((form == PayloadFormat.AUTO.value) & _maybe_json(text))
+    return sf.when(readable & whole, sf.try_variant_get(wrapped, "$[0]", "variant"))
+
+
+def as_plain(text: Column, form: Column, json: Column) -> TypedColumns:
+    """What is no JSON: a number, else a text."""
+    plain = (form == PayloadFormat.TEXT.value) | (
+        (form == PayloadFormat.AUTO.value) & json.isNull() & _maybe_json(text)
+    )
+    is_number = text.rlike(_NUMBER)
+    number = of_double(sf.when(plain & is_number, text.try_cast("double")))
+    return TypedColumns(number.whole, number.real, sf.when(plain & ~is_number, text))
+
+
+def _maybe_json(text: Column) -> Column:
+    """Not a text that begins like a MessagePack map."""
+    return ~sf.substring(sf.hex(sf.substring(text, 1, 1)), 1, 2).isin("DE", "DF")

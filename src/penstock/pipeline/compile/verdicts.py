@@ -1,0 +1,174 @@
+"""What a compiled filter is made of, and the table to which each filter module adds its compilers.
+
+A verdict is a boolean column: true where the filter matches, false where it does not, null where the
+attribute cannot be read. Events out of a filter's scope get the value that keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from penstock.policy.filters import Filter, Verb
+from penstock.policy.nodes import Missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from penstock.pipeline.compile.typed_columns import TypedColumns
+    from penstock.policy.nodes import Policy, Step
+
+PLACE: Final = "__place"
+"""Position in the queue, from 1; there once a step needs it."""
+FATE: Final = "__fate"
+"""Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
+LEVEL: Final = "__level"
+DIGEST_ROW: Final = -1
+VERDICT: Final = "__verdict"
+"""Where a fold leaves its verdicts."""
+RUN: Final = "__run"
+"""Names a row that stays and what was dropped behind it; ascending in queue order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an event comes from: columns made of those of the frame where they are needed, not beside them.
+
+    A column more is copied by every shuffle, sort and window on its way; a cast costs less.
+    """
+
+    ts: Column
+    """Event time in microseconds, never null."""
+    seq: Column
+    """Sequence number, never null."""
+    sender: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the rows of a frame stand in their queues.
+
+    Rows are sorted into queues once. As long as nothing sorts them otherwise, windows in queue order say the
+    columns of that sort again, and Spark sorts no more; rows that all of these columns leave equal stand as
+    they came. A step that sorts otherwise needs the rows numbered before; queue order is by number then.
+    """
+
+    key: tuple[str, ...]
+    """Columns that name a queue."""
+    order: tuple[str, ...]
+    """Columns that order it."""
+    by_time: bool
+    """Whether queue order is that of event time."""
+    origin: Origin
+
+    @property
+    def placed(self) -> bool:
+        """Whether rows have their PLACE."""
+        return self.order == (PLACE,)
+
+    def partition(self, *more: Column) -> WindowSpec:
+        """The whole queue in no order, or the part of it that agrees in some columns."""
+        return Window.partitionBy(*map(quoted, self.key), *more)
+
+    def in_order(self) -> WindowSpec:
+        """The queue in its order."""
+        return self.partition().orderBy(*map(quoted, self.order))
+
+    def whole(self) -> WindowSpec:
+        """The whole queue, by the same sort as the windows below."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+
+    def up_to_here(self) -> WindowSpec:
+        """The queue from its beginning to this event."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def before(self) -> WindowSpec:
+        """The queue before this event."""
+        return self.in_order().rowsBetween(Window.unboundedPreceding, -1)
+
+    def from_newest(self, *more: Column) -> WindowSpec:
+        """From the newest event, by event time and then by place, back to this one."""
+        newest = self.partition(*more).orderBy(self.origin.ts.desc(), sf.desc(PLACE))
+        return newest.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+    def place(self) -> Column:
+        """The number of each row in its queue, from 1."""
+        return sf.row_number().over(self.in_order())
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """All a filter's column may be made of."""
+
+    policy: Policy
+    step: Step
+    queue: Standing
+    readings: Mapping[str, TypedColumns]
+    now_us: Column
+    columns: tuple[str, ...]
+    """All columns of the frame: asking the frame itself would ask a server."""
+    sortable: bool
+    """Whether rows of the frame can be compared."""
+    closes: bool
+    """Whether the policy ends with the step, which drops: it may say which runs that leaves."""
+
+    def reading(self, by: str | None = None) -> TypedColumns:
+        """The step's attribute, or `by`."""
+        return self.readings[by or self.policy.path_of(self.step).text]
+
+    @property
+    def lists_unread(self) -> bool:
+        """Whether a step that says runs has to count events in that it cannot read."""
+        return self.closes and self.policy.missing_of(self.step) is not Missing.DROP
+
+    @property
+    def stays(self) -> Column:
+        """The verdict under which an event stays."""
+        return sf.lit(self.step.verb is Verb.KEEP)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL wants it, dots and all; cheaper to hand to Spark than a `Column`."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name."""
+    return sf.col(quoted(name))
+
+
+def literal(text: str) -> str:
+    """A text as SQL wants it, free of anything that would end or escape it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def alive() -> Column:
+    """Whether no step has taken the event yet."""
+    return sf.col(FATE).isNull()
+
+
+Compile: TypeAlias = Callable[[Any, Ground, "DataFrame"], "tuple[DataFrame, Column]"]
+COMPILERS: Final[dict[type[Filter], Compile]] = {}
+"""How to compile each filter: the frame, perhaps with more columns, and the verdict."""
+
+X = TypeVar("X", bound=Filter)
+
+
+def by_columns(
+    *kinds: type[Filter],
+) -> Callable[[Callable[[X, Ground], Column]], Callable[[X, Ground], Column]]:
+    """Register the verdict of filters that need no more than columns."""
+
+    def register(verdict: Callable[[X, Ground], Column]) -> Callable[[X, Ground], Column]:
+        def compiled(node: Any, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:
+            return frame, verdict(node, ground)
+
+        COMPILERS.update(dict.fromkeys(kinds, compiled))
+        return verdict
+
+    return register

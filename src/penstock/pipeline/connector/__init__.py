@@ -1,0 +1,7 @@
+"""`format("penstock")`: reliable streams of a node as a Spark data source.
+
+data_source.py  the data source class and `register`
+options.py      options and the schema of a message
+readers.py      batch and streaming readers
+writers.py      batch and streaming writers, exactly once
+"""

@@ -1,0 +1,60 @@
+"""The data source `format("penstock")`: reliable streams of a node in batch and streaming queries.
+
+    register(spark)
+    events = spark.readStream.format("penstock").options(url="stream://10.0.0.5", stream="orders").load()
+
+Spark runs the data source in its own Python processes, on the driver and on the workers; this package must
+be installed there. Offsets are ticks by stream. A span of ticks has the same rows however often it is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from penstock.pipeline.connector.options import SCHEMA, SinkOptions, SourceOptions, check_schema
+from penstock.pipeline.connector.readers import BatchSource, StreamSource
+from penstock.pipeline.connector.writers import BatchSink, StreamSink, check_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+class Penstock(DataSource):
+    """What Spark asks for readers and writers."""
+
+    @classmethod
+    def name(cls) -> str:
+        """For `format`."""
+        return "penstock"
+
+    def schema(self) -> StructType:
+        """Of a source."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> BatchSource:
+        """For `spark.read`."""
+        check_schema(schema)
+        return BatchSource(SourceOptions.of(self.options))
+
+    def streamReader(self, schema: StructType) -> StreamSource:  # noqa: N802  # Spark's name
+        """For `spark.readStream`."""
+        check_schema(schema)
+        return StreamSource(SourceOptions.of(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        """For `frame.write`."""
+        options = SinkOptions.of(self.options)
+        return BatchSink(options, check_columns(schema, options, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
+        """For `frame.writeStream`."""
+        options = SinkOptions.of(self.options)
+        return StreamSink(options, check_columns(schema, options, overwrite=overwrite))
+
+
+def register(spark: SparkSession | Any) -> None:
+    """Let a session, classic or Connect, know the format."""
+    spark.dataSource.register(Penstock)

@@ -1,0 +1,210 @@
+"""`advise`: learns a policy for a budget on one part of a recorded stream and checks it on the rest.
+
+split by time ─► learn: profile ─► levels ─► expected
+             └─► check: the compiled policy, level by level ─► measured; and the backtest
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sf
+
+from penstock import limits
+from penstock.core.queues import Drain
+from penstock.errors import GoalMissed
+from penstock.pipeline.jobs.advise import levels as choosing
+from penstock.pipeline.jobs.advise.measure import kept_by_bands, kept_shares, measure, packed_by, slim
+from penstock.pipeline.jobs.advise.profile import LEARN, Profile, look, numbers, split
+from penstock.pipeline.jobs.backtest.replay import BASELINES, Candidate, RecordedStream, Settings, replay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock.pipeline.jobs.advise.levels import Choice
+    from penstock.pipeline.jobs.advise.measure import LevelResult
+    from penstock.pipeline.jobs.advise.profile import AdviceRequest, StreamShape
+    from penstock.pipeline.jobs.backtest.replay import Backtest
+    from penstock.policy.nodes import Policy
+
+_MOST_ITEMS: Final = 0.9
+"""Of the events that come in: a queue that lets more through overflows too seldom to be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A policy, and what to expect of it."""
+
+    policy: Policy
+    reasons: tuple[tuple[str, ...], ...]
+    """By level, a sentence for each filter."""
+    expected: tuple[LevelResult, ...]
+    """By level, on what was learned from."""
+    measured: tuple[LevelResult, ...]
+    """By level, on the rest."""
+    spreads: dict[str, float]
+    """Standard deviations of numeric attributes, of the rest."""
+    replayed: Backtest
+    """The rest, replayed."""
+    setting: str
+    """How."""
+    budget: float
+    doubts: tuple[str, ...] = ()
+    """About the attributes, each a sentence."""
+
+    @property
+    def needed(self) -> int | None:
+        """The lowest level that is within the budget on the rest; None: there is none."""
+        return _needed(self.measured, self.budget)
+
+
+def _needed(reached: Sequence[LevelResult], budget: float) -> int | None:
+    return next((level for level, one in enumerate(reached, start=1) if one.kept <= budget), None)
+
+
+def advise(frame: DataFrame, asked: AdviceRequest, step: Callable[[int, int, str], None]) -> Advice:
+    """Propose a policy for the queues of a frame."""
+    parts = split(frame, asked).persist()
+    try:
+        return _advised(parts, asked, step)
+    finally:
+        parts.unpersist()
+
+
+def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, str], None]) -> Advice:
+    learn, check = parts.where(sf.col(LEARN)), parts.where(~sf.col(LEARN))
+    step(0, 4, "looking at the stream")
+    whole, rest, found = look(parts, asked)
+    step(1, 4, "choosing filters")
+    levels = _levels(learn, asked, whole, found)
+    numeric = [one.name for one in found if one.numeric]
+    policy = choosing.policy(levels, asked, numeric)
+    step(2, 4, "checking levels")
+    held = [] if choosing.is_mixed(whole) else numeric  # digests of several sources tell nothing about one
+    expected, measured = measure(parts, policy, asked, held)
+    step(3, 4, "replaying queues")
+    need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items
+    settings = _settings(policy, asked, rest, numeric, need)
+    stream = RecordedStream(rest.events, rest.queues, rest.begin_us, rest.end_us)
+    replayed = replay(_bare(check), settings, stream)
+    setting = f"drain {settings.drain.text}, capacity {settings.capacity:,}"
+    spreads = {
+        name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()
+    }
+    reasons = tuple(tuple(choice.reason for choice in level) for level in levels)
+    doubts = tuple(f"attribute '{one.name}' is taken for a text: {one.doubt}" for one in found if one.doubt)
+    return Advice(policy, reasons, expected, measured, spreads, replayed, setting, asked.budget, doubts)
+
+
+# -- choosing ------------------------------------------------------------------------------------------------
+
+
+def _levels(
+    learn: DataFrame, asked: AdviceRequest, whole: StreamShape, found: Sequence[Profile]
+) -> list[list[Choice]]:
+    """Levels in order of what they cost the receiver, each of which takes something of what is left."""
+    numeric = [one.name for one in found if one.numeric]
+    so_far = _SoFar(learn, asked, numeric)
+    mixed = choosing.is_mixed(whole)
+    tried = [[] if mixed else _tried(learn, asked, one, place) for place, one in enumerate(found)]
+    thoughts: list[tuple[float, list[Choice | None]]] = [
+        (0.0, [choosing.unchanged(one, whole) for one in found])
+    ]
+    for target in (asked.budget**0.5, choosing.MARGIN * asked.budget):
+        bands = [choosing.band(one, widths, target) for one, widths in zip(found, tried, strict=True)]
+        thoughts.append((target, [choosing.conflation(whole, asked, target)] if mixed else bands))
+    so_far.add(thoughts)
+    so_far.add([(0.0, [_middle(so_far, one, place) for place, one in enumerate(found)])])
+    if so_far.kept > asked.budget:
+        so_far.add([(0.0, [choosing.last_resort(asked)])])
+    if not so_far.levels:
+        raise GoalMissed(
+            f"there is nothing to propose: no filter takes anything, and {asked.budget:g} of "
+            f"{asked.capacity:,} events is less than one; give a larger budget or capacity"
+        )
+    return so_far.levels
+
+
+class _SoFar:
+    """The levels chosen so far, and the share of the events that they keep."""
+
+    def __init__(self, learn: DataFrame, asked: AdviceRequest, numeric: Sequence[str]) -> None:
+        self.learn = learn
+        self.asked = asked
+        self.levels: list[list[Choice]] = []
+        self.kept = 1.0
+        self._numeric = numeric
+
+    def add(self, thoughts: Sequence[tuple[float, Sequence[Choice | None]]]) -> None:
+        """Levels, each with the share that makes it needless; one that does nothing is left out.
+
+        All are tried in one pass. What was counted behind a level that is left out is counted again.
+        """
+        waiting = [(target, [one for one in level if one is not None]) for target, level in thoughts]
+        waiting = [(target, level) for target, level in waiting if level]
+        while waiting:
+            levels = [*self.levels, *(level for _, level in waiting)]
+            shares = kept_shares(self.learn, choosing.policy(levels, self.asked, self._numeric), self.asked)
+            for now in shares[len(self.levels) :]:
+                target, level = waiting.pop(0)
+                if self.kept <= target or now > self.kept * (1 - choosing.LEAST):
+                    break
+                self.levels.append(level)
+                self.kept = now
+
+
+def _tried(learn: DataFrame, asked: AdviceRequest, one: Profile, place: int) -> list[tuple[float, float]]:
+    """Dead bands and what each keeps by itself."""
+    widths = choosing.bands(one)
+    return list(zip(widths, kept_by_bands(learn, widths, asked, place), strict=True)) if widths else []
+
+
+def _middle(so_far: _SoFar, one: Profile, place: int) -> Choice | None:
+    """The middle of what the levels so far leave: a reserve, or as much of it as the budget still demands."""
+    asked = so_far.asked
+    if not so_far.kept:
+        return None
+    outside = min(choosing.OUTSIDE, choosing.MARGIN * asked.budget / so_far.kept)
+    if not one.numeric:
+        return choosing.usual(one, outside)
+    left = so_far.learn
+    if so_far.levels:
+        policy = choosing.policy(so_far.levels, asked, [one.name])
+        packed = slim(left, policy, asked).transform(packed_by(policy, asked, policy.highest))
+        left = packed.where(sf.col("kind") == "event")
+    ranks = sf.array(sf.lit(outside / 2), sf.lit(1 - outside / 2))
+    found = left.agg(sf.percentile_approx(numbers(place), ranks, 1_000)).first()
+    if found is None or found[0] is None:
+        return None
+    low, high = found[0]
+    return choosing.normal(one, low, high, 1 - outside)
+
+
+# -- replaying -----------------------------------------------------------------------------------------------
+
+
+def _bare(part: DataFrame) -> DataFrame:
+    return part.drop(*(name for name in part.columns if name.startswith("penstock_")))
+
+
+def _settings(
+    policy: Policy, asked: AdviceRequest, rest: StreamShape, numeric: Sequence[str], items: float
+) -> Settings:
+    """The backtest: a drain for what the level needed leaves of the rate, digests included."""
+    least = Fraction(limits.DRAIN_LEAST).limit_denominator(10**6)
+    per_s = max(least, Fraction(min(items, _MOST_ITEMS) * rest.rate).limit_denominator(10**6))
+    drain = Drain(per_s, in_bytes=False, text=f"{float(per_s):.4g}/s")
+    overflows = int(rest.queue * (1 - min(items, _MOST_ITEMS)) / 4)
+    return Settings(
+        candidates=(Candidate(policy.name, policy), *BASELINES),
+        capacity=max(limits.QUEUE_EVENTS_LEAST, min(asked.capacity, overflows)),
+        drain=drain,
+        key=asked.key,
+        series=asked.series,
+        measured=tuple(numeric),
+        attributes=asked.columns,
+    )

@@ -1,0 +1,246 @@
+"""Flows of constant rate in recorded arrivals: period, jitter, loss and punctuality of each.
+
+    flows(packets)           one row per flow
+    reservations(flows)      the control table that nodes load
+    history_filter(packets)  the history filter, built partition by partition and merged by OR
+
+The estimate is that of `core.slots.period`, written as Spark SQL over arrays of 64 arrivals: no Python
+worker sees a row. A flow is recognised if most of its windows are; its figures are those of these windows
+together. The filter's keys and slots are Spark SQL (`xxhash64` of client and topic is a node's `key_of`);
+its bits are set by the filter's own batch code in Spark's workers. The merged filter has the bytes of one
+that saw every row.
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from penstock.core.slots import wire
+from penstock.core.slots.filter import RefreshingFilter
+from penstock.core.slots.flows import SEPARATOR
+from penstock.core.slots.period import COLLISIONS, FINENESS, LEAST, LONGEST, MOST, RANGE, SHORT_GAPS, STRENGTH
+from penstock.errors import InputError, SlotError
+from penstock.pipeline.compile.verdicts import column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.core.slots.shape import Shape
+
+TOLERANCE: Final = 3.0
+"""Standard deviations within which a packet is on time, as on a node."""
+
+FLOWS: Final = st.StructType(
+    [
+        st.StructField("client", st.StringType()),
+        st.StructField("topic", st.StringType()),
+        st.StructField("packets", st.LongType()),
+        st.StructField("constant", st.BooleanType()),
+        st.StructField("period_us", st.DoubleType()),
+        st.StructField("jitter_us", st.DoubleType()),
+        st.StructField("loss", st.DoubleType()),
+        st.StructField("on_time", st.DoubleType()),
+        st.StructField("recognised", st.DoubleType()),
+        st.StructField("first_us", st.LongType()),
+        st.StructField("last_us", st.LongType()),
+    ]
+)
+"""What `flows` gives."""
+
+
+def flows(packets: DataFrame, *, client: str = "client", topic: str = "topic") -> DataFrame:
+    """Every flow of recorded arrivals, which have a column `ts` of whole microseconds; see FLOWS."""
+    for name in (client, topic, "ts"):
+        if name not in packets.columns:
+            raise InputError(f"there is no column '{name}'; there are: {', '.join(packets.columns)}")
+    arrivals = packets.select(
+        column(client).cast("string").alias("client"),
+        column(topic).cast("string").alias("topic"),
+        column("ts").cast("bigint").alias("ts"),
+    ).where("client IS NOT NULL AND topic IS NOT NULL AND ts IS NOT NULL")
+    return _together(estimates(_windows(arrivals)))
+
+
+def _windows(arrivals: DataFrame) -> DataFrame:
+    """Arrivals in their order, MOST at a time, relative to the first."""
+    order = Window.partitionBy("client", "topic").orderBy("ts")
+    number = sf.row_number().over(order) - 1
+    numbered = arrivals.withColumn("window", sf.floor(number / MOST))
+    found = numbered.groupBy("client", "topic", "window").agg(
+        sf.array_sort(sf.collect_list("ts")).alias("at")
+    )
+    return found.withColumn("t", sf.expr("transform(at, x -> CAST(x - at[0] AS DOUBLE))"))
+
+
+def estimates(windows: DataFrame) -> DataFrame:
+    """The estimate of each array `t` of arrivals, in columns beside it; null where there is no period."""
+    found = windows.withColumn("n", sf.size("t")).withColumn("span", sf.element_at("t", -1))
+    found = _guessed(found)
+    found = _strongest(found)
+    for _ in range(3):
+        found = _fitted(found)
+    return _judged(found)
+
+
+def _guessed(found: DataFrame) -> DataFrame:
+    gaps = "array_sort(filter(transform(sequence(1, n - 1), i -> t[i] - t[i - 1]), g -> g > 0))"
+    enough = f"n >= {LEAST} AND span > 0"
+    found = found.withColumn("gaps", sf.expr(f"CASE WHEN {enough} THEN {gaps} END"))
+    found = found.withColumn(
+        "short",
+        sf.expr(f"CASE WHEN size(gaps) >= {LEAST // 2} THEN gaps[int({SHORT_GAPS}D * size(gaps))] END"),
+    )
+    found = found.withColumn("near", sf.expr("filter(gaps, g -> g > 0.5D * short AND g < 1.5D * short)"))
+    guess = sf.expr("aggregate(near, 0D, (sum, g) -> sum + g) / nullif(size(near), 0)")
+    found = found.withColumn("guess", sf.when(sf.col("short").isNotNull(), guess))
+    possible = sf.col("span").between(sf.col("guess"), LONGEST * sf.col("n") * sf.col("guess"))
+    return found.withColumn("guess", sf.when(possible, sf.col("guess")))
+
+
+def _strongest(found: DataFrame) -> DataFrame:
+    """Period and phase with the largest resultant near the guess."""
+    found = found.withColumn("step", sf.expr(f"1D / nullif({FINENESS}D * span, 0D)"))
+    found = found.withColumn("from", sf.expr(f"{RANGE[0]}D / guess"))
+    found = found.withColumn("tries", sf.expr(f"int(ceil(({RANGE[1]}D / guess - `from`) / step))"))
+    wave = f"{2 * pi!r}D * (`from` + k * step)"
+    sums = (
+        "aggregate(t, named_struct('c', 0D, 's', 0D), (sum, x) -> named_struct("
+        f"'c', sum.c + cos({wave} * x), 's', sum.s + sin({wave} * x)))"
+    )
+    each = f"transform(sequence(0, tries - 1), k -> named_struct('k', k, 'w', {sums}))"
+    found = found.withColumn("waves", sf.when(sf.col("guess").isNotNull(), sf.expr(each)))
+    best = (
+        "aggregate(waves, waves[0], (best, one) -> CASE WHEN "
+        "one.w.c * one.w.c + one.w.s * one.w.s > best.w.c * best.w.c + best.w.s * best.w.s "
+        "THEN one ELSE best END)"
+    )
+    found = found.withColumn("best", sf.expr(best))
+    found = found.withColumn("period", sf.expr("1D / (`from` + best.k * step)"))
+    phase = sf.expr(f"atan2(best.w.s, best.w.c) / {2 * pi!r}D * period")
+    return found.withColumn("phase", phase).drop("waves", "gaps", "near", "short")
+
+
+def _fitted(found: DataFrame) -> DataFrame:
+    """Number the arrivals by the grid, and lay the grid anew through them."""
+    found = found.withColumn("places", sf.expr("transform(t, x -> rint((x - phase) / nullif(period, 0D)))"))
+    long_enough = sf.expr(f"element_at(places, -1) - places[0] >= {LEAST // 2} AND period > 0")
+    found = found.withColumn("places", sf.when(long_enough, sf.col("places")))
+    found = found.withColumn("middle", sf.expr("aggregate(places, 0D, (sum, x) -> sum + x) / n"))
+    found = found.withColumn("mean", sf.expr("aggregate(t, 0D, (sum, x) -> sum + x) / n"))
+    sums = sf.expr(
+        "aggregate(zip_with(places, t, (x, y) -> named_struct('x', x - middle, 'y', y)), "
+        "named_struct('xy', 0D, 'xx', 0D), (sum, one) -> named_struct("
+        "'xy', sum.xy + one.x * one.y, 'xx', sum.xx + one.x * one.x))"
+    )
+    found = found.withColumn("sums", sums)
+    found = found.withColumn("period", sf.expr("sums.xy / nullif(sums.xx, 0D)"))
+    found = found.withColumn("phase", sf.expr("mean - period * middle"))
+    return found.drop("sums", "mean", "middle")
+
+
+def _judged(found: DataFrame) -> DataFrame:
+    """Keep what is a period, with its figures."""
+    turn = f"{2 * pi!r}D / nullif(period, 0D)"
+    waves = sf.expr(
+        "aggregate(t, named_struct('c', 0D, 's', 0D), (sum, x) -> named_struct("
+        f"'c', sum.c + cos({turn} * x), 's', sum.s + sin({turn} * x)))"
+    )
+    found = found.withColumn("wave", waves)
+    found = found.withColumn("strength", sf.expr("(wave.c * wave.c + wave.s * wave.s) / n"))
+    found = found.withColumn("different", sf.expr("size(array_distinct(places))"))
+    found = found.withColumn("residuals", sf.expr("zip_with(places, t, (x, y) -> y - phase - period * x)"))
+    square = sf.expr("aggregate(residuals, 0D, (sum, r) -> sum + r * r)")
+    found = found.withColumn("jitter", sf.sqrt(square / (sf.col("n") - 2)))
+    ok = sf.expr(f"places IS NOT NULL AND strength >= {STRENGTH}D AND n - different <= {COLLISIONS}D * n")
+    on_time = f"size(filter(residuals, r -> abs(r) <= {TOLERANCE}D * jitter))"
+    return found.select(
+        "client",
+        "topic",
+        "window",
+        "n",
+        sf.col("at")[0].alias("first_us"),
+        sf.element_at("at", -1).alias("last_us"),
+        *(
+            sf.when(ok, value).alias(name)
+            for name, value in (
+                ("period_us", sf.col("period")),
+                ("jitter_us", sf.col("jitter")),
+                ("strength", sf.col("strength")),
+                ("arrivals", sf.col("different").cast("bigint")),
+                ("lost", sf.expr("CAST(element_at(places, -1) - places[0] AS BIGINT) + 1 - different")),
+                ("on_time", sf.expr(on_time).cast("bigint")),
+            )
+        ),
+    )
+
+
+def _together(windows: DataFrame) -> DataFrame:
+    """Windows of a flow as one row; a remainder too short to be judged counts for nothing."""
+    known = sf.col("period_us").isNotNull()
+    judged = sf.sum(sf.when(sf.col("n") >= LEAST, 1).otherwise(0))
+    arrivals, lost = sf.sum("arrivals"), sf.sum("lost")
+    recognised = sf.coalesce(sf.sum(known.cast("int")) / sf.nullif(judged, sf.lit(0)), sf.lit(0.0))
+    constant = recognised > 0.5
+    found = windows.groupBy("client", "topic").agg(
+        sf.sum("n").alias("packets"),
+        constant.alias("constant"),
+        sf.when(constant, sf.median("period_us")).alias("period_us"),
+        sf.when(constant, sf.sqrt(sf.avg(sf.col("jitter_us") ** 2))).alias("jitter_us"),
+        sf.when(constant, lost / (arrivals + lost)).alias("loss"),
+        sf.when(constant, sf.sum("on_time") / sf.sum(sf.when(known, sf.col("n")))).alias("on_time"),
+        recognised.alias("recognised"),
+        sf.min("first_us").alias("first_us"),
+        sf.max("last_us").alias("last_us"),
+    )
+    return found.select(*(column(field.name).cast(field.dataType) for field in FLOWS))
+
+
+def reservations(found: DataFrame) -> DataFrame:
+    """The control table: periods of the flows that have one, in whole microseconds."""
+    return found.where("constant").select("client", "topic", _whole("period_us"), _whole("jitter_us"))
+
+
+def _whole(name: str) -> Column:
+    return sf.round(column(name)).cast("bigint").alias(name)
+
+
+_SCHEMA: Final = "filter BINARY"
+
+
+def history_filter(
+    packets: DataFrame, shape: Shape, *, slot_us: int, client: str = "client", topic: str = "topic"
+) -> RefreshingFilter:
+    """The flows of recorded arrivals by slot: the last slots of `shape`, up to the last arrival's."""
+    if slot_us < 1:
+        raise SlotError(f"a slot of {slot_us} µs is none; at least 1 µs")
+    rows = packets.select(
+        sf.xxhash64(sf.concat(column(client), sf.lit(SEPARATOR), column(topic))).alias("key"),
+        sf.floor(column("ts") / sf.lit(slot_us)).cast("bigint").alias("slot"),
+    ).where("key IS NOT NULL AND slot >= 0")
+    last = rows.agg(sf.max("slot")).head()
+    if last is None or last[0] is None:
+        raise InputError("there is no arrival in it")
+    newest: int = last[0]
+
+    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa  # noqa: PLC0415  # in Spark's workers
+
+        part = RefreshingFilter(shape, start=newest)
+        for batch in batches:
+            part.insert_many(batch.column(0).to_numpy(), batch.column(1).to_numpy())
+        yield pa.RecordBatch.from_pydict({"filter": pa.array([part.to_bytes()], pa.binary())})
+
+    merged = RefreshingFilter(shape, start=newest)
+    for row in rows.mapInArrow(build, _SCHEMA).toLocalIterator():
+        part = wire.read(bytes(row["filter"]))
+        assert isinstance(part, RefreshingFilter)
+        merged.merge(part)
+    return merged

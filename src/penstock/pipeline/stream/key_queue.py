@@ -1,0 +1,336 @@
+"""One key of a packed stream from trigger to trigger: rows in, rows out, rows held. Arrow, no Spark.
+
+Spark hands a stateful processor row by row and value by value, as Python objects. A bundle is an Arrow
+batch in a binary column: it crosses as one value, and its rows come out with the types and bytes they went
+in with.
+
+    rows --bundled--> key, now, bundle --stateful processor--> bundle --unbundled--> rows
+
+Rows are sorted before they are split into bundles. A trigger's rows of a key, behind the rows held from
+earlier triggers, are a queue. The queue core packs it if it does not fit. A digest at the end is held back,
+since the next trigger may begin with one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
+
+from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
+from penstock.errors import DigestError, InputError
+from penstock.model import digest_wire
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.pipeline.compile.digest_rows import digest_of_row, row_of_digest
+from penstock.pipeline.compile.events import EVENT, events_of
+from penstock.pipeline.tables.schemas import DIGEST as DIGEST_KIND
+from penstock.pipeline.tables.schemas import SOUND
+from penstock.policy.columns import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from penstock.model.instant import Instant
+    from penstock.policy.nodes import Policy
+
+NOW: Final = "__now"
+"""The column with the time of the trigger in microseconds, the same in all rows."""
+BUNDLE: Final = "__bundle"
+DIGEST: Final = "digest"
+"""A column that rows lack where none of them is a digest: it has so many parts that an empty one costs more
+than the others together."""
+TIE: Final = "__tie"
+"""A hash of the row: decides where `order` does not."""
+_ROWS: Final = 10_000
+"""Rows handed back to Spark at a time: as many as it hands over itself."""
+_BUNDLED_BYTES: Final = 32 << 20
+"""Rows gathered before they are parted: of a batch of 10,000 a thousand keys would get ten each, and a bundle
+of ten costs as much as one of a hundred."""
+
+
+def write_bundle(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """The rows as bytes, their schema included."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return bytes(sink.getvalue())
+
+
+def read_bundle(data: bytes) -> pa.Table:
+    """The rows in these bytes."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def bundled(
+    batches: Iterable[pa.RecordBatch], *, key: tuple[str, ...], order: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    """A row per key and so many bytes: the key, the time of the trigger, the rows in order."""
+    waiting: list[pa.RecordBatch] = []
+    weight = 0
+    for batch in batches:
+        waiting += [batch] if batch.num_rows else []
+        weight += batch.nbytes
+        if weight >= _BUNDLED_BYTES:
+            yield _in_bundles(waiting, key, order)
+            waiting, weight = [], 0
+    if waiting:
+        yield _in_bundles(waiting, key, order)
+
+
+def in_order(rows: pa.Table, order: tuple[str, ...], *, first: pa.Array | None = None) -> pa.Table:
+    """Rows in the order of columns, as Spark compares: null, numbers, NaN; `first` decides before them."""
+    columns: list[Any] = [] if first is None else [first]
+    for name in (*order, TIE):
+        column = rows[name]
+        if column.null_count:
+            columns.append(column.is_valid())
+        if pa.types.is_floating(column.type):
+            columns.append(pc.fill_null(pc.is_nan(column), False))
+        columns.append(column)
+    names = [f"by{place}" for place in range(len(columns))]
+    by = pa.table(columns, names=names)
+    return rows.take(pc.sort_indices(by, sort_keys=[(name, "ascending") for name in names]))
+
+
+def unbundled(batches: Iterable[pa.RecordBatch], *, digests: pa.DataType) -> Iterator[pa.RecordBatch]:
+    """The rows of all bundles, each with a column `digest`, the last."""
+    for batch in batches:
+        tables = [_with_digests(read_bundle(data), digests) for data in batch.column(0).to_pylist()]
+        if tables:
+            whole = pa.concat_tables(tables).combine_chunks()
+            yield from whole.to_batches(max_chunksize=_ROWS)
+
+
+def _with_digests(rows: pa.Table, digests: pa.DataType) -> pa.Table:
+    if DIGEST in rows.column_names:
+        return rows
+    return rows.append_column(DIGEST, pa.nulls(rows.num_rows, digests))
+
+
+def _in_bundles(
+    batches: list[pa.RecordBatch], key: tuple[str, ...], order: tuple[str, ...]
+) -> pa.RecordBatch:
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    groups = _groups([whole[name].combine_chunks() for name in key])
+    rows = in_order(_nullable(whole), order, first=pa.array(groups)).combine_chunks()
+    ends = np.cumsum(np.bincount(groups))
+    begins = [0, *ends[:-1].tolist()]
+    firsts = rows.take(pa.array(begins)).combine_chunks()
+    bare = rows.drop_columns([NOW]).to_batches()[0]
+    bundles = [write_bundle(bare.slice(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
+    columns = [*(firsts[name].chunk(0) for name in (*key, NOW)), pa.array(bundles, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=[*key, NOW, BUNDLE])
+
+
+def _groups(keys: list[pa.Array]) -> NDArray[np.int64]:
+    """A number for each row, the same for rows of the same key."""
+    found = np.zeros(len(keys[0]), dtype=np.int64)
+    for column in keys:
+        codes = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy().astype(np.int64)
+        _, found = np.unique(found * (len(column) + 1) + codes, return_inverse=True)
+    return found
+
+
+def _nullable(rows: pa.Table) -> pa.Table:
+    """The same rows where any column may be null, as it is in the rows of digests."""
+    schema = pa.schema([field.with_nullable(True) for field in rows.schema])
+    return pa.Table.from_arrays(rows.columns, schema=schema)
+
+
+_DIGESTS: Final = to_arrow_type(DIGEST_KIND)
+_ABSENT: Final = {
+    "ts_us": pa.scalar(None, pa.int64()),
+    "seq": pa.scalar(0, pa.int64()),
+    "sender": pa.scalar(""),
+    "topic": pa.scalar(""),
+    "payload": pa.scalar(b""),
+    "properties": pa.scalar(None, pa.list_(pa.null())),
+    "content_type": pa.scalar(""),
+    "root": pa.scalar(None, pa.string()),
+}
+"""The parts of an event as `as_events` names them, and what they are where the policy does not look at them.
+Each is a column of its own: Spark weighs a struct anew for each row of it."""
+_ANY_BYTES: Final = 1 << 62
+"""Rows are counted, not weighed: Spark bounds the bytes of a trigger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRules:
+    """What is the same for all keys of a stream; travels to the workers."""
+
+    policy: Policy
+    capacity: int
+    key: tuple[str, ...]
+    order: tuple[str, ...]
+    events: tuple[str, ...]
+    """Columns of an event that are not of the key."""
+    hold_us: int
+    """How long something may be held back; 0: nothing is."""
+    fresh_us: int | None
+    """The age from which events are backlog; None: no event is."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """What has come in and not gone out."""
+
+    until_us: Instant
+    """When it goes out, whatever comes."""
+    rows: pa.Table
+    count: int
+    """Events it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerResult:
+    """What one trigger made of one key."""
+
+    out: pa.Table | None
+    held: HeldRows | None
+    ladder: LadderState | None
+    """None: as it was."""
+
+
+class KeyQueue:
+    """The rules, compiled once per worker."""
+
+    def __init__(self, rules: QueueRules) -> None:
+        self._rules = rules
+        self._plan = Plan(rules.policy)
+        self._options = QueueOptions(capacity_events=rules.capacity, capacity_bytes=_ANY_BYTES)
+
+    def turn(
+        self,
+        rows: pa.Table,
+        *,
+        now_us: Instant,
+        held: HeldRows | None,
+        ladder: Callable[[], LadderState | None],
+    ) -> TriggerResult:
+        """Take a trigger's rows, in order; `ladder` is asked only if a level must be chosen."""
+        behind = self._behind(rows, now_us)
+        fits = rows.num_rows <= self._rules.capacity
+        if fits and held is None and not behind and not _digests_in(rows):
+            return TriggerResult(rows, None, None)  # by far the most turns: no row is looked at
+        whole = rows if held is None else _behind_held(held.rows, rows)
+        items, found = self._items(whole)
+        ladder_now = Ladder()
+        known = ladder()
+        if known is not None:
+            ladder_now.restore(known)
+            now_us = max(now_us, known.last_us or now_us)  # the machine's clock may have been set back
+        queue = PackingQueue(self._plan, self._options, ladder_now)
+        queue.absorb(items, now_us=now_us)
+        left = queue.items()
+        cut = 0 if behind else _behind_last_event(left)
+        until_us = held.until_us if held is not None and cut == 0 else now_us + self._rules.hold_us
+        if until_us <= now_us:
+            cut = len(left)
+        assembled = _Assembly(whole, found, self._rules.key)
+        return TriggerResult(
+            out=assembled.rows(left[:cut]) if cut else None,
+            held=self._held(assembled, left[cut:], until_us),
+            ladder=ladder_now.state() if queue.packs else None,
+        )
+
+    def _held(self, assembled: _Assembly, items: Sequence[Any], until_us: Instant) -> HeldRows | None:
+        if not items:
+            return None
+        count = sum(item.count if isinstance(item, Digest) else 1 for item in items)
+        return HeldRows(until_us, assembled.rows(items), count)
+
+    def _behind(self, rows: pa.Table, now_us: Instant) -> bool:
+        """Whether all events are old: the key has yet to catch up."""
+        if self._rules.fresh_us is None:
+            return False
+        newest_us = pc.max(rows[f"{EVENT}_ts_us"]).as_py()
+        return newest_us is not None and newest_us < now_us - self._rules.fresh_us
+
+    def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
+        """The rows as a queue's items, and the row of each by its identity."""
+        items = [
+            self._digest(rows[DIGEST][place].as_py(), rows) if event is None else event
+            for place, event in enumerate(_events(rows))
+        ]
+        return items, {id(item): place for place, item in enumerate(items)}
+
+    def _digest(self, row: Any, rows: pa.Table) -> Digest:
+        try:
+            return digest_wire.from_bytes(digest_wire.to_bytes(digest_of_row(row)))
+        except (DigestError, TypeError, KeyError, ValueError) as error:
+            where = ", ".join(f"{name} = {rows[name][0].as_py()!r}" for name in self._rules.key)
+            reason = error if isinstance(error, DigestError) else f"a damaged digest: {SOUND}"
+            raise InputError(f"column 'digest' where {where}: {reason}") from None
+
+
+def of_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Rows that were held, the columns of their key first; Spark compares no more than the types of a key."""
+    if tuple(rows.column_names[: len(key)]) != key:
+        raise InputError(
+            f"the checkpoint is of queues by other columns than {', '.join(key)}; use a new checkpoint"
+        )
+    return rows
+
+
+def _events(rows: pa.Table) -> list[Event | None]:
+    """The events of the rows; None where a row is a digest."""
+    count = rows.num_rows
+    parts = {
+        name: rows[f"{EVENT}_{name}"].combine_chunks()
+        if f"{EVENT}_{name}" in rows.column_names
+        else pa.repeat(absent, count)
+        for name, absent in _ABSENT.items()
+    }
+    return events_of(pa.StructArray.from_arrays(list(parts.values()), names=list(parts)))
+
+
+def _digests_in(rows: pa.Table) -> bool:
+    """Whether some row is a digest."""
+    return DIGEST in rows.column_names and rows[DIGEST].null_count < rows.num_rows
+
+
+def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
+    """What was held, then what came."""
+    try:
+        both = pa.concat_tables([held, rows], promote_options="default")
+    except pa.ArrowException as error:
+        raise InputError(
+            f"the columns of the stream are not those of the checkpoint ({error}); use a new checkpoint"
+        ) from None
+    known = [*rows.column_names, *({DIGEST} & {*held.column_names} - {*rows.column_names})]
+    return both.select(known)
+
+
+def _behind_last_event(items: Sequence[Any]) -> int:
+    """How many items there are up to the last event."""
+    return next((n for n in range(len(items), 0, -1) if isinstance(items[n - 1], Event)), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    """Items as rows again: events take the rows they came in, digests get new ones."""
+
+    whole: pa.Table
+    found: dict[int, int]
+    key: tuple[str, ...]
+
+    def rows(self, items: Sequence[Any]) -> pa.Table:
+        indices = [self.found.get(id(item)) for item in items]
+        bare = self.whole.drop_columns([DIGEST]) if DIGEST in self.whole.column_names else self.whole
+        taken = bare.take(pa.array(indices, pa.int64()))
+        if not any(isinstance(item, Digest) for item in items):
+            return taken
+        first = pa.array([0] * len(items), pa.int64())
+        for name in self.key:  # the same in all rows, those of new digests too
+            place = taken.schema.get_field_index(name)
+            taken = taken.set_column(place, taken.schema.field(place), self.whole[name].take(first))
+        made = (row_of_digest(item) if isinstance(item, Digest) else None for item in items)
+        return taken.append_column(DIGEST, pa.array(made, _DIGESTS))

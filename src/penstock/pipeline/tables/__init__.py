@@ -1,0 +1,8 @@
+"""Tables that the pipeline reads and writes.
+
+schemas.py         schemas of digests and effects
+recorded.py        recorded events from Parquet, JSON lines or CSV
+folders.py         a folder of files as a stream, and a stream as a folder
+channels.py        polls and subscriptions of channels, and the factors of each channel
+control_tables.py  versions of the tables that nodes load
+"""

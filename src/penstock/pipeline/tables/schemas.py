@@ -1,0 +1,68 @@
+"""Schemas of the pipeline's results; a digest has the fields of a node's digest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+
+def _struct(**fields: object) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])  # type: ignore[arg-type]
+
+
+SCALAR: Final = _struct(whole=LongType(), real=DoubleType(), text=StringType(), flag=BooleanType())
+"""A value of any kind: at most one field is set."""
+
+MARK: Final = _struct(ts_us=LongType(), seq=LongType(), tie=StringType(), value=SCALAR)
+"""A value with its place in time; compared field by field, so `tie` decides between equal places."""
+
+SUMMARY: Final = _struct(
+    name=StringType(),
+    n=LongType(),
+    total=DoubleType(),
+    squares=DoubleType(),
+    least=DoubleType(),
+    most=DoubleType(),
+    first=MARK,
+    last=MARK,
+    distinct=BinaryType(),
+    quantiles=BinaryType(),
+)
+"""What is known about one attribute of dropped events."""
+
+CAUSE: Final = _struct(level=IntegerType(), position=IntegerType(), filter=StringType(), count=LongType())
+
+DIGEST: Final = _struct(
+    count=LongType(),
+    from_us=LongType(),
+    to_us=LongType(),
+    seq_first=LongType(),
+    seq_last=LongType(),
+    causes=ArrayType(CAUSE),
+    attributes=ArrayType(SUMMARY),
+)
+"""A digest; causes in order of (level, position, filter), attributes in order of their names."""
+
+EFFECT: Final = _struct(
+    level=IntegerType(),
+    position=IntegerType(),
+    filter=StringType(),
+    seen=LongType(),
+    dropped=LongType(),
+    ratio=DoubleType(),
+)
+"""What one filter did."""
+
+SOUND: Final = "it needs a count from 1, spans of time and of numbers, causes and attributes"
+"""What a digest that is damaged lacks, in an error."""

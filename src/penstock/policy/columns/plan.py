@@ -1,0 +1,244 @@
+"""A policy compiled for queues: packs one with a few array operations per step.
+
+A decider gets the frame and `alive`, the positions of the events still in the queue, and returns masks over
+those positions. It must agree exactly with `evaluate`; the agreement tests check that.
+"""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.model.digest import WORST_CASE, Cause, Digest, merge_all
+from penstock.model.event import Event
+from penstock.policy import evaluate, filters, paths
+from penstock.policy.columns import by_order, by_value  # noqa: F401  # they register their deciders
+from penstock.policy.columns.assemble import Runs, digests
+from penstock.policy.columns.deciders import COMPILERS, View
+from penstock.policy.columns.frame import Frame, Layout
+from penstock.policy.digesters import NUMERIC
+from penstock.policy.evaluate import FilterEffect, Packed
+from penstock.policy.filters import Verb
+from penstock.policy.nodes import Missing, PayloadFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.policy.columns.frame import Ints, Mask
+    from penstock.policy.nodes import Policy, Step
+    from penstock.policy.paths import Path
+
+
+class CompiledStep:
+    """A step ready to run: parameters converted, sets hashed, patterns compiled."""
+
+    __slots__ = ("_careful", "_decide", "_drop_unreadable", "_keep", "_path", "numbers")
+
+    def __init__(self, policy: Policy, step: Step) -> None:
+        by = step.filter.by if isinstance(step.filter, filters.Top) else None
+        self._path: Path | None = None
+        if step.filter.reads:
+            self._path = paths.parse(by) if by else policy.path_of(step)
+        self.numbers: list[Path] = [self._path] if self._path and _reads_numbers(step.filter) else []
+        """The attribute, if it is read as a number."""
+        self._decide = COMPILERS[type(step.filter)](step.filter)
+        self._keep = step.verb is Verb.KEEP
+        self._drop_unreadable = policy.missing_of(step) is Missing.DROP
+        self._careful = self._keep or self._drop_unreadable
+
+    def dropped(self, frame: Frame, alive: Ints | None, now_us: int) -> Mask:
+        """A mask over the events left: which of them go."""
+        column = frame.column(self._path) if self._path else None
+        matched, readable, scope = self._decide(View(frame, alive, column, now_us, self._careful))
+        gone = matched
+        if self._keep:
+            gone = ~matched
+            if readable is not None:
+                gone &= readable
+            if scope is not None:
+                gone &= scope
+        if self._drop_unreadable and readable is not None:
+            gone = gone | ~readable
+        return gone
+
+
+def _reads_numbers(node: filters.Filter) -> bool:
+    match node:
+        case filters.Gt() | filters.Ge() | filters.Lt() | filters.Le():
+            return not isinstance(node.value, str)
+        case filters.Within():
+            return not isinstance(node.low, str)
+    return isinstance(node, filters.Delta | filters.Swing | filters.Top)
+
+
+SMALL: Final = 12
+"""Below this many items, `evaluate` is done before the arrays are set up (`penstock bench policy`)."""
+
+
+class Plan:
+    """One policy (or none), ready to pack any number of queues."""
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy = policy
+        placed = list(policy.steps(policy.highest)) if policy else []
+        self._causes = [one.cause for one in placed]
+        self._steps = [CompiledStep(policy, one.step) for one in placed] if policy else []
+        asked = policy.asked() if policy else {}
+        self._asked = [(paths.parse(attribute), asked[attribute]) for attribute in sorted(asked)]
+        given = policy.payload if policy else PayloadFormat.AUTO
+        read = [path for step in self._steps for path in step.numbers]
+        read += [path for path, names in self._asked if not NUMERIC.isdisjoint(names)]
+        self._layout = Layout(given, read)
+
+    @property
+    def highest(self) -> int:
+        """The number of the highest level; 0 without a policy."""
+        return self.policy.highest if self.policy else 0
+
+    def pack(self, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
+        """The queue after every step of levels `above` + 1 … `level`: what `evaluate.pack` says, sooner."""
+        assert 0 <= above <= level <= self.highest
+        if level == above:
+            return Packed(list(items), ())
+        assert self.policy is not None
+        if len(items) < SMALL:
+            return evaluate.pack(self.policy, items, level=level, now_us=now_us, above=above)
+        steps = [
+            (cause, step)
+            for cause, step in zip(self._causes, self._steps, strict=True)
+            if above < cause.level <= level
+        ]
+        queue = _Queue(items)
+        frame = Frame(queue.events, self._layout, queue.rows)
+        fates = Fates(len(queue.events))
+        effects = []
+        for number, (cause, step) in enumerate(steps, start=1):
+            gone = step.dropped(frame, fates.alive, now_us)
+            count = int(np.count_nonzero(gone))
+            effects.append(FilterEffect(cause, seen=len(gone), dropped=count))
+            if count:
+                fates.add(cause, gone, last=number == len(steps))
+        return Packed(queue.without(fates, frame, self._asked), tuple(effects))
+
+    def collapse(self, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
+        """The worst case: every event into the digest, control items where they were."""
+        if len(items) < SMALL:
+            return evaluate.collapse(self.policy, items, cause=cause)
+        queue = _Queue(items)
+        fates = Fates(len(queue.events))
+        fates.add(cause, np.ones(len(queue.events), dtype=np.bool_), last=True)
+        return queue.without(fates, Frame(queue.events, self._layout, queue.rows), self._asked)
+
+
+class Fates:
+    """Which events were dropped so far, and which step took each."""
+
+    __slots__ = ("alive", "by_cause", "causes", "dropped")
+
+    def __init__(self, size: int) -> None:
+        self.dropped: Mask = np.zeros(size, dtype=np.bool_)
+        self.alive: Ints | None = None
+        """Places of the events left; None: all."""
+        self.causes: list[Cause] = []
+        self.by_cause: Ints | None = None
+        """The number of the cause of each dropped event; None while there is but one."""
+
+    def add(self, cause: Cause, gone: Mask, *, last: bool) -> None:
+        """A step dropped these of the events left."""
+        self.causes.append(cause)
+        if self.alive is None:
+            self.dropped = gone
+        else:
+            places = self.alive[gone]
+            self.dropped[places] = True
+            if self.by_cause is None:
+                self.by_cause = np.zeros(len(self.dropped), dtype=np.int64)
+            self.by_cause[places] = len(self.causes) - 1
+        if not last:
+            self.alive = (~gone).nonzero()[0] if self.alive is None else self.alive[~gone]
+
+
+class _Queue:
+    """A queue's items: the events among them, and what else there is."""
+
+    __slots__ = ("_are_events", "_items", "events", "rows")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items if isinstance(items, list) else list(items)
+        self._are_events: Mask | None = None
+        self.events: list[Event] = self._items  # type: ignore[assignment]  # all of them, unless:
+        try:
+            self.rows = [event.cells for event in self.events]
+        except AttributeError:  # digests or control items are among them
+            flags = [item.__class__ is Event for item in self._items]
+            self._are_events = np.array(flags, dtype=np.bool_)
+            self.events = list(compress(self._items, flags))  # type: ignore[arg-type]
+            self.rows = [event.cells for event in self.events]
+
+    def without(
+        self, fates: Fates, frame: Frame, asked: list[tuple[paths.Path, tuple[str, ...]]]
+    ) -> list[Item]:
+        """The queue with a digest in the place of each run of dropped events and earlier digests."""
+        among = self._are_events
+        begins, ends = _stretches(fates.dropped if among is None else self._absorbed(fates.dropped, among))
+        if not len(begins):
+            return list(self._items)
+        if among is None:
+            runs = Runs(begins, ends, len(self.events))
+            found = digests(frame, runs, fates.by_cause, fates.causes, asked)
+        else:
+            found = self._merged(begins, ends, fates, frame, asked)
+        return self._spliced(begins, ends, found)
+
+    def _absorbed(self, dropped: Mask, among: Mask) -> Mask:
+        """Which items end up in a digest: dropped events, and digests that were there before."""
+        gone = np.array([item.__class__ is Digest for item in self._items], dtype=np.bool_)
+        gone[among] = dropped
+        return gone
+
+    def _merged(
+        self,
+        begins: Ints,
+        ends: Ints,
+        fates: Fates,
+        frame: Frame,
+        asked: list[tuple[paths.Path, tuple[str, ...]]],
+    ) -> list[Digest]:
+        """The digest of each stretch: of its events, merged with the digests that stood among them."""
+        assert self._are_events is not None
+        events_before = np.concatenate(([0], np.cumsum(self._are_events, dtype=np.int64)))
+        first, last = events_before[begins], events_before[ends]
+        with_events = first < last
+        fresh: list[Digest] = []
+        if with_events.any():
+            runs = Runs(first[with_events], last[with_events], len(frame.events))
+            fresh = digests(frame, runs, fates.by_cause, fates.causes, asked)
+        found = iter(fresh)
+        merged: list[Digest] = []
+        for begin, end, has_events in zip(begins.tolist(), ends.tolist(), with_events.tolist(), strict=True):
+            parts = [item for item in self._items[begin:end] if isinstance(item, Digest)]
+            merged.append(merge_all([next(found), *parts] if has_events else parts))
+        return merged
+
+    def _spliced(self, begins: Ints, ends: Ints, found: list[Digest]) -> list[Item]:
+        """What stays, with each stretch replaced by its digest."""
+        out: list[Item] = []
+        done = 0
+        for begin, end, digest in zip(begins.tolist(), ends.tolist(), found, strict=True):
+            out += self._items[done:begin]
+            out.append(digest)
+            done = end
+        out += self._items[done:]
+        return out
+
+
+def _stretches(mask: Mask) -> tuple[Ints, Ints]:
+    """Begin and end of each stretch of true values."""
+    fenced = np.zeros(len(mask) + 2, dtype=np.bool_)
+    fenced[1:-1] = mask
+    edges = (fenced[1:] != fenced[:-1]).nonzero()[0]
+    return edges[0::2], edges[1::2]

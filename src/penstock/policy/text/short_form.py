@@ -1,0 +1,88 @@
+"""A policy as plain mappings, lists and scalars in its shortest spelling, for YAML and JSON.
+
+What is left out is what the reader assumes: default parameters, the default attribute, a `random` filter's
+number as its seed.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from penstock.policy.filters import Random
+from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.params import params_of
+from penstock.policy.paths import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.policy.filters import Filter
+    from penstock.policy.nodes import Policy, Step
+
+
+def short_form(policy: Policy) -> dict[str, Any]:
+    """The policy's keys in the order they are written."""
+    said = {
+        "name": policy.name,
+        "description": policy.description,
+        "attribute": "" if policy.attribute == Source.PAYLOAD.value else policy.attribute,
+        "missing": "" if policy.missing is Missing.KEEP else policy.missing.value,
+        "payload": "" if policy.payload is PayloadFormat.AUTO else policy.payload.value,
+        "digest": _digest(policy),
+        "levels": list(_levels(policy)),
+    }
+    return {key: part for key, part in said.items() if part}
+
+
+def spoken(policy: Policy) -> Iterator[tuple[Step, dict[str, Any]]]:
+    """Every step with those parameters that must be written, by name."""
+    numbers = count()
+    for chain in policy.levels:
+        for step in chain:
+            given = _given(step.filter)
+            if isinstance(step.filter, Random) and step.filter.seed == next(numbers):
+                del given["seed"]
+            yield step, given
+
+
+def _given(found: Filter) -> dict[str, Any]:
+    values = ((param, getattr(found, param.name)) for param in params_of(type(found)))
+    return {param.name: value for param, value in values if param.required or value != param.default}
+
+
+def _digest(policy: Policy) -> list[str] | dict[str, list[str]]:
+    by_attribute: dict[str, list[str]] = {}
+    for attribute, digester in policy.digest:
+        by_attribute.setdefault(attribute, []).append(digester)
+    return by_attribute[policy.attribute] if by_attribute.keys() == {policy.attribute} else by_attribute
+
+
+def _levels(policy: Policy) -> Iterator[Any]:
+    steps = spoken(policy)
+    for chain in policy.levels:
+        written = [_step(*next(steps)) for _ in chain]
+        yield written[0] if len(written) == 1 else written
+
+
+def _step(step: Step, given: dict[str, Any]) -> dict[str, Any]:
+    beside: dict[str, Any] = {}
+    if step.attribute is not None:
+        beside["attribute"] = step.attribute
+    if step.missing is not None:
+        beside["missing"] = step.missing.value
+    name = step.filter.name
+    if not given and not beside:
+        return {step.verb.value: name}
+    return {step.verb.value: {name: _shortest(step.filter, given), **beside}}
+
+
+def _shortest(found: Filter, given: dict[str, Any]) -> Any:
+    """The first parameter alone, all of them by position if none is optional, or by name."""
+    declared = params_of(type(found))
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    if plain and list(plain) == [declared[0].name]:
+        return plain[declared[0].name]
+    if plain and list(plain) == [param.name for param in declared if param.required]:
+        return list(plain.values())
+    return plain

@@ -1,0 +1,117 @@
+"""`penstock top` against a window that is there, is closed, or is something else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import output, top
+from penstock.cli.app import app
+from penstock.errors import InputError
+from tests.kit.http_node import VITALS, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TOKEN = "correct-horse-battery-staple"  # noqa: S105
+
+
+async def run(*arguments: str) -> tuple[str, BaseException | None]:
+    """What the command printed, and what it raised."""
+    found = await asyncio.to_thread(CliRunner().invoke, app, ["top", *arguments])
+    return found.stdout, found.exception
+
+
+def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal cuts names
+
+    async def story() -> None:
+        async with running() as node:
+            await node.stalled("[red]phone\u202e", "ward/#", policy=VITALS)
+            text, _ = await run("--url", node.url, "--once")
+            assert "[red]phone\\u202e" in text
+            assert "behind" in text
+            assert "✓" in text
+            shown, _ = await run("--url", f"{node.url}/", "--json")
+            assert json.loads(shown)["slow"][0]["subscription"]["policy"] == "vitals"
+
+    asyncio.run(story())
+
+
+def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with running(token=TOKEN) as node:
+            _, error = await run("--url", node.url, "--once")
+            assert isinstance(error, InputError)
+            assert "no token" in str(error)
+            assert (await run("--url", node.url, "--json", "--token", TOKEN))[1] is None
+            monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
+            assert (await run("--url", node.url, "--json"))[1] is None
+
+    asyncio.run(story())
+
+
+@asynccontextmanager
+async def server(answer: bytes) -> AsyncIterator[str]:
+    """Somebody who says this to everybody."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "404 Not Found"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n", "302"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", "not a node's"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "said nothing"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n", "another version"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {\n\n", "another version"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "no answer"),
+        (b"", "no answer"),
+    ],
+)
+def test_something_else_than_a_node(answer: bytes, told: str) -> None:
+    async def story() -> None:
+        async with server(answer) as url:
+            _, error = await run("--url", url, "--once")
+            assert isinstance(error, InputError)
+            assert told in str(error)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8080", "ftp://x", "http://", "http://x:y", "http://[::1", "file:///etc"]
+)
+def test_an_address_that_is_none(url: str) -> None:
+    _, error = asyncio.run(run("--url", url))
+    assert isinstance(error, InputError)
+    assert "--url" in str(error)
+
+
+def test_nobody_there() -> None:
+    _, error = asyncio.run(run("--url", "http://127.0.0.1:1"))
+    assert isinstance(error, InputError)
+    assert "is the node up?" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (2_500_000, "2.5 s"), (61_000_000, "1 min 1 s"),
+     (7_260_000_000, "2 h 1 min")],
+)  # fmt: skip
+def test_durations(us: int, text: str) -> None:
+    assert top._duration(us) == text

@@ -1,0 +1,56 @@
+"""Telling with its routes on a port, behind the guard of a node that has a token."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from penstock.node.config.notify import FeedSettings, HubSettings
+from penstock.node.config.schema import Http
+from penstock.node.http.guard import Guard
+from tests.kit.notify_service import telling
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from penstock.node.notify.service import NotifyService
+    from tests.kit.channel_api import MemoryDesk
+
+TOKEN = "a-token-of-some-length"  # noqa: S105
+
+
+@asynccontextmanager
+async def served(
+    desk: MemoryDesk, *, data: Path | None = None, hub: bool = False
+) -> AsyncIterator[NotifyService]:
+    """With its routes behind the guard of a node that has a token."""
+    guard = Guard(Http(token=TOKEN))
+    app = web.Application(middlewares=[guard.middleware])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    async with telling(
+        desk,
+        data=data,
+        feeds=FeedSettings(enabled=True, entries=3),
+        hub=HubSettings(enabled=hub),
+        base_url=base,
+    ) as at:
+        app.router.add_routes(at.routes())
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            yield at
+        finally:
+            await runner.cleanup()
+
+
+def free_port() -> int:
+    """A port nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port

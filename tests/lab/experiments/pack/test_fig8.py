@@ -1,0 +1,71 @@
+"""Figure 8 holds, run after run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.cli.html_page import Page
+from penstock_lab.experiments import ward
+from penstock_lab.experiments.pack import fig8
+from penstock_lab.experiments.result import Claim, ExperimentResult, add_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+pytestmark = pytest.mark.slow
+
+
+def silent(done: int, total: int, what: str) -> None:
+    assert done <= total
+    assert what
+
+
+@pytest.fixture(scope="module")
+def figure8(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:
+    out = tmp_path_factory.mktemp("fig8")
+    return fig8.reproduce(seed=11, quick=True, out=out, progress=silent)
+
+
+def test_every_row_holds_with_a_seed_the_numbers_were_not_chosen_for(figure8: ExperimentResult) -> None:
+    assert [row.what for row in figure8.rows if row.ok is False] == []
+
+
+def test_the_picture_is_there(figure8: ExperimentResult) -> None:
+    (plot,) = figure8.plots
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_run_says_that_it_was_shortened(figure8: ExperimentResult) -> None:
+    assert "--quick" in figure8.setting
+
+
+def test_the_same_seed_gives_the_same_figures(figure8: ExperimentResult) -> None:
+    again = fig8.reproduce(seed=11, quick=True, out=None, progress=silent)
+    assert again.tables == figure8.tables
+
+
+def test_the_report_is_one_file(figure8: ExperimentResult, tmp_path: Path) -> None:
+    page = Page("a <b> & c")
+    add_result(page, figure8)
+    text = page.write(tmp_path / "deep" / "report.html").read_text()
+    assert "a &lt;b&gt; &amp; c" in text
+    assert "data:image/png;base64," in text
+    assert 'src="http' not in text
+
+
+def test_the_ward_holds_with_another_seed() -> None:
+    outcome = ward.reproduce(seed=5, quick=True, out=None, progress=silent)
+    assert [row.what for row in outcome.rows if row.ok is False] == []
+
+
+def test_an_outcome_is_ok_unless_a_row_failed() -> None:
+    def outcome(ok: bool | None) -> ExperimentResult:
+        row = Claim("w", "p", "o", ok)
+        return ExperimentResult("e", "t", "s", (row,), (), (), 1)
+
+    assert outcome(True).ok
+    assert outcome(None).ok
+    assert not outcome(False).ok

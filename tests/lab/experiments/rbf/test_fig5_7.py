@@ -1,0 +1,55 @@
+"""Figures 5 to 7 hold, with a seed their numbers were not chosen for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.core.slots import formulas
+from penstock_lab.experiments.rbf import fig5_7
+from penstock_lab.experiments.rbf.sweep import ARRAYS, ARRIVALS, BITS, SLOTS, Point, measured, shape
+
+if TYPE_CHECKING:
+    from penstock_lab.experiments.result import ExperimentResult
+
+
+def silent(done: int, total: int, what: str) -> None:
+    assert done <= total
+    assert what
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:
+    return fig5_7.reproduce(seed=77, quick=True, out=tmp_path_factory.mktemp("rbf"), progress=silent)
+
+
+@pytest.mark.slow
+def test_every_row_holds(figures: ExperimentResult) -> None:
+    assert [row.what for row in figures.rows if row.ok is False] == []
+    assert sum(row.ok is True for row in figures.rows) == 8
+
+
+@pytest.mark.slow
+def test_pictures_and_both_readings_are_there(figures: ExperimentResult) -> None:
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in figures.plots)
+    assert len(figures.plots) == 2
+    assert [table.title.rpartition(" ")[2] for table in figures.tables] == ["free", "paid"]
+    assert "--quick" in figures.setting
+    assert "in this process" in figures.setting
+
+
+def test_the_storage_is_the_papers() -> None:
+    assert BITS == 12 << 20
+    for arrays in ARRAYS:
+        assert shape(arrays, paid=False).positions * arrays == BITS
+        assert shape(arrays, paid=True).bits <= BITS
+        assert shape(arrays, paid=True).slots == SLOTS
+    assert shape(64, paid=True) == shape(64, paid=False)
+
+
+@pytest.mark.slow
+def test_one_point_agrees_with_the_formula_where_traffic_is_even() -> None:
+    for one in measured(Point(stdc=0.001, seed=3, asked=0)):
+        expected = formulas.expected(shape(one.arrays, paid=one.paid), per_slot=ARRIVALS / SLOTS)
+        assert one.joint == pytest.approx(expected, rel=0.03)

@@ -1,0 +1,79 @@
+"""What is known about channels, on its way to a disk that is slow or full."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.errors import StoreError
+from penstock.node.channels import store as sql
+from penstock.node.channels.channel import Channel, ChannelFacts
+from penstock.node.channels.compare import ChannelWriter, Comparer
+from penstock.node.channels.store import ChannelStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.node.store.database import Row
+
+URL = "https://example.org/"
+
+
+class Disk(ChannelStore):
+    """Takes nothing while it is full."""
+
+    full = False
+
+    def write(self, rows: Sequence[Row]) -> None:
+        if self.full:
+            raise StoreError("database or disk is full", self.path)
+        super().write(rows)
+
+
+async def given_up(store: Disk, comparing: Comparer, keeping: ChannelWriter) -> None:
+    """A channel's facts that a full disk does not take: who waited for them was answered without."""
+    keeping.changed(URL)
+    store.full = True
+    late = asyncio.create_task(keeping.write())
+    while not comparing.fault:
+        await asyncio.sleep(0.01)
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+
+
+def test_what_could_not_be_written_in_time_is_not_written_over_what_was_since() -> None:
+    async def story() -> None:
+        store = Disk(None)
+        comparing = Comparer(store, history=1)
+        channel = Channel(URL, ChannelFacts(since_us=1))
+        keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
+        await given_up(store, comparing, keeping)
+        store.full = False
+        channel.known.paused = True
+        keeping.changed(URL)
+        await comparing.write(lambda: [sql.put_channel(URL, channel.known)])  # as after a poll
+        keeping.written(URL)
+        await keeping.write()
+        ((_, known),) = store.channels()
+        assert known.paused
+        comparing.close()
+        store.close()
+
+    asyncio.run(story())
+
+
+def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
+    async def story() -> None:
+        store = Disk(None)
+        comparing = Comparer(store, history=1)
+        channel = Channel(URL, ChannelFacts(since_us=1))
+        keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
+        await given_up(store, comparing, keeping)
+        assert list(store.channels()) == []
+        store.full = False
+        await keeping.write()
+        assert [url for url, _ in store.channels()] == [URL]
+        comparing.close()
+        store.close()
+
+    asyncio.run(story())

@@ -1,0 +1,59 @@
+"""What can be set about web channels, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.errors import ConfigError, MissingTool
+from penstock.node.access.gate import Gate
+from penstock.node.broker.broker import Broker
+from penstock.node.channels import engine
+from penstock.node.config.read import load, read_config
+from penstock.node.config.reload import applicable
+from penstock.node.config.schema import Config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("web: {allow_hosts: ['https://example.org/']}", "web.allow_hosts[0]: found 'https://example.org/'"),
+        ("web: {deny_hosts: ['a.*.org']}", "web.deny_hosts[0]: found 'a.*.org'"),
+        ("web: {scheme: fairest}", "web.scheme: found 'fairest'"),
+        ("web: {interval_s: 0}", "web.interval_s: found 0"),
+        ("web: {polling: {least_s: 2h, most_s: 1h}}", "web.polling.most_s: 3600 is less than least_s"),
+        ("web: {polling: {networks: [10.0.0.1/8]}}", "web.polling.networks[0]:"),
+        ("web: {polling: {contact: 'grüße@example.org'}}", "web.polling.contact: has letters"),
+        ("web: {log: true}\ndata: ''", "web.log: there is no data folder"),
+        ("web: {polling: {robots: never}}", "web.polling.robots: found 'never'"),
+        ("web: {enable: true}", "did you mean 'enabled'?"),
+    ],
+)
+def test_what_cannot_be_is_named(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        read_config(text)
+
+
+def test_a_change_waits_for_the_next_start() -> None:
+    running, wanted = Config(), read_config("web: {enabled: true, history: 3}")
+    config, waiting = applicable(running, wanted)
+    assert config.web == running.web
+    assert waiting == ["web"]
+
+
+def test_the_table_is_found_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.yaml"
+    path.write_text("web: {table: tables/allocation}\n")
+    assert load(path).config.web.table == str(tmp_path / "tables/allocation")
+
+
+def test_a_missing_library_is_said_when_the_node_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LIBRARIES", ("no_such_library",))
+    config = Config(data="")
+    with pytest.raises(MissingTool, match=r"no_such_library.*penstock\[channels\]"):
+        engine.ChannelEngine(Broker(config, gate=Gate(config)), config)

@@ -1,0 +1,195 @@
+"""Streams through the window: the list, the metrics, $SYS, and `penstock streams`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from penstock import limits
+from penstock.cli import output
+from penstock.cli.app import app
+from penstock.node.http import metrics, views
+from penstock.node.observe.sys_topics import SysTopics
+from penstock.node.streams.status import (
+    ConsumerRow,
+    LogRow,
+    NeighbourRow,
+    ReaderFigures,
+    StreamRow,
+    StreamsStatus,
+)
+from tests.kit.http_node import running
+from tests.node.http.test_metrics import samples
+from tests.node.http.test_watch_history import node
+
+if TYPE_CHECKING:
+    from penstock.node.broker.broker import Broker
+
+LOG = LogRow(
+    kind="file",
+    messages=20,
+    bytes=5_000,
+    bytes_most=1 << 30,
+    commits=4,
+    committed=20,
+    commits_per_s=2.0,
+    commit_us=1_500,
+    fault="",
+)
+ORDERS = StreamRow(
+    name="orders",
+    topics=("shop/orders/#",),
+    host="north",
+    hosted=True,
+    upstream="",
+    state="live",
+    position=1_024_000,
+    durable=1_024_000,
+    acked=512_000,
+    trimmed=1_024,
+    published=20,
+    delivered=20,
+    rate=12.5,
+    waiting=1,
+    held=3,
+    horizon=1_024_000,
+    lag_s=0.0,
+    recovering=False,
+    nack_window_ms=100.0,
+    nacks=0,
+    cached_messages=5,
+    cached_bytes=600,
+    readers=ReaderFigures(live=2, catching_up=1, away=1, missed=0),
+    consumers=(ConsumerRow("orders", "billing", 512_000, connected=False),),
+    consumers_total=1,
+    log=LOG,
+)
+SOUTH = msgspec.structs.replace(
+    ORDERS, name="readings", topics=("plant/#",), host="south", hosted=False, rate=None, lag_s=2.5, log=None
+)
+LINK = NeighbourRow(
+    name="south",
+    state="down",
+    address="127.0.0.1:1884",
+    since_us=1,
+    queue_bytes=100,
+    sent=7,
+    sent_bytes=700,
+    received=8,
+    received_bytes=800,
+    dropped=1,
+    reconnects=2,
+    fault="connection refused",
+)
+STATUS = StreamsStatus(node="north", streams=(ORDERS, SOUTH), neighbours=(LINK,), faults=())
+
+
+class Told:
+    """Stands where the streams of a node are."""
+
+    started = True
+
+    def __init__(self, status: StreamsStatus) -> None:
+        self._status = status
+
+    def status(self) -> StreamsStatus:
+        return self._status
+
+
+def give(broker: Broker, status: StreamsStatus = STATUS) -> None:
+    """A broker that has these streams."""
+    broker.streams = Told(status)  # type: ignore[assignment]
+
+
+def test_streams_are_listed_searched_and_counted() -> None:
+    async def story() -> None:
+        async with running() as node_:
+            give(node_.broker)
+            found = await node_.get("/streams")
+            assert found["enabled"]
+            assert found["node"] == "north"
+            assert [row["name"] for row in found["streams"]] == ["readings", "orders"]  # the one behind first
+            assert found["streams"][1] == json.loads(msgspec.json.encode(ORDERS))
+            assert found["neighbours"] == [msgspec.to_builtins(LINK)]
+            assert (await node_.get("/streams?search=SHOP"))["total"] == 1
+            assert (await node_.get("/streams?search=north&limit=1&offset=1"))["streams"] == []
+            figures = samples((await node_.ask("GET", "/metrics"))[1])
+            assert figures["penstock_streams"] == [({}, 2.0)]
+            assert figures["penstock_stream_log_bytes"] == [({"stream": "orders"}, 5_000.0)]
+            assert figures["penstock_stream_rate"] == [({"stream": "orders"}, 12.5)]
+            assert ({"stream": "orders", "state": "away"}, 1.0) in figures["penstock_stream_readers"]
+            assert figures["penstock_stream_link_up"] == [({"neighbour": "south"}, 0.0)]
+            assert figures["penstock_stream_log_commit_seconds_total"][0][1] == pytest.approx(0.006)
+
+    asyncio.run(story())
+
+
+def test_a_node_without_streams_says_so() -> None:
+    async def story() -> None:
+        async with running() as node_:
+            found = await node_.get("/streams")
+            assert not found["enabled"]
+            assert found["streams"] == []
+            assert "penstock_stream" not in (await node_.ask("GET", "/metrics"))[1]
+            said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url])
+            assert said.exit_code != 0
+
+    asyncio.run(story())
+
+
+def test_stopped_streams_come_first() -> None:
+    fault = msgspec.structs.replace(LOG, fault="no space left")
+    stopped = msgspec.structs.replace(ORDERS, name="a-stopped", state="stopped", log=fault)
+    status = StreamsStatus(node="n", streams=(ORDERS, SOUTH, stopped), neighbours=())
+    assert [row.name for row in views.streams(status)] == ["a-stopped", "readings", "orders"]
+
+
+def test_only_so_many_streams_have_series_of_their_own() -> None:
+    many = tuple(msgspec.structs.replace(ORDERS, name=f"s{number}") for number in range(500))
+    crowded = msgspec.structs.replace(node(1), streams=StreamsStatus("n", many, ()))
+    figures = samples(metrics.text(crowded)[0].decode())
+    assert figures["penstock_streams"] == [({}, 500.0)]
+    assert len(figures["penstock_stream_held"]) == limits.METRICS_STREAMS
+
+
+def test_totals_are_below_sys() -> None:
+    async def story() -> None:
+        async with running() as node_:
+            give(node_.broker)
+            found = SysTopics(node_.broker).figures(node_.broker.status())
+            assert found["streams/count"] == "2"
+            assert found["streams/hosted"] == "1"
+            assert found["streams/log/bytes"] == "5000"
+            assert found["streams/readers/away"] == "2"
+            assert found["streams/neighbours/up"] == "0"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--search", "orders", "--watch")])
+def test_the_command_shows_what_the_node_says(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
+
+    async def story() -> None:
+        async with running() as node_:
+            fault = "stream 'orders': no space left"
+            give(node_.broker, msgspec.structs.replace(STATUS, faults=(fault,)))
+            said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
+            assert said.exit_code == 0, said.output
+            if "--json" in options:
+                assert json.loads(said.output)["streams"][1]["name"] == "orders"
+            else:
+                assert "orders" in said.output
+                assert "billing" in said.output
+                assert "connection refused" in said.output
+                assert fault in said.output
+                assert ("readings" in said.output) == (not options)
+
+    asyncio.run(story())

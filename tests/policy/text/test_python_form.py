@@ -1,0 +1,120 @@
+"""The builder has a method for every filter, with its parameters, and makes the same policies as YAML."""
+
+from __future__ import annotations
+
+from inspect import Parameter, getdoc, signature
+from typing import get_args
+
+import pytest
+
+from penstock.errors import PolicyError
+from penstock.policy import digesters
+from penstock.policy.filters import CATALOGUE, Filter
+from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.params import params_of
+from penstock.policy.text import python_form
+from penstock.policy.text.forms import parse, to_python
+from penstock.policy.text.python_form import drop, keep, policy
+
+VITALS = """
+name: vitals
+attribute: pulse
+digest: [count, mean, min, max]
+levels:
+  - drop: {delta: 5}
+  - - drop: uniq
+    - drop: {within: [95, 100], attribute: spo2, missing: drop}
+  - keep: {latest: 10}
+"""
+
+
+def test_reads_like_the_yaml() -> None:
+    made = policy(
+        drop.delta(5),
+        [drop.uniq(), drop(attribute="spo2", missing="drop").within(95, 100)],
+        keep.latest(10),
+        name="vitals",
+        attribute="pulse",
+        digest=["count", "mean", "min", "max"],
+    )
+    assert made == parse(VITALS)
+
+
+def test_source_text() -> None:
+    assert to_python(parse(VITALS)) == (
+        "policy(\n"
+        "    drop.delta(5),\n"
+        '    [drop.uniq(), drop(attribute="spo2", missing="drop").within(95, 100)],\n'
+        "    keep.latest(10),\n"
+        '    name="vitals",\n'
+        '    attribute="pulse",\n'
+        '    digest=["count", "mean", "min", "max"],\n'
+        ")\n"
+    )
+
+
+def test_digest_by_attribute() -> None:
+    made = policy(drop.uniq(), digest={"pulse": ["mean"], "$topic": ["distinct"]})
+    assert made.digest == (("pulse", "mean"), ("$topic", "distinct"))
+
+
+def test_has_a_method_for_every_filter_and_no_other() -> None:
+    methods = {name for name in vars(python_form.Steps) if not name.startswith("_")}
+    assert methods - {"verb", "attribute", "missing"} == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("kind", CATALOGUE.values(), ids=lambda kind: str(kind.name))
+def test_method_agrees_with_the_catalogue(kind: type[Filter]) -> None:
+    method = getattr(drop, kind.name)
+    assert getdoc(method) == f"{kind.doc}."
+    taken = signature(method).parameters
+    declared = params_of(kind)
+    assert list(taken) == [param.name for param in declared]
+    for param in declared:
+        shape = taken[param.name]
+        if param.kind.is_list:
+            assert shape.kind is Parameter.VAR_POSITIONAL
+        elif param.required:
+            assert shape.default is Parameter.empty
+        else:
+            assert shape.kind is Parameter.KEYWORD_ONLY
+            assert shape.default == param.default
+
+
+def test_names_agree_with_the_catalogues() -> None:
+    assert get_args(python_form.DigesterName) == tuple(digesters.CATALOGUE)
+    assert get_args(python_form.MissingName) == tuple(option.value for option in Missing)
+    assert get_args(python_form.PayloadName) == tuple(option.value for option in PayloadFormat)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: drop.within(9, 1), "drop.within: low 9 is above high 1: nothing can match"),
+        (lambda: drop.delta(0), "drop.delta.change: expected a number above 0, found 0"),
+        (drop.inset, "drop.inset.values: expected at least one value, found an empty list"),
+        (lambda: drop.inset("a", "\ud800"), "drop.inset.values[1]: half a surrogate pair is no character"),
+        (lambda: drop.gt(10**400), "drop.gt.value: expected a number of at most 64 bits"),
+        (lambda: drop.every(1e300), "drop.every.n: expected a number of at most 64 bits"),  # type: ignore[arg-type]
+        (lambda: drop(attribute="a").latest(5), "drop.latest.attribute: 'latest' looks at no attribute"),
+        (lambda: drop(missing="no"), "missing: found 'no'; allowed: keep, drop"),  # type: ignore[arg-type]
+        (lambda: drop.delta(1, since=None), "drop.delta.since: found nothing; allowed: kept or event"),  # type: ignore[arg-type]
+        (policy, "levels: a policy needs at least one level"),
+        (lambda: policy(drop.uniq(), payload="xml"), "payload: found 'xml'; allowed: auto, json"),  # type: ignore[arg-type]
+        (lambda: policy(drop.uniq(), name="\ud800"), "name: half a surrogate pair is no character"),
+        (lambda: policy(drop.uniq(), digest=["avg"]), "digest: unknown digester 'avg'"),  # type: ignore[list-item]
+    ],
+)
+def test_wrong_arguments(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(PolicyError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
+
+
+def test_equality_tells_truth_from_one() -> None:
+    assert drop.eq(1) == drop.eq(1.0)
+    assert hash(drop.eq(1)) == hash(drop.eq(1.0))
+    assert drop.eq(1) != drop.eq(True)
+    assert drop.inset(1, 2) != drop.inset(True, 2)
+    assert drop.gt(1) != drop.ge(1)

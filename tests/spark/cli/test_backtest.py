@@ -1,0 +1,102 @@
+"""`penstock backtest` and `penstock advise` as a user runs them, each with a Spark of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from tests.cli.test_app import VITALS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+
+def penstock(*arguments: str, ok: int = 0) -> str:
+    """What the command prints; a Spark session may take a minute to start on a busy machine."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == ok, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def answer(*arguments: str, ok: int = 0) -> Any:
+    return json.loads(penstock(*arguments, "--json", ok=ok))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ward of four patients in envelopes, as JSON lines."""
+    dice = Random(5)
+    pulse = [70.0] * 4
+    lines = []
+    for place in range(1_600):
+        bed = place % 4
+        pulse[bed] += dice.gauss(0, 3) - (pulse[bed] - 70) / 20
+        lines.append(
+            {
+                "topic": f"ward/{bed}",
+                "ts": place * 250_000,
+                "seq": place // 4,
+                "payload": {"pulse": round(pulse[bed])},
+            }
+        )
+    path = tmp_path_factory.mktemp("recorded") / "ward.jsonl"
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
+    return path
+
+
+def test_backtest(recorded: Path, tmp_path: Path) -> None:
+    found = answer(
+        "backtest", "--events", str(recorded), "--policy", VITALS, "--capacity", "30", "--drain", "0.5/s",
+        "--key", "topic", "--out", str(tmp_path),
+    )  # fmt: skip
+    assert found["stream"] == {"events": 1_600, "queues": 4, "span_s": 399.75}
+    assert list(found["candidates"]) == ["vitals", "drop-newest", "drop-oldest"]
+    for account in found["candidates"].values():
+        assert account["accepted"] == 1_600 == account["delivered"] + account["digested"]
+        assert account["conserved"] is True
+        assert 0.2 < account["loss"] < 0.9
+        assert account["latency_s"]["mean"] <= account["latency_s"]["p99"] <= account["latency_s"]["max"]
+        assert account["errors"]["pulse"]["live"]["rmse"] > 0
+    vitals = found["candidates"]["vitals"]
+    assert vitals["packs"] == sum(vitals["levels"].values()) > 0
+    assert {one["filter"] for one in vitals["filters"]} >= {"delta"}
+    page = (tmp_path / "backtest.html").read_text()
+    assert found["report"] == str(tmp_path / "backtest.html")
+    assert page.count("data:image/png;base64,") == 2
+    assert "accepted 1,600 = delivered" in page
+
+
+def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    printed = penstock(
+        "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
+        "--capacity", "50", "--out", str(policy),
+    )  # fmt: skip
+    assert "the budget of 40.0 % is met from level" in printed
+    assert "advised: accepted" in printed
+    assert {"included", "aside"} <= {*printed.split()}  # errors as seen live, and by who looks back
+    penstock("policy", "check", "--strict", str(policy))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1 but not really PAR1")
+    found = answer(
+        "backtest", "--events", str(path), "--policy", VITALS, "--capacity", "30", "--drain", "1/s", ok=3
+    )
+    assert str(path) in found["error"]["message"]

@@ -1,0 +1,78 @@
+"""The Spark benchmark compares equals, and reports in the agreed shape."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.errors import InputError
+from penstock.pipeline.stream.pack_stream import stands_for
+from penstock.pipeline.tables.folders import folder_stream, write_folder
+from penstock_lab.bench.spark import packing as bench
+from penstock_lab.bench.spark import streaming
+from penstock_lab.bench.spark.pandas_rivals import QUEUE, events
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("contest", bench.CONTESTS, ids=lambda contest: contest.name)
+def test_rivals_give_the_same_rows(spark: SparkSession, contest: bench.Contest) -> None:
+    bench.check_same(spark, contest)
+
+
+def test_every_policy_keeps_and_drops_something(spark: SparkSession) -> None:
+    frame = events(spark, QUEUE)
+    for contest in bench.CONTESTS:
+        kinds = {row["kind"] for row in bench.contestants(frame, contest)["ours"]().select("kind").collect()}
+        assert kinds == {"event", "digest"}, contest.name
+
+
+def test_figures_become_rows_with_ratios_in_which_larger_is_better() -> None:
+    slow = {"ours": 2.0, "sql": 2.0, "pandas": 20.0}
+    taken = {1_000: {contest.name: slow for contest in bench.CONTESTS}, 10_000: {}}
+    taken[10_000] = {contest.name: {"ours": 40.0, "sql": 20.0} for contest in bench.CONTESTS}
+    sql, pandas, _, more, growth = bench.rows_of(taken, cores=2)[:5]
+    assert (sql.ratio, pandas.ratio, more.ratio, growth.ratio) == (1.0, 10.0, 0.5, 0.5)
+    assert (sql.ok, pandas.ok, more.ok, growth.ok) == (True, True, False, False)
+
+
+def test_all_rivals_warm_up_alike_before_time_is_taken() -> None:
+    runs: list[str] = []
+    ways = {name: partial(runs.append, name) for name in ("ours", "sql", "pandas")}
+    taken = bench._interleaved(ways, rounds=3, before=4)
+    assert set(taken) == set(ways)
+    assert {name: runs.count(name) for name in ways} == dict.fromkeys(ways, 7)
+
+
+def test_both_ways_to_pack_a_stream_drop_most_and_account_for_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    streaming.write_events(spark, QUEUE // 2, tmp_path)
+    kept = {}
+    for name, way in (("ours", streaming.packed), ("theirs", streaming.by_hand)):
+        stream = folder_stream(spark, str(tmp_path / "in"), files_per_trigger=2)
+        out = str(tmp_path / name)
+        write_folder(way(stream), out, checkpoint=f"{out}-checkpoint").awaitTermination()
+        found = spark.read.parquet(out)
+        assert found.agg(stands_for(found)).first() == (QUEUE // 2,)
+        kept[name] = {row["seq"] for row in found.where("kind = 'event'").collect()}
+    assert kept["theirs"] <= kept["ours"]
+    assert len(kept["ours"] - kept["theirs"]) <= 2  # the newest of a queue stays with us
+    assert 0 < len(kept["theirs"]) < QUEUE // 4
+
+
+def test_a_stream_is_set_beside_both_rivals() -> None:
+    taken = {"ours": 2.0, streaming.BY_HAND: 6.0, streaming.UNPACKED: 1.0}
+    assert [row.ratio for row in streaming.rows_of(taken, 1_000)] == [3.0, 0.5]
+
+
+@pytest.mark.parametrize("text", ["", "many", "1e6,", "1", "1e12", "inf", "-1e6"])
+def test_sizes_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--events"):
+        bench.sizes(text)
+    assert bench.sizes("1e4,2000") == (2_000, 10_000)
