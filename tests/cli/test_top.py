@@ -27,33 +27,26 @@ async def run(*arguments: str) -> tuple[str, BaseException | None]:
     return found.stdout, found.exception
 
 
-def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal cuts names
-
-    async def story() -> None:
-        async with running() as node:
-            await node.stalled("[red]phone\u202e", "ward/#", policy=VITALS)
-            text, _ = await run("--url", node.url, "--once")
-            assert "[red]phone\\u202e" in text
-            assert "behind" in text
-            assert "✓" in text
-            shown, _ = await run("--url", f"{node.url}/", "--json")
-            assert json.loads(shown)["slow"][0]["subscription"]["policy"] == "vitals"
-
-    asyncio.run(story())
+    async with running() as node:
+        await node.stalled("[red]phone\u202e", "ward/#", policy=VITALS)
+        text, _ = await run("--url", node.url, "--once")
+        assert "[red]phone\\u202e" in text
+        assert "behind" in text
+        assert "✓" in text
+        shown, _ = await run("--url", f"{node.url}/", "--json")
+        assert json.loads(shown)["slow"][0]["subscription"]["policy"] == "vitals"
 
 
-def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async with running(token=TOKEN) as node:
-            _, error = await run("--url", node.url, "--once")
-            assert isinstance(error, InputError)
-            assert "no token" in str(error)
-            assert (await run("--url", node.url, "--json", "--token", TOKEN))[1] is None
-            monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
-            assert (await run("--url", node.url, "--json"))[1] is None
-
-    asyncio.run(story())
+async def test_a_token_is_asked_for_and_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(token=TOKEN) as node:
+        _, error = await run("--url", node.url, "--once")
+        assert isinstance(error, InputError)
+        assert "no token" in str(error)
+        assert (await run("--url", node.url, "--json", "--token", TOKEN))[1] is None
+        monkeypatch.setenv("PENSTOCK_TOKEN", TOKEN)
+        assert (await run("--url", node.url, "--json"))[1] is None
 
 
 @asynccontextmanager
@@ -83,14 +76,11 @@ async def server(answer: bytes) -> AsyncIterator[str]:
         (b"", "no answer"),
     ],
 )
-def test_something_else_than_a_node(answer: bytes, told: str) -> None:
-    async def story() -> None:
-        async with server(answer) as url:
-            _, error = await run("--url", url, "--once")
-            assert isinstance(error, InputError)
-            assert told in str(error)
-
-    asyncio.run(story())
+async def test_something_else_than_a_node(answer: bytes, told: str) -> None:
+    async with server(answer) as url:
+        _, error = await run("--url", url, "--once")
+        assert isinstance(error, InputError)
+        assert told in str(error)
 
 
 @pytest.mark.parametrize(

@@ -85,101 +85,86 @@ async def accounted(subscription: Subscription, total: int) -> list[Event | Dige
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_messages_arrive_in_order(qos: int) -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as one, Client(url(running)) as other:
-            subscription = await one.subscribe("ward/+/pulse", qos=qos)
-            for number in range(50):
-                await other.publish(f"ward/{number % 3}/pulse", str(number), qos=qos)
-            found = await events(subscription, 50)
-            assert [event.payload for event in found] == [b"%d" % number for number in range(50)]
-            assert [event.topic for event in found[:3]] == ["ward/0/pulse", "ward/1/pulse", "ward/2/pulse"]
-            assert [event.seq for event in found] == list(range(1, 51))
-            assert subscription.granted_qos == qos
-            sent = other.statistics().sent
-            assert sent.conserved
-            assert (sent.published, sent.sent, sent.acknowledged) == (50, 50, 50 if qos else 0)
-            assert one.statistics().received.conserved
-
-    run(test())
+async def test_messages_arrive_in_order(qos: int) -> None:
+    async with node() as running, Client(url(running)) as one, Client(url(running)) as other:
+        subscription = await one.subscribe("ward/+/pulse", qos=qos)
+        for number in range(50):
+            await other.publish(f"ward/{number % 3}/pulse", str(number), qos=qos)
+        found = await events(subscription, 50)
+        assert [event.payload for event in found] == [b"%d" % number for number in range(50)]
+        assert [event.topic for event in found[:3]] == ["ward/0/pulse", "ward/1/pulse", "ward/2/pulse"]
+        assert [event.seq for event in found] == list(range(1, 51))
+        assert subscription.granted_qos == qos
+        sent = other.statistics().sent
+        assert sent.conserved
+        assert (sent.published, sent.sent, sent.acknowledged) == (50, 50, 50 if qos else 0)
+        assert one.statistics().received.conserved
 
 
-def test_a_message_keeps_what_it_carries() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            subscription = await client.subscribe("#", retain_as_published=True)
-            await client.publish(
-                "a",
-                "{}",
-                retain=True,
-                properties={"unit": "bpm", "": "ü"},
-                content_type="application/json",
-                expiry_s=60,
-                response_topic="b",
-                correlation_data=b"\0",
-            )
-            (event,) = await events(subscription, 1)
-            assert event.properties == (("unit", "bpm"), ("", "ü"))
-            assert event.content_type == "application/json"
-            assert event.carried.retain
-            found = event.carried.properties
-            assert (found.response_topic, found.correlation_data) == ("b", b"\0")
-            assert 59 <= found.message_expiry_s <= 60
-
-    run(test())
+async def test_a_message_keeps_what_it_carries() -> None:
+    async with node() as running, Client(url(running)) as client:
+        subscription = await client.subscribe("#", retain_as_published=True)
+        await client.publish(
+            "a",
+            "{}",
+            retain=True,
+            properties={"unit": "bpm", "": "ü"},
+            content_type="application/json",
+            expiry_s=60,
+            response_topic="b",
+            correlation_data=b"\0",
+        )
+        (event,) = await events(subscription, 1)
+        assert event.properties == (("unit", "bpm"), ("", "ü"))
+        assert event.content_type == "application/json"
+        assert event.carried.retain
+        found = event.carried.properties
+        assert (found.response_topic, found.correlation_data) == ("b", b"\0")
+        assert 59 <= found.message_expiry_s <= 60
 
 
-def test_the_node_says_what_became_of_a_message() -> None:
-    async def test() -> None:
-        config = Config(data="", acl=(Rule(allow=False, topic="secret/#"), Rule()))
-        async with node(config) as running, Client(url(running)) as client:
-            assert (await client.publish("nobody", qos=1)).reason == Reason.NO_MATCHING_SUBSCRIBERS
-            with pytest.raises(PublishRefused, match="'secret/a': 0x87 not authorized") as error:
-                await client.publish("secret/a", qos=2)
-            assert error.value.reason == Reason.NOT_AUTHORIZED
-            assert client.statistics().sent.refused == 1
-            await client.publish("nobody", qos=2)  # the connection lives
-
-    run(test())
+async def test_the_node_says_what_became_of_a_message() -> None:
+    config = Config(data="", acl=(Rule(allow=False, topic="secret/#"), Rule()))
+    async with node(config) as running, Client(url(running)) as client:
+        assert (await client.publish("nobody", qos=1)).reason == Reason.NO_MATCHING_SUBSCRIBERS
+        with pytest.raises(PublishRefused, match="'secret/a': 0x87 not authorized") as error:
+            await client.publish("secret/a", qos=2)
+        assert error.value.reason == Reason.NOT_AUTHORIZED
+        assert client.statistics().sent.refused == 1
+        await client.publish("nobody", qos=2)  # the connection lives
 
 
-def test_what_the_node_does_not_take_is_refused_here() -> None:
-    async def test() -> None:
-        config = Config(data="", bounds=Bounds(packet_bytes=1_000))
-        async with node(config) as running, Client(url(running)) as client:
-            for qos in (0, 1, 2):
-                with pytest.raises(MqttError, match="the server takes 1000"):
-                    await client.publish("a", bytes(1_000), qos=qos)
-            assert (await client.publish("a", bytes(900), qos=1)).reason == 0x10
-            sent = client.statistics().sent
-            assert (sent.published, sent.refused_early, sent.sent, sent.in_flight) == (4, 3, 1, 0)
-            assert sent.conserved
-
-    run(test())
+async def test_what_the_node_does_not_take_is_refused_here() -> None:
+    config = Config(data="", bounds=Bounds(packet_bytes=1_000))
+    async with node(config) as running, Client(url(running)) as client:
+        for qos in (0, 1, 2):
+            with pytest.raises(MqttError, match="the server takes 1000"):
+                await client.publish("a", bytes(1_000), qos=qos)
+        assert (await client.publish("a", bytes(900), qos=1)).reason == 0x10
+        sent = client.statistics().sent
+        assert (sent.published, sent.refused_early, sent.sent, sent.in_flight) == (4, 3, 1, 0)
+        assert sent.conserved
 
 
-def test_wrong_arguments_are_refused() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            with pytest.raises(InputError, match="reconnect_most_s is 0"):
-                Client(url(running), reconnect_most_s=0)
-            with pytest.raises(InputError, match="qos is 3"):
-                await client.publish("a", qos=3)
-            with pytest.raises(InputError, match="expiry_s is -1"):
-                client.publish_nowait("a", expiry_s=-1)
-            with pytest.raises(MqttError, match="wildcard in 'a/\\+'"):
-                await client.publish("a/+")
-            with pytest.raises(MqttError, match=r"\+ and # stand for whole levels"):
-                await client.subscribe("a+")
-            with pytest.raises(InputError, match="when_slow is 'sleep'"):
-                await client.subscribe("a", when_slow="sleep")  # type: ignore[arg-type]
-            with pytest.raises(InputError, match="acknowledge is 'never'"):
-                await client.subscribe("a", acknowledge="never")  # type: ignore[arg-type]
+async def test_wrong_arguments_are_refused() -> None:
+    async with node() as running, Client(url(running)) as client:
+        with pytest.raises(InputError, match="reconnect_most_s is 0"):
+            Client(url(running), reconnect_most_s=0)
+        with pytest.raises(InputError, match="qos is 3"):
+            await client.publish("a", qos=3)
+        with pytest.raises(InputError, match="expiry_s is -1"):
+            client.publish_nowait("a", expiry_s=-1)
+        with pytest.raises(MqttError, match="wildcard in 'a/\\+'"):
+            await client.publish("a/+")
+        with pytest.raises(MqttError, match=r"\+ and # stand for whole levels"):
+            await client.subscribe("a+")
+        with pytest.raises(InputError, match="when_slow is 'sleep'"):
+            await client.subscribe("a", when_slow="sleep")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="acknowledge is 'never'"):
+            await client.subscribe("a", acknowledge="never")  # type: ignore[arg-type]
+        await client.subscribe("a")
+        with pytest.raises(InputError, match="has subscribed to 'a' already"):
             await client.subscribe("a")
-            with pytest.raises(InputError, match="has subscribed to 'a' already"):
-                await client.subscribe("a")
-
-    run(test())
 
 
 # -- policies ------------------------------------------------------------------------------------------------
@@ -214,243 +199,202 @@ def test_the_node_drops_by_the_policy_of_a_slow_program(given: str) -> None:
     run(test())
 
 
-def test_large_messages_wait_at_the_node_too() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as slow, Client(url(running)) as sensor:
-            subscription = await slow.subscribe("ward")
-            total = 100
-            for _ in range(total):
-                await sensor.publish("ward", bytes(200_000))
-                await asyncio.sleep(0)
-            await until(lambda: running.broker.status().account.accepted == total)
-            await until(lambda: not slow.statistics().reading)
-            assert subscription.buffer().bytes <= limits.QUEUE_BYTES
-            await accounted(subscription, total)
-            assert not subscription.buffer().filters  # nothing was dropped on this side
-
-    run(test())
+async def test_large_messages_wait_at_the_node_too() -> None:
+    async with node() as running, Client(url(running)) as slow, Client(url(running)) as sensor:
+        subscription = await slow.subscribe("ward")
+        total = 100
+        for _ in range(total):
+            await sensor.publish("ward", bytes(200_000))
+            await asyncio.sleep(0)
+        await until(lambda: running.broker.status().account.accepted == total)
+        await until(lambda: not slow.statistics().reading)
+        assert subscription.buffer().bytes <= limits.QUEUE_BYTES
+        await accounted(subscription, total)
+        assert not subscription.buffer().filters  # nothing was dropped on this side
 
 
-def test_a_client_can_pack_in_its_own_buffer() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as slow, Client(url(running)) as sensor:
-            subscription = await slow.subscribe(
-                "ward", policy=VITALS, when_slow="pack", buffer_events=20, qos=1
-            )
-            for number in range(200):
-                await sensor.publish("ward", pulse(60 + number % 30), qos=1)
-            await until(lambda: subscription.statistics().events == 200)
-            assert slow.statistics().reading
-            assert slow.statistics().unacknowledged == 0
-            items = await accounted(subscription, 200)
-            assert len(items) <= 20
-            assert running.broker.status().account.digested == 0
-            assert subscription.buffer().conserved
-            assert subscription.statistics().conserved
-
-    run(test())
+async def test_a_client_can_pack_in_its_own_buffer() -> None:
+    async with node() as running, Client(url(running)) as slow, Client(url(running)) as sensor:
+        subscription = await slow.subscribe("ward", policy=VITALS, when_slow="pack", buffer_events=20, qos=1)
+        for number in range(200):
+            await sensor.publish("ward", pulse(60 + number % 30), qos=1)
+        await until(lambda: subscription.statistics().events == 200)
+        assert slow.statistics().reading
+        assert slow.statistics().unacknowledged == 0
+        items = await accounted(subscription, 200)
+        assert len(items) <= 20
+        assert running.broker.status().account.digested == 0
+        assert subscription.buffer().conserved
+        assert subscription.statistics().conserved
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_a_killed_program_was_not_done_with_comes_again(qos: int) -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as sensor:
-            first = Client(url(running), client_id="keeper", session_expiry_s=60, reconnect=False)
-            await first.connect()
-            subscription = await first.subscribe("a", qos=qos, acknowledge="done")
-            for number in range(4):
-                await sensor.publish("a", b"%d" % number, qos=1)
-            assert [event.payload for event in await events(subscription, 2)] == [b"0", b"1"]
-            subscription.done()
-            assert [event.payload for event in await events(subscription, 2)] == [b"2", b"3"]
-            await until(lambda: first.statistics().unacknowledged == 2)
-            await sensor.publish("b", qos=1)  # the acknowledgements have come before it
-            running.broker.disconnect("keeper", reason=Reason.ADMINISTRATIVE_ACTION)
-            await until(lambda: not first.connected)
-            async with Client(url(running), client_id="keeper", session_expiry_s=60) as second:
-                again = await second.subscribe("a", qos=qos, acknowledge="done")
-                assert [event.payload for event in await events(again, 2)] == [b"2", b"3"]
-                again.done()
-                await until(lambda: second.statistics().unacknowledged == 0)
-            await first.close()
-
-    run(test())
+async def test_what_a_killed_program_was_not_done_with_comes_again(qos: int) -> None:
+    async with node() as running, Client(url(running)) as sensor:
+        first = Client(url(running), client_id="keeper", session_expiry_s=60, reconnect=False)
+        await first.connect()
+        subscription = await first.subscribe("a", qos=qos, acknowledge="done")
+        for number in range(4):
+            await sensor.publish("a", b"%d" % number, qos=1)
+        assert [event.payload for event in await events(subscription, 2)] == [b"0", b"1"]
+        subscription.done()
+        assert [event.payload for event in await events(subscription, 2)] == [b"2", b"3"]
+        await until(lambda: first.statistics().unacknowledged == 2)
+        await sensor.publish("b", qos=1)  # the acknowledgements have come before it
+        running.broker.disconnect("keeper", reason=Reason.ADMINISTRATIVE_ACTION)
+        await until(lambda: not first.connected)
+        async with Client(url(running), client_id="keeper", session_expiry_s=60) as second:
+            again = await second.subscribe("a", qos=qos, acknowledge="done")
+            assert [event.payload for event in await events(again, 2)] == [b"2", b"3"]
+            again.done()
+            await until(lambda: second.statistics().unacknowledged == 0)
+        await first.close()
 
 
-def test_a_subscription_may_be_closed_twice_at_once() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            subscription = await client.subscribe("a")
-            await asyncio.gather(subscription.close(), subscription.close())
-            assert not running.broker.status().subscriptions
-            second = await client.subscribe("a")
-            cancelled = asyncio.create_task(second.close())
-            other = asyncio.create_task(second.close())
-            await asyncio.sleep(0)
-            cancelled.cancel()
-            await other
-            assert not running.broker.status().subscriptions
-            assert not (await client.subscribe("a")).buffer().items
-
-    run(test())
+async def test_a_subscription_may_be_closed_twice_at_once() -> None:
+    async with node() as running, Client(url(running)) as client:
+        subscription = await client.subscribe("a")
+        await asyncio.gather(subscription.close(), subscription.close())
+        assert not running.broker.status().subscriptions
+        second = await client.subscribe("a")
+        cancelled = asyncio.create_task(second.close())
+        other = asyncio.create_task(second.close())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await other
+        assert not running.broker.status().subscriptions
+        assert not (await client.subscribe("a")).buffer().items
 
 
-def test_a_policy_the_node_refuses() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            with pytest.raises(PolicyError, match=r"unknown filter 'detla' \(did you mean 'delta'\?\)"):
-                await client.subscribe("a", policy="levels:\n  - drop: {detla: 5}")
-            with pytest.raises(PolicyError, match="no policy 'vitals' is registered"):
-                await client.subscribe("a", policy="vitals")
-            with pytest.raises(PolicyError, match="'latest' looks at more than one event"):
-                await client.subscribe("a", filter="keep: {latest: 1}")
-            subscription = await client.subscribe("a")  # the connection lives
-            await client.publish("a", "1")
-            await events(subscription, 1)
-
-    run(test())
+async def test_a_policy_the_node_refuses() -> None:
+    async with node() as running, Client(url(running)) as client:
+        with pytest.raises(PolicyError, match=r"unknown filter 'detla' \(did you mean 'delta'\?\)"):
+            await client.subscribe("a", policy="levels:\n  - drop: {detla: 5}")
+        with pytest.raises(PolicyError, match="no policy 'vitals' is registered"):
+            await client.subscribe("a", policy="vitals")
+        with pytest.raises(PolicyError, match="'latest' looks at more than one event"):
+            await client.subscribe("a", filter="keep: {latest: 1}")
+        subscription = await client.subscribe("a")  # the connection lives
+        await client.publish("a", "1")
+        await events(subscription, 1)
 
 
-def test_a_policy_by_its_name_and_a_content_filter() -> None:
-    async def test() -> None:
-        async with (
-            node(Config(data="", policies={"vitals": VITALS})) as running,
-            Client(url(running)) as client,
-        ):
-            subscription = await client.subscribe(
-                "a", policy="vitals", filter="keep: {gt: 100, attribute: pulse}"
-            )
-            for value in (70, 120, 80, 130):
-                await client.publish("a", pulse(value))
-            assert [event.payload for event in await events(subscription, 2)] == [pulse(120), pulse(130)]
-            (status,) = running.broker.status().clients[0].subscriptions
-            assert (status.policy, status.content_filter) == ("vitals", True)
-
-    run(test())
+async def test_a_policy_by_its_name_and_a_content_filter() -> None:
+    async with (
+        node(Config(data="", policies={"vitals": VITALS})) as running,
+        Client(url(running)) as client,
+    ):
+        subscription = await client.subscribe(
+            "a", policy="vitals", filter="keep: {gt: 100, attribute: pulse}"
+        )
+        for value in (70, 120, 80, 130):
+            await client.publish("a", pulse(value))
+        assert [event.payload for event in await events(subscription, 2)] == [pulse(120), pulse(130)]
+        (status,) = running.broker.status().clients[0].subscriptions
+        assert (status.policy, status.content_filter) == ("vitals", True)
 
 
-def test_a_forged_digest_that_makes_no_sense_is_an_event() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            subscription = await client.subscribe("a")
-            for body in (b"", b"[]", b'{"count": 3}', b"\xff"):
-                await client.publish("a", body, properties={"penstock-digest": "1"})
-            assert len(await events(subscription, 4)) == 4
-
-    run(test())
+async def test_a_forged_digest_that_makes_no_sense_is_an_event() -> None:
+    async with node() as running, Client(url(running)) as client:
+        subscription = await client.subscribe("a")
+        for body in (b"", b"[]", b'{"count": 3}', b"\xff"):
+            await client.publish("a", body, properties={"penstock-digest": "1"})
+        assert len(await events(subscription, 4)) == 4
 
 
-def test_a_subscription_that_is_not_allowed() -> None:
-    async def test() -> None:
-        config = Config(data="", acl=(Rule(allow=False, topic="secret/#"), Rule()))
-        async with node(config) as running, Client(url(running)) as client:
-            with pytest.raises(SubscribeRefused, match="'secret/#': 0x87 not authorized") as error:
-                await client.subscribe("secret/#")
-            assert error.value.reason == Reason.NOT_AUTHORIZED
-
-    run(test())
+async def test_a_subscription_that_is_not_allowed() -> None:
+    config = Config(data="", acl=(Rule(allow=False, topic="secret/#"), Rule()))
+    async with node(config) as running, Client(url(running)) as client:
+        with pytest.raises(SubscribeRefused, match="'secret/#': 0x87 not authorized") as error:
+            await client.subscribe("secret/#")
+        assert error.value.reason == Reason.NOT_AUTHORIZED
 
 
 # -- several subscriptions -----------------------------------------------------------------------------------
 
 
-def test_overlapping_subscriptions_each_get_their_own() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client:
-            wide = await client.subscribe("ward/#")
-            narrow = await client.subscribe("ward/1", qos=1)
-            high = await client.subscribe("ward/+", filter="keep: {gt: 100, attribute: pulse}")
-            apart = await client.subscribe("other")
-            for value in (70, 120):
-                await client.publish("ward/1", pulse(value), qos=1)
-            await client.publish("other", "x")
-            await events(apart, 1)
-            both = [pulse(70), pulse(120)]
-            assert [event.payload for event in await events(wide, 2)] == both
-            assert [event.payload for event in await events(narrow, 2)] == both
-            assert [event.payload for event in await events(high, 1)] == both[1:]
-            assert [each.take() for each in (wide, narrow, high, apart)] == [None] * 4
-            assert client.statistics().unacknowledged == 0
-
-    run(test())
+async def test_overlapping_subscriptions_each_get_their_own() -> None:
+    async with node() as running, Client(url(running)) as client:
+        wide = await client.subscribe("ward/#")
+        narrow = await client.subscribe("ward/1", qos=1)
+        high = await client.subscribe("ward/+", filter="keep: {gt: 100, attribute: pulse}")
+        apart = await client.subscribe("other")
+        for value in (70, 120):
+            await client.publish("ward/1", pulse(value), qos=1)
+        await client.publish("other", "x")
+        await events(apart, 1)
+        both = [pulse(70), pulse(120)]
+        assert [event.payload for event in await events(wide, 2)] == both
+        assert [event.payload for event in await events(narrow, 2)] == both
+        assert [event.payload for event in await events(high, 1)] == both[1:]
+        assert [each.take() for each in (wide, narrow, high, apart)] == [None] * 4
+        assert client.statistics().unacknowledged == 0
 
 
-def test_a_closed_subscription_ends_and_gives_back_what_it_held() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running), client_id="c") as client:
-            async with await client.subscribe("a", qos=1) as subscription:
-                for number in range(5):
-                    await client.publish("a", str(number), qos=1)
-                await until(lambda: subscription.statistics().events == 5)
-                await events(subscription, 2)
-                assert client.statistics().unacknowledged == 3
-            assert [item async for item in subscription] == []
-            assert subscription.statistics().abandoned == 3
-            assert client.statistics().received.conserved
-            assert client.statistics().unacknowledged == 0
-            assert (await client.publish("a", qos=1)).reason == Reason.NO_MATCHING_SUBSCRIBERS
-            assert running.broker.status().clients[0].in_flight == 0
-            await client.subscribe("a")
-
-    run(test())
+async def test_a_closed_subscription_ends_and_gives_back_what_it_held() -> None:
+    async with node() as running, Client(url(running), client_id="c") as client:
+        async with await client.subscribe("a", qos=1) as subscription:
+            for number in range(5):
+                await client.publish("a", str(number), qos=1)
+            await until(lambda: subscription.statistics().events == 5)
+            await events(subscription, 2)
+            assert client.statistics().unacknowledged == 3
+        assert [item async for item in subscription] == []
+        assert subscription.statistics().abandoned == 3
+        assert client.statistics().received.conserved
+        assert client.statistics().unacknowledged == 0
+        assert (await client.publish("a", qos=1)).reason == Reason.NO_MATCHING_SUBSCRIBERS
+        assert running.broker.status().clients[0].in_flight == 0
+        await client.subscribe("a")
 
 
-def test_a_program_may_publish_from_within_its_loop() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as client, Client(url(running)) as sensor:
-            subscription = await client.subscribe("in", buffer_events=8)
-            answers = await sensor.subscribe("out", qos=1)
-            total = 400
+async def test_a_program_may_publish_from_within_its_loop() -> None:
+    async with node() as running, Client(url(running)) as client, Client(url(running)) as sensor:
+        subscription = await client.subscribe("in", buffer_events=8)
+        answers = await sensor.subscribe("out", qos=1)
+        total = 400
 
-            async def flood() -> None:
-                for number in range(total):
-                    await sensor.publish("in", pulse(number, size=2_000))
+        async def flood() -> None:
+            for number in range(total):
+                await sensor.publish("in", pulse(number, size=2_000))
 
-            flooding = asyncio.create_task(flood())
-            seen = 0
-            while seen < total:
-                item = await asyncio.wait_for(subscription.get(), 120)
-                assert item is not None
-                seen += item.count if isinstance(item, Digest) else 1
-                await asyncio.wait_for(client.publish("out", "ok", qos=1), 120)
-                answers.take()
-            await flooding
-            assert client.statistics().received.conserved
-
-    run(test())
+        flooding = asyncio.create_task(flood())
+        seen = 0
+        while seen < total:
+            item = await asyncio.wait_for(subscription.get(), 120)
+            assert item is not None
+            seen += item.count if isinstance(item, Digest) else 1
+            await asyncio.wait_for(client.publish("out", "ok", qos=1), 120)
+            answers.take()
+        await flooding
+        assert client.statistics().received.conserved
 
 
 # -- connecting ----------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_password_is_refused_with_its_reason() -> None:
-    async def test() -> None:
-        config = Config(data="", users=(User("ann", cheap("right")),), anonymous="never")
-        async with node(config) as running:
-            with pytest.raises(ConnectRefused, match="bad user name or password") as error:
-                async with Client(url(running), user="ann", password="wrong"):  # noqa: S106
-                    pass
-            assert error.value.reason == Reason.BAD_USER_NAME_OR_PASSWORD
-            async with Client(url(running), user="ann", password="right") as client:  # noqa: S106
-                assert client.connected
-
-    run(test())
+async def test_a_wrong_password_is_refused_with_its_reason() -> None:
+    config = Config(data="", users=(User("ann", cheap("right")),), anonymous="never")
+    async with node(config) as running:
+        with pytest.raises(ConnectRefused, match="bad user name or password") as error:
+            async with Client(url(running), user="ann", password="wrong"):  # noqa: S106
+                pass
+        assert error.value.reason == Reason.BAD_USER_NAME_OR_PASSWORD
+        async with Client(url(running), user="ann", password="right") as client:  # noqa: S106
+            assert client.connected
 
 
-def test_nobody_there() -> None:
-    async def test() -> None:
-        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        with pytest.raises(Unreachable, match="before the CONNACK: is this an MQTT port"):
-            await Client(f"mqtt://127.0.0.1:{port}").connect()
-        server.close()
-        await server.wait_closed()
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}: Connection refused; is the node up"):
-            await Client(f"mqtt://127.0.0.1:{port}").connect()
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
-            await Client(f"ws://127.0.0.1:{port}").connect()
-
-    run(test())
+async def test_nobody_there() -> None:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(Unreachable, match="before the CONNACK: is this an MQTT port"):
+        await Client(f"mqtt://127.0.0.1:{port}").connect()
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port}: Connection refused; is the node up"):
+        await Client(f"mqtt://127.0.0.1:{port}").connect()
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+        await Client(f"ws://127.0.0.1:{port}").connect()
 
 
 @pytest.mark.parametrize(
@@ -465,63 +409,51 @@ def test_nobody_there() -> None:
         ("ws://a/b?c", "goes on behind"),
     ],
 )
-def test_addresses_that_are_none(address: str, problem: str) -> None:
-    async def test() -> None:
-        with pytest.raises(InputError, match=problem):
-            Client(address)
-
-    run(test())
+async def test_addresses_that_are_none(address: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        Client(address)
 
 
-def test_a_client_that_was_not_connected_says_so() -> None:
-    async def test() -> None:
-        client = Client()
-        with pytest.raises(Exception, match="not connected yet"):
+async def test_a_client_that_was_not_connected_says_so() -> None:
+    client = Client()
+    with pytest.raises(Exception, match="not connected yet"):
+        await client.publish("a")
+    async with node() as running:
+        client = Client(url(running))
+        await client.connect()
+        await client.close()
+        await client.close()
+        with pytest.raises(ConnectionLost, match="this client is closed"):
             await client.publish("a")
-        async with node() as running:
-            client = Client(url(running))
-            await client.connect()
-            await client.close()
-            await client.close()
-            with pytest.raises(ConnectionLost, match="this client is closed"):
-                await client.publish("a")
-            with pytest.raises(ConnectionLost, match="this client is closed"):
-                await client.subscribe("a")
-
-    run(test())
+        with pytest.raises(ConnectionLost, match="this client is closed"):
+            await client.subscribe("a")
 
 
-def test_closing_sends_what_waits_and_ends_the_session() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as other:
-            subscription = await other.subscribe("a", qos=1)
-            async with Client(url(running), client_id="c") as client:
-                for number in range(500):
-                    client.publish_nowait("a", str(number), qos=number % 2)
-            sent = client.statistics().sent
-            assert (sent.sent, sent.in_flight, sent.abandoned) == (500, 0, 0)
-            found = await events(subscription, 500)
-            assert [event.payload for event in found] == [b"%d" % number for number in range(500)]
-            await until(lambda: running.broker.sessions.get("c") is None)
-
-    run(test())
+async def test_closing_sends_what_waits_and_ends_the_session() -> None:
+    async with node() as running, Client(url(running)) as other:
+        subscription = await other.subscribe("a", qos=1)
+        async with Client(url(running), client_id="c") as client:
+            for number in range(500):
+                client.publish_nowait("a", str(number), qos=number % 2)
+        sent = client.statistics().sent
+        assert (sent.sent, sent.in_flight, sent.abandoned) == (500, 0, 0)
+        found = await events(subscription, 500)
+        assert [event.payload for event in found] == [b"%d" % number for number in range(500)]
+        await until(lambda: running.broker.sessions.get("c") is None)
 
 
-def test_a_client_that_breaks_off_leaves_its_will() -> None:
-    async def test() -> None:
-        async with node() as running, Client(url(running)) as other:
-            subscription = await other.subscribe("gone")
-            async with Client(url(running), will=Will("gone", b"polite"), client_id="p"):
-                pass
-            client = Client(url(running), will=Will("gone", b"c"), session_expiry_s=0, reconnect=False)
-            await client.connect()
-            assert client._keeper.connection is not None
-            assert client._keeper.connection._link is not None
-            client._keeper.connection._link.abort()
-            assert [event.payload for event in await events(subscription, 1)] == [b"c"]
-            await client.close()
-
-    run(test())
+async def test_a_client_that_breaks_off_leaves_its_will() -> None:
+    async with node() as running, Client(url(running)) as other:
+        subscription = await other.subscribe("gone")
+        async with Client(url(running), will=Will("gone", b"polite"), client_id="p"):
+            pass
+        client = Client(url(running), will=Will("gone", b"c"), session_expiry_s=0, reconnect=False)
+        await client.connect()
+        assert client._keeper.connection is not None
+        assert client._keeper.connection._link is not None
+        client._keeper.connection._link.abort()
+        assert [event.payload for event in await events(subscription, 1)] == [b"c"]
+        await client.close()
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])

@@ -27,16 +27,13 @@ from tests.kit.peer import node
         ({"topic": "a/#"}, "topic"),
     ],
 )
-def test_it_is_refused_and_the_next_one_is_not(wrong: dict[str, Any], complaint: str) -> None:
-    async def story() -> None:
-        async with node() as running, Client(f"mqtt://127.0.0.1:{running.port}") as client:
-            given: dict[str, Any] = {"topic": "x", "payload": b"y", "qos": 1} | wrong
-            with pytest.raises(PenstockError, match=complaint):
-                await client.publish(given.pop("topic"), given.pop("payload"), **given)
-            await client.publish("x", b"y", qos=1)
-            assert client.connected
-
-    asyncio.run(story())
+async def test_it_is_refused_and_the_next_one_is_not(wrong: dict[str, Any], complaint: str) -> None:
+    async with node() as running, Client(f"mqtt://127.0.0.1:{running.port}") as client:
+        given: dict[str, Any] = {"topic": "x", "payload": b"y", "qos": 1} | wrong
+        with pytest.raises(PenstockError, match=complaint):
+            await client.publish(given.pop("topic"), given.pop("payload"), **given)
+        await client.publish("x", b"y", qos=1)
+        assert client.connected
 
 
 def test_what_a_node_never_takes_is_not_sent_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

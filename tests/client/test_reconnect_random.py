@@ -12,7 +12,6 @@ import pytest
 from penstock.model import Event
 from tests.client.test_reconnect import apart
 from tests.kit.breakable_link import until
-from tests.kit.peer import run
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription
@@ -64,41 +63,38 @@ async def receive(subscription: Subscription, count: int, dice: Random) -> list[
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_message_arrives(seed: int, qos: int) -> None:
-    async def test() -> None:
-        dice = Random(seed)
-        count = 80
-        async with apart(keep_alive_s=5) as (running, found, far, near):
-            down = await far.subscribe("down", qos=qos)
-            up = await near.subscribe("up", qos=2)
-            rough = asyncio.create_task(trouble(found, dice))
-            got_down, got_up, *_ = await asyncio.gather(
-                receive(down, count, dice),
-                receive(up, count, dice),
-                publish(near, "down", count, dice),
-                publish(far, "up", count, dice),
-            )
-            rough.cancel()
-            found.open = True
-            found.flowing.set()
-            assert got_up == list(range(count))
-            if qos == 2:
-                assert got_down == list(range(count))
-            else:
-                firsts = list(Counter(got_down))
-                assert firsts == list(range(count))
+async def test_every_message_arrives(seed: int, qos: int) -> None:
+    dice = Random(seed)
+    count = 80
+    async with apart(keep_alive_s=5) as (running, found, far, near):
+        down = await far.subscribe("down", qos=qos)
+        up = await near.subscribe("up", qos=2)
+        rough = asyncio.create_task(trouble(found, dice))
+        got_down, got_up, *_ = await asyncio.gather(
+            receive(down, count, dice),
+            receive(up, count, dice),
+            publish(near, "down", count, dice),
+            publish(far, "up", count, dice),
+        )
+        rough.cancel()
+        found.open = True
+        found.flowing.set()
+        assert got_up == list(range(count))
+        if qos == 2:
+            assert got_down == list(range(count))
+        else:
+            firsts = list(Counter(got_down))
+            assert firsts == list(range(count))
 
-            def settled() -> bool:
-                repeated = down.take()  # of QoS 1, whose acknowledgement the node never saw
-                assert repeated is None or qos == 1
-                return repeated is None and far.connected and far.statistics().unacknowledged == 0
+        def settled() -> bool:
+            repeated = down.take()  # of QoS 1, whose acknowledgement the node never saw
+            assert repeated is None or qos == 1
+            return repeated is None and far.connected and far.statistics().unacknowledged == 0
 
-            await until(settled)
-            statistics = far.statistics()
-            assert statistics.sent.conserved
-            assert (statistics.sent.sent, statistics.sent.acknowledged) == (count, count)
-            assert statistics.received.conserved
-            assert statistics.connections > 1
-            assert running.account_holds()
-
-    run(test())
+        await until(settled)
+        statistics = far.statistics()
+        assert statistics.sent.conserved
+        assert (statistics.sent.sent, statistics.sent.acknowledged) == (count, count)
+        assert statistics.received.conserved
+        assert statistics.connections > 1
+        assert running.account_holds()

@@ -27,73 +27,59 @@ def targets(receiver: Receiver, *, send_s: float = 10) -> AppriseSettings:
     return AppriseSettings(targets=(AppriseTarget("ops", url),), send_s=send_s)
 
 
-def test_a_change_is_notified_in_words() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver() as receiver, telling(desk, apprise=targets(receiver)) as at:
-            await desk.subscribe("apprise:ops", PAGE)
-            desk.change(PAGE, "fresh news", title="Daily")
-            (request,) = await receiver.wait(1)
-            said = json.loads(request.body)
-            assert said["title"] == "Daily changed"
-            assert "fresh news" in said["message"]
-            async with asyncio.timeout(120):
-                while not at.statistics().told:
-                    await asyncio.sleep(0.01)
-            with pytest.raises(ChannelError, match=r"no target 'other'.*there are: ops"):
-                await desk.subscribe("apprise:other", PAGE)
-
-    asyncio.run(run())
+async def test_a_change_is_notified_in_words() -> None:
+    desk = MemoryDesk()
+    async with Receiver() as receiver, telling(desk, apprise=targets(receiver)) as at:
+        await desk.subscribe("apprise:ops", PAGE)
+        desk.change(PAGE, "fresh news", title="Daily")
+        (request,) = await receiver.wait(1)
+        said = json.loads(request.body)
+        assert said["title"] == "Daily changed"
+        assert "fresh news" in said["message"]
+        async with asyncio.timeout(120):
+            while not at.statistics().told:
+                await asyncio.sleep(0.01)
+        with pytest.raises(ChannelError, match=r"no target 'other'.*there are: ops"):
+            await desk.subscribe("apprise:other", PAGE)
 
 
-def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_SENDS", 1)
-
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with (
-            Receiver(delay_s=60) as slow,
-            Receiver() as receiver,
-            telling(desk, apprise=targets(receiver)) as at,
-        ):
-            for number in range(3):
-                await desk.subscribe(f"webhook:{slow.url}/{number}", PAGE)
-            await desk.subscribe("apprise:ops", PAGE)
-            desk.change(PAGE)
-            await receiver.wait(1)
-            async with asyncio.timeout(120):
-                while not at.statistics().told:
-                    await asyncio.sleep(0.01)
-            assert (len(slow.requests), at.statistics().waiting) == (1, 3)
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with (
+        Receiver(delay_s=60) as slow,
+        Receiver() as receiver,
+        telling(desk, apprise=targets(receiver)) as at,
+    ):
+        for number in range(3):
+            await desk.subscribe(f"webhook:{slow.url}/{number}", PAGE)
+        await desk.subscribe("apprise:ops", PAGE)
+        desk.change(PAGE)
+        await receiver.wait(1)
+        async with asyncio.timeout(120):
+            while not at.statistics().told:
+                await asyncio.sleep(0.01)
+        assert (len(slow.requests), at.statistics().waiting) == (1, 3)
 
 
-def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
-
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with (
-            Receiver(500, delay_s=0.3) as receiver,
-            telling(desk, apprise=targets(receiver, send_s=0.1)) as at,
-        ):
-            await desk.subscribe("apprise:ops", PAGE)
-            desk.change(PAGE)
-            await receiver.wait(2)  # the first did not come back in time, and is waited for
-            failing = at.status().sending["failing"]["apprise:ops"]
-            assert "not come back" in failing or "within 0.1 s" in failing
-            assert at.statistics().waiting == 1
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with (
+        Receiver(500, delay_s=0.3) as receiver,
+        telling(desk, apprise=targets(receiver, send_s=0.1)) as at,
+    ):
+        await desk.subscribe("apprise:ops", PAGE)
+        desk.change(PAGE)
+        await receiver.wait(2)  # the first did not come back in time, and is waited for
+        failing = at.status().sending["failing"]["apprise:ops"]
+        assert "not come back" in failing or "within 0.1 s" in failing
+        assert at.statistics().waiting == 1
 
 
-def test_an_address_apprise_does_not_know_stops_the_start() -> None:
-    async def run() -> None:
-        bad = AppriseSettings(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
-        with pytest.raises(NodeError, match=r"targets\[0\].url: Apprise does not know") as caught:
-            async with telling(MemoryDesk(), apprise=bad):
-                pass
-        assert "secret" not in str(caught.value)
-
-    asyncio.run(run())
+async def test_an_address_apprise_does_not_know_stops_the_start() -> None:
+    bad = AppriseSettings(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
+    with pytest.raises(NodeError, match=r"targets\[0\].url: Apprise does not know") as caught:
+        async with telling(MemoryDesk(), apprise=bad):
+            pass
+    assert "secret" not in str(caught.value)

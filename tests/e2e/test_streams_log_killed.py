@@ -99,7 +99,7 @@ async def _look(disk: Disk, told: int) -> None:
     await disk.close(orders)
 
 
-def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+async def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     """The limit of a file's size stands for the end of the disk; Python ignores its signal."""
     disk = Disk("file", tmp_path)
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
@@ -110,7 +110,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     assert "orders.log.sqlite: " in fault
     assert "disk" in fault
     assert told > 100
-    asyncio.run(_look_at_start(disk, told))
+    await _look_at_start(disk, told)
 
 
 async def _look_at_start(disk: Disk, told: int) -> None:

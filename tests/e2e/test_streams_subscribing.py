@@ -19,7 +19,6 @@ from penstock.client import Client
 from penstock.model.event import Event
 from tests.e2e.real_clients import properties
 from tests.e2e.test_streams_publishing import configuration, free_port, service
-from tests.kit.peer import run
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -174,50 +173,46 @@ async def trouble(node: Killable, way: Cuttable, publishing: asyncio.Task[None],
     await publishing
 
 
-def test_each_message_once_and_in_order_whatever_breaks(
+async def test_each_message_once_and_in_order_whatever_breaks(
     tmp_path: Path,
 ) -> None:
     logging.getLogger("penstock.client").setLevel(logging.ERROR)
+    one: list[int] = []
+    slow: list[int] = []
+    part: list[int] = []
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(Killable(tmp_path))
+        way = await stack.enter_async_context(cuttable(node.port))
+        plain = await asyncio.to_thread(Paho, way.port)
+        stack.push_async_callback(asyncio.to_thread, plain.close)
 
-    async def test() -> None:
-        one: list[int] = []
-        slow: list[int] = []
-        part: list[int] = []
-        async with AsyncExitStack() as stack:
-            node = await stack.enter_async_context(Killable(tmp_path))
-            way = await stack.enter_async_context(cuttable(node.port))
-            plain = await asyncio.to_thread(Paho, way.port)
-            stack.push_async_callback(asyncio.to_thread, plain.close)
+        async def reader(name: str) -> Client:
+            client = Client(
+                f"mqtt://127.0.0.1:{way.port}",
+                client_id=name,
+                session_expiry_s=LONG_S,
+                reconnect_most_s=0.5,
+            )
+            return await stack.enter_async_context(client)
 
-            async def reader(name: str) -> Client:
-                client = Client(
-                    f"mqtt://127.0.0.1:{way.port}",
-                    client_id=name,
-                    session_expiry_s=LONG_S,
-                    reconnect_most_s=0.5,
-                )
-                return await stack.enter_async_context(client)
-
-            first, second, third = await reader("one"), await reader("slow"), await reader("part")
-            taking = [
-                take(await first.subscribe("orders/#", qos=1), one),
-                take(await second.subscribe("orders/+", qos=1), slow, pause_s=0.002),
-                take(await third.subscribe("orders/a", qos=1, filter=ODD), part),
-            ]
-            tasks = [asyncio.create_task(each) for each in taking]
-            await until(lambda: plain.subscribed)
-            publishing = asyncio.create_task(publish(node.port))
-            await trouble(node, way, publishing, Random(7))
-            with suppress(TimeoutError):
-                await until(lambda: len(one) == len(slow) == len(plain.heard) == COUNT)
-                await until(lambda: len(part) == COUNT // 2)
-            everything = list(range(COUNT))
-            assert one == everything
-            assert slow == everything
-            assert part == everything[1::2]
-            assert plain.heard == everything
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    run(test())
+        first, second, third = await reader("one"), await reader("slow"), await reader("part")
+        taking = [
+            take(await first.subscribe("orders/#", qos=1), one),
+            take(await second.subscribe("orders/+", qos=1), slow, pause_s=0.002),
+            take(await third.subscribe("orders/a", qos=1, filter=ODD), part),
+        ]
+        tasks = [asyncio.create_task(each) for each in taking]
+        await until(lambda: plain.subscribed)
+        publishing = asyncio.create_task(publish(node.port))
+        await trouble(node, way, publishing, Random(7))
+        with suppress(TimeoutError):
+            await until(lambda: len(one) == len(slow) == len(plain.heard) == COUNT)
+            await until(lambda: len(part) == COUNT // 2)
+        everything = list(range(COUNT))
+        assert one == everything
+        assert slow == everything
+        assert part == everything[1::2]
+        assert plain.heard == everything
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -62,29 +62,9 @@ class Page:
         return web.Response(text=self.text)
 
 
-def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
+async def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
     (tmp_path / "penstock.yaml").write_text(CONFIG)
     page = Page()
-
-    async def run() -> None:
-        app = web.Application()
-        app.router.add_get("/page.txt", page.get)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
-        try:
-            async with Receiver(*[503] * 10) as receiver, aiohttp.ClientSession() as session:
-                first = await before(session, url, receiver)
-                seen = len(receiver.requests)
-                async with up(tmp_path):
-                    again = (await receiver.wait(seen + 1))[seen]
-                    assert again.headers["webhook-id"] == first
-                    change = json.loads(again.body)["change"]
-                    assert change["url"] == url
-                    assert change["changes"] == [{"at": 1, "old": [], "new": ["second line"]}]
-        finally:
-            await runner.cleanup()
 
     async def before(session: aiohttp.ClientSession, url: str, receiver: Receiver) -> str:
         """Until the change is found, and its receiver was down."""
@@ -115,4 +95,21 @@ def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
             await process.wait()
             return receiver.requests[0].headers["webhook-id"]
 
-    asyncio.run(run())
+    app = web.Application()
+    app.router.add_get("/page.txt", page.get)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
+    try:
+        async with Receiver(*[503] * 10) as receiver, aiohttp.ClientSession() as session:
+            first = await before(session, url, receiver)
+            seen = len(receiver.requests)
+            async with up(tmp_path):
+                again = (await receiver.wait(seen + 1))[seen]
+                assert again.headers["webhook-id"] == first
+                change = json.loads(again.body)["change"]
+                assert change["url"] == url
+                assert change["changes"] == [{"at": 1, "old": [], "new": ["second line"]}]
+    finally:
+        await runner.cleanup()

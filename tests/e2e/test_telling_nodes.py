@@ -61,49 +61,46 @@ async def until(what: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) -> None:
+async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) -> None:
     text = ["first"]
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(text="\n".join(text))
 
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            receiver = await stack.enter_async_context(Receiver())
-            pages = web.Application()
-            pages.router.add_get("/page.txt", page)
-            runner = web.AppRunner(pages, access_log=None, shutdown_timeout=0.5)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
-            first, here = await node(stack, tmp_path / "first", least="100ms")
-            second, there = await node(stack, tmp_path / "second", least="1h")
-            channels, followed = first.channels, second.channels
-            assert channels is not None
-            assert followed is not None
-            await penstock("channels", "add", url, "--url", here)
-            await until(lambda: channels.channel(url).kind)
-            feed = (await penstock("telling", "feed", "--page", url, "--url", here))["url"]
-            await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
-            await until(lambda: "sends changes" in followed.why(feed))
-            text.append("second")
-            async with asyncio.timeout(120):
-                while not receiver.requests:  # the second node polls once an hour: only a push can be so soon
-                    await channels.check_now(url)
-                    await asyncio.sleep(0.15)
-            change = json.loads(receiver.requests[0].body)["change"]
-            assert change["url"] == feed
-            assert "second" in json.dumps(change["items"])
-            status = await penstock("telling", "status", "--url", there)
-            assert (status["taken"], status["doors"]["webhook"]["sent"]) == (1, 1)
-            async with aiohttp.ClientSession() as session, session.get(f"{there}/metrics") as answer:
-                metrics = await answer.text()
-            assert 'penstock_telling_changes_total{fate="told"} 1.0' in metrics
-            assert "penstock_telling_waiting 0.0" in metrics
-            status = await penstock("telling", "status", "--url", here)
-            assert status["doors"]["hub"]["leases"] == 1
-            key = await penstock("telling", "key", receiver.url, "--url", there)
-            assert key["key"].startswith("whsec_")
-
-    asyncio.run(run())
+    async with AsyncExitStack() as stack:
+        receiver = await stack.enter_async_context(Receiver())
+        pages = web.Application()
+        pages.router.add_get("/page.txt", page)
+        runner = web.AppRunner(pages, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/page.txt"
+        first, here = await node(stack, tmp_path / "first", least="100ms")
+        second, there = await node(stack, tmp_path / "second", least="1h")
+        channels, followed = first.channels, second.channels
+        assert channels is not None
+        assert followed is not None
+        await penstock("channels", "add", url, "--url", here)
+        await until(lambda: channels.channel(url).kind)
+        feed = (await penstock("telling", "feed", "--page", url, "--url", here))["url"]
+        await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
+        await until(lambda: "sends changes" in followed.why(feed))
+        text.append("second")
+        async with asyncio.timeout(120):
+            while not receiver.requests:  # the second node polls once an hour: only a push can be so soon
+                await channels.check_now(url)
+                await asyncio.sleep(0.15)
+        change = json.loads(receiver.requests[0].body)["change"]
+        assert change["url"] == feed
+        assert "second" in json.dumps(change["items"])
+        status = await penstock("telling", "status", "--url", there)
+        assert (status["taken"], status["doors"]["webhook"]["sent"]) == (1, 1)
+        async with aiohttp.ClientSession() as session, session.get(f"{there}/metrics") as answer:
+            metrics = await answer.text()
+        assert 'penstock_telling_changes_total{fate="told"} 1.0' in metrics
+        assert "penstock_telling_waiting 0.0" in metrics
+        status = await penstock("telling", "status", "--url", here)
+        assert status["doors"]["hub"]["leases"] == 1
+        key = await penstock("telling", "key", receiver.url, "--url", there)
+        assert key["key"].startswith("whsec_")

@@ -118,127 +118,115 @@ async def next_change(subscription: Subscription) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(PROSODY is None, reason="prosody is not installed")
-def test_one_change_reaches_everybody(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with AsyncExitStack() as stack:
-            folder = tmp_path / "prosody"
-            folder.mkdir()
-            chat = stack.enter_context(prosody(folder, ACCOUNTS))
-            server = await stack.enter_async_context(WebServer())
-            receiver = await stack.enter_async_context(Receiver())
-            telling = TELLING % (chat.port, chat.ca, ACCOUNTS["bot"])
-            node = await stack.enter_async_context(up(tmp_path, telling))
-            url = server.put("/news", html("one", "two"))
-            ann = await stack.enter_async_context(person("ann", chat))
-            assert await ann.ask(f"subscribe {url}") == f"You are subscribed to {url}."
-            await node.ask("/channels/subscribe", {"who": f"webhook:{receiver.url}", "url": url})
-            client = await stack.enter_async_context(Client(node.mqtt))
-            subscription = await client.subscribe(topic_of(url), qos=1)
-            page = await stack.enter_async_context(dashboard(node))
+async def test_one_change_reaches_everybody(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        folder = tmp_path / "prosody"
+        folder.mkdir()
+        chat = stack.enter_context(prosody(folder, ACCOUNTS))
+        server = await stack.enter_async_context(WebServer())
+        receiver = await stack.enter_async_context(Receiver())
+        telling = TELLING % (chat.port, chat.ca, ACCOUNTS["bot"])
+        node = await stack.enter_async_context(up(tmp_path, telling))
+        url = server.put("/news", html("one", "two"))
+        ann = await stack.enter_async_context(person("ann", chat))
+        assert await ann.ask(f"subscribe {url}") == f"You are subscribed to {url}."
+        await node.ask("/channels/subscribe", {"who": f"webhook:{receiver.url}", "url": url})
+        client = await stack.enter_async_context(Client(node.mqtt))
+        subscription = await client.subscribe(topic_of(url), qos=1)
+        page = await stack.enter_async_context(dashboard(node))
+        await node.first_version(url)
+        await page.locator("#channel-rows .who button").click()
+        await expect(page.locator(".history")).to_contain_text("Nothing so far.")
+
+        server.put("/news", html("one", "two", "three <b>new</b>".replace("<", "&lt;")))
+        found = await next_change(subscription)
+        assert found["changes"] == [{"at": 2, "old": [], "new": ["three <b>new</b>"]}]
+        (request,) = await receiver.wait(1)
+        assert json.loads(request.body)["change"]["version"] == found["version"]
+        assert "three <b>new</b>" in await ann.hear()
+        await expect(page.locator(".history ins")).to_have_text("three <b>new</b>")
+        status = (await node.ask("/channels"))["status"]
+        assert (status["balanced"], status["counts"]["changes"]) == (True, 1)
+        assert (status["published"], status["handed"]) == (1, 2)
+
+
+async def test_a_killed_node_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        async with up(tmp_path) as node:
+            await node.ask("/channels/add", {"url": url})
             await node.first_version(url)
-            await page.locator("#channel-rows .who button").click()
-            await expect(page.locator(".history")).to_contain_text("Nothing so far.")
-
-            server.put("/news", html("one", "two", "three <b>new</b>".replace("<", "&lt;")))
-            found = await next_change(subscription)
-            assert found["changes"] == [{"at": 2, "old": [], "new": ["three <b>new</b>"]}]
-            (request,) = await receiver.wait(1)
-            assert json.loads(request.body)["change"]["version"] == found["version"]
-            assert "three <b>new</b>" in await ann.hear()
-            await expect(page.locator(".history ins")).to_have_text("three <b>new</b>")
-            status = (await node.ask("/channels"))["status"]
-            assert (status["balanced"], status["counts"]["changes"]) == (True, 1)
-            assert (status["published"], status["handed"]) == (1, 2)
-
-    asyncio.run(story())
-
-
-def test_a_killed_node_goes_on_where_it_was(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            async with up(tmp_path) as node:
-                await node.ask("/channels/add", {"url": url})
-                await node.first_version(url)
-                async with Client(node.mqtt) as client:
-                    subscription = await client.subscribe(topic_of(url))
-                    server.put("/news", html("one", "two"))
-                    first = await next_change(subscription)
-                await asyncio.sleep(0.5)
-                node.process.kill()
-            whole = sum("if-none-match" not in each.headers for each in server.asked)
-            async with up(tmp_path) as node, Client(node.mqtt) as client:
-                subscription = await client.subscribe(topic_of(url), retain_handling=2)
-                await asyncio.sleep(1)
-                assert sum("if-none-match" not in each.headers for each in server.asked) == whole
-                server.put("/news", html("one", "two", "three"))
-                second = await next_change(subscription)
-                assert (second["old_version"], second["added"]) == (first["version"], 1)
-                history = await node.ask(f"/channels/history?url={url}")
-                assert [one["version"] for one in history["deltas"]] == [second["version"], first["version"]]
-
-    asyncio.run(story())
+            async with Client(node.mqtt) as client:
+                subscription = await client.subscribe(topic_of(url))
+                server.put("/news", html("one", "two"))
+                first = await next_change(subscription)
+            await asyncio.sleep(0.5)
+            node.process.kill()
+        whole = sum("if-none-match" not in each.headers for each in server.asked)
+        async with up(tmp_path) as node, Client(node.mqtt) as client:
+            subscription = await client.subscribe(topic_of(url), retain_handling=2)
+            await asyncio.sleep(1)
+            assert sum("if-none-match" not in each.headers for each in server.asked) == whole
+            server.put("/news", html("one", "two", "three"))
+            second = await next_change(subscription)
+            assert (second["old_version"], second["added"]) == (first["version"], 1)
+            history = await node.ask(f"/channels/history?url={url}")
+            assert [one["version"] for one in history["deltas"]] == [second["version"], first["version"]]
 
 
-def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server, up(tmp_path) as node, dashboard(node) as page:
-            url = server.put("/<img>", html("one", title="<img src=x onerror=alert(1)>"))
-            server.put("/%3Cimg%3E", html("one", title="<img src=x onerror=alert(1)>".replace("<", "&lt;")))
-            await expect(page.locator("#channels-none")).to_have_text("No page is watched yet.")
-            await page.locator("#channel-url").fill("ftp://example.org/")
-            await page.locator("#channel-form button").click()
-            await expect(page.locator("#channel-said")).to_contain_text("http:// or https://")
-            await page.locator("#channel-url").fill(url)
-            await page.locator("#channel-url").press("Enter")
-            await expect(page.locator("#channel-said")).to_contain_text("is watched.")
-            row = page.locator("#channel-rows .who button")
-            await expect(row).to_have_text("<img src=x onerror=alert(1)>")
-            await row.focus()
-            await page.keyboard.press("Enter")
-            await expect(page.locator(".why")).to_contain_text("It is polled every 300 ms")
-            await page.get_by_role("button", name="Pause").click()
-            await expect(page.locator("#channel-rows .state")).to_have_text("paused")
-            await page.get_by_role("button", name="Resume").click()
-            await expect(page.locator("#channel-rows .state")).to_have_text("polled")
-            async with asyncio.timeout(120):  # a check right after a poll is refused, and said so
-                while await page.locator("#channel-said").text_content() != "It has not changed.":
-                    await page.get_by_role("button", name="Check now").click()
-                    await asyncio.sleep(0.25)
-            await expect(page.locator("main img")).to_have_count(0)
-            await page.get_by_role("button", name="Remove", exact=True).click()
-            await page.locator("#confirm-yes").click()
-            await expect(page.locator("#channel-rows tr")).to_have_count(0)
-
-    asyncio.run(story())
+async def test_the_dashboard_adds_pauses_and_removes_pages(tmp_path: Path) -> None:
+    async with WebServer() as server, up(tmp_path) as node, dashboard(node) as page:
+        url = server.put("/<img>", html("one", title="<img src=x onerror=alert(1)>"))
+        server.put("/%3Cimg%3E", html("one", title="<img src=x onerror=alert(1)>".replace("<", "&lt;")))
+        await expect(page.locator("#channels-none")).to_have_text("No page is watched yet.")
+        await page.locator("#channel-url").fill("ftp://example.org/")
+        await page.locator("#channel-form button").click()
+        await expect(page.locator("#channel-said")).to_contain_text("http:// or https://")
+        await page.locator("#channel-url").fill(url)
+        await page.locator("#channel-url").press("Enter")
+        await expect(page.locator("#channel-said")).to_contain_text("is watched.")
+        row = page.locator("#channel-rows .who button")
+        await expect(row).to_have_text("<img src=x onerror=alert(1)>")
+        await row.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".why")).to_contain_text("It is polled every 300 ms")
+        await page.get_by_role("button", name="Pause").click()
+        await expect(page.locator("#channel-rows .state")).to_have_text("paused")
+        await page.get_by_role("button", name="Resume").click()
+        await expect(page.locator("#channel-rows .state")).to_have_text("polled")
+        async with asyncio.timeout(120):  # a check right after a poll is refused, and said so
+            while await page.locator("#channel-said").text_content() != "It has not changed.":
+                await page.get_by_role("button", name="Check now").click()
+                await asyncio.sleep(0.25)
+        await expect(page.locator("main img")).to_have_count(0)
+        await page.get_by_role("button", name="Remove", exact=True).click()
+        await page.locator("#confirm-yes").click()
+        await expect(page.locator("#channel-rows tr")).to_have_count(0)
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_watch_shows_a_change_and_ends(tmp_path: Path, own: bool) -> None:
-    async def story() -> None:
-        async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(WebServer())
-            url = server.put("/news", html("one"))
-            words = ["watch", url, "--once"]
-            node = None if own else await stack.enter_async_context(up(tmp_path))
-            words += ["--every", "1s"] if node is None else ["--url", node.mqtt, "--json"]
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "penstock", *words),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            async with asyncio.timeout(120):
-                while not server.counts["/news"]:
-                    await asyncio.sleep(0.05)
-                await asyncio.sleep(0.3)
-                server.put("/news", html("one", "two"))
-                out, err = await process.communicate()
-            assert process.returncode == 0, err
-            assert b"1 change" in err
-            if own:
-                assert b"+ two" in out
-                assert b"watching News (html), every 1 s" in err
-            else:
-                assert json.loads(out)["changes"][0]["new"] == ["two"]
-
-    asyncio.run(story())
+async def test_watch_shows_a_change_and_ends(tmp_path: Path, own: bool) -> None:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(WebServer())
+        url = server.put("/news", html("one"))
+        words = ["watch", url, "--once"]
+        node = None if own else await stack.enter_async_context(up(tmp_path))
+        words += ["--every", "1s"] if node is None else ["--url", node.mqtt, "--json"]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "penstock", *words),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(120):
+            while not server.counts["/news"]:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.3)
+            server.put("/news", html("one", "two"))
+            out, err = await process.communicate()
+        assert process.returncode == 0, err
+        assert b"1 change" in err
+        if own:
+            assert b"+ two" in out
+            assert b"watching News (html), every 1 s" in err
+        else:
+            assert json.loads(out)["changes"][0]["new"] == ["two"]

@@ -152,70 +152,61 @@ def test_commands_and_changes(server: Prosody, loop: Any) -> None:
         runner.run(run())
 
 
-def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
-            await connected(at)
-            async with person("bob", server) as bob:
-                await bob.ask(f"subscribe {PAGE}")
-                await bob.befriended()
-                desk.change(PAGE, "while there")
-                assert "while there" in await bob.hear()
-            async with asyncio.timeout(120):
-                while not at._doors["xmpp"].away("xmpp:bob@localhost"):
-                    await asyncio.sleep(0.02)
-            for number in range(3):
-                desk.change(PAGE, f"while away {number}")
-            await asyncio.sleep(0.3)
-            assert at.statistics().waiting == 3
-        async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
-            await connected(at)
-            await asyncio.sleep(0.3)
-            assert at.statistics().waiting == 3  # still not there
-            async with person("bob", server) as bob:
-                told = [await bob.hear() for _ in range(3)]
-                assert ["while away" in one for one in told] == [True] * 3
-                assert [one for number, one in enumerate(told) if f"away {number}" in one] == told
-                await settled(at)
-                assert bob.silent
-
-    asyncio.run(run())
+async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
+    desk = MemoryDesk()
+    async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+        await connected(at)
+        async with person("bob", server) as bob:
+            await bob.ask(f"subscribe {PAGE}")
+            await bob.befriended()
+            desk.change(PAGE, "while there")
+            assert "while there" in await bob.hear()
+        async with asyncio.timeout(120):
+            while not at._doors["xmpp"].away("xmpp:bob@localhost"):
+                await asyncio.sleep(0.02)
+        for number in range(3):
+            desk.change(PAGE, f"while away {number}")
+        await asyncio.sleep(0.3)
+        assert at.statistics().waiting == 3
+    async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+        await connected(at)
+        await asyncio.sleep(0.3)
+        assert at.statistics().waiting == 3  # still not there
+        async with person("bob", server) as bob:
+            told = [await bob.hear() for _ in range(3)]
+            assert ["while away" in one for one in told] == [True] * 3
+            assert [one for number, one in enumerate(told) if f"away {number}" in one] == told
+            await settled(at)
+            assert bob.silent
 
 
-def test_strangers_are_told_that_they_are(server: Prosody) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        only = settings(server, accept=("ann@localhost",))
-        async with telling(desk, xmpp=only) as at, person("bob", server) as bob:
-            await connected(at)
-            assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
-            with pytest.raises(ChannelRefused, match="does not talk to 'bob@localhost'"):
-                at.check("xmpp:Bob@localhost/phone")
-            assert at.check("xmpp:Ann@localhost/phone") == "xmpp:ann@localhost"
-            assert desk.subscriptions() == []
-
-    asyncio.run(run())
+async def test_strangers_are_told_that_they_are(server: Prosody) -> None:
+    desk = MemoryDesk()
+    only = settings(server, accept=("ann@localhost",))
+    async with telling(desk, xmpp=only) as at, person("bob", server) as bob:
+        await connected(at)
+        assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
+        with pytest.raises(ChannelRefused, match="does not talk to 'bob@localhost'"):
+            at.check("xmpp:Bob@localhost/phone")
+        assert at.check("xmpp:Ann@localhost/phone") == "xmpp:ann@localhost"
+        assert desk.subscriptions() == []
 
 
-def test_one_person_is_not_flooded(server: Prosody) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        pace = {"per_minute": 6.0, "burst": 2, "queue_events": 4}
-        async with telling(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
-            await connected(at)
-            await ann.ask(f"subscribe {PAGE}")
-            for _ in range(30):
-                desk.change(PAGE)
-            told = [await ann.hear(), await ann.hear()]
-            assert any("not sent one by one, because too many waited" in one for one in told)
-            await asyncio.sleep(0.3)
-            assert ann.silent
-            assert at.statistics().waiting > 0
-            await ann.hear()  # ten seconds after the burst
-            assert at.statistics().conserved
-
-    asyncio.run(run())
+async def test_one_person_is_not_flooded(server: Prosody) -> None:
+    desk = MemoryDesk()
+    pace = {"per_minute": 6.0, "burst": 2, "queue_events": 4}
+    async with telling(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
+        await connected(at)
+        await ann.ask(f"subscribe {PAGE}")
+        for _ in range(30):
+            desk.change(PAGE)
+        told = [await ann.hear(), await ann.hear()]
+        assert any("not sent one by one, because too many waited" in one for one in told)
+        await asyncio.sleep(0.3)
+        assert ann.silent
+        assert at.statistics().waiting > 0
+        await ann.hear()  # ten seconds after the burst
+        assert at.statistics().conserved
 
 
 def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,39 +241,34 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
         ({"port": 1}, "no connection"),
     ],
 )
-def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
-    async def run() -> None:
-        given = msgspec.structs.replace(settings(server), **more)
-        async with telling(MemoryDesk(), xmpp=given) as at:
-            async with asyncio.timeout(120):
-                while not (said := str(at.status().doors["xmpp"]["fault"])):
-                    await asyncio.sleep(0.02)
-            assert any(word in said for word in fault.split("|")), said
-            assert not at.status().doors["xmpp"]["connected"]
-
-    asyncio.run(run())
+async def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
+    given = msgspec.structs.replace(settings(server), **more)
+    async with telling(MemoryDesk(), xmpp=given) as at:
+        async with asyncio.timeout(120):
+            while not (said := str(at.status().doors["xmpp"]["fault"])):
+                await asyncio.sleep(0.02)
+        assert any(word in said for word in fault.split("|")), said
+        assert not at.status().doors["xmpp"]["connected"]
 
 
-def test_what_comes_back_is_not_counted_as_told(server: Prosody, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_comes_back_is_not_counted_as_told(
+    server: Prosody, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.2)
-
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with telling(desk, xmpp=settings(server), give_up_s=0.5) as at:
-            await connected(at)
-            await desk.subscribe("xmpp:nobody@localhost", PAGE)
-            desk.change(PAGE)
-            async with asyncio.timeout(120):
-                while not at.status().sending["failing"]:
-                    await asyncio.sleep(0.02)
-            assert "came back" in at.status().sending["failing"]["xmpp:nobody@localhost"]
-            assert at.statistics() == (1, 0, 0, 1, 0, 1)
-            async with asyncio.timeout(120):
-                while desk.subscriptions():  # nobody ever comes
-                    await asyncio.sleep(0.02)
-            assert at.statistics() == (1, 0, 0, 0, 1, 0)
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with telling(desk, xmpp=settings(server), give_up_s=0.5) as at:
+        await connected(at)
+        await desk.subscribe("xmpp:nobody@localhost", PAGE)
+        desk.change(PAGE)
+        async with asyncio.timeout(120):
+            while not at.status().sending["failing"]:
+                await asyncio.sleep(0.02)
+        assert "came back" in at.status().sending["failing"]["xmpp:nobody@localhost"]
+        assert at.statistics() == (1, 0, 0, 1, 0, 1)
+        async with asyncio.timeout(120):
+            while desk.subscriptions():  # nobody ever comes
+                await asyncio.sleep(0.02)
+        assert at.statistics() == (1, 0, 0, 0, 1, 0)
 
 
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:

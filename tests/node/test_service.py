@@ -260,62 +260,51 @@ def test_sys_topics_reach_their_readers() -> None:
     with_node(load(LEAST.replace("sys_interval_s: 0", "sys_interval_s: 0.1")), scenario)
 
 
-def test_a_page_that_stops_reading_is_served_by_its_queue() -> None:
+async def test_a_page_that_stops_reading_is_served_by_its_queue() -> None:
     """As over TCP: at most 2,500 events of 100 bytes are under way when the queue takes over."""
     doors = "port: 0, kind: websocket}, {port: 0"
-
-    async def main() -> None:
-        async with Node(load(LEAST.replace("port: 0", doors))) as node:
-            _, page = await raw_websocket(node.listeners[0].port)
-            cast("asyncio.Transport", page.transport).pause_reading()
-            for packet in (_CONNECT + b"\x04page", b"\x82\x07\x00\x01\x00\x00\x01a\x00"):
-                page.write(bytes((0x82, 0x80 | len(packet), 0, 0, 0, 0)) + packet)
-            async with asyncio.timeout(120):
-                while not node.broker.status().subscriptions:
-                    await asyncio.sleep(0.01)
-            _, sensor = await asyncio.open_connection("127.0.0.1", node.listeners[1].port)
-            sensor.write(_CONNECT + b"\x04ward")
-            for _ in range(200):
-                sensor.write((b"\x30\x68\x00\x01a\x00" + bytes(100)) * 50)
-                await asyncio.sleep(0.001)
-            async with asyncio.timeout(120):
-                while node.broker.status().account.accepted < 10_000:
-                    await asyncio.sleep(0.01)
-            account = node.broker.status().account
-            assert account.balanced
-            assert account.queued > 0
-            assert account.delivered <= 2_500
-            page.transport.abort()
-            sensor.transport.abort()
-
-    asyncio.run(main())
+    async with Node(load(LEAST.replace("port: 0", doors))) as node:
+        _, page = await raw_websocket(node.listeners[0].port)
+        cast("asyncio.Transport", page.transport).pause_reading()
+        for packet in (_CONNECT + b"\x04page", b"\x82\x07\x00\x01\x00\x00\x01a\x00"):
+            page.write(bytes((0x82, 0x80 | len(packet), 0, 0, 0, 0)) + packet)
+        async with asyncio.timeout(120):
+            while not node.broker.status().subscriptions:
+                await asyncio.sleep(0.01)
+        _, sensor = await asyncio.open_connection("127.0.0.1", node.listeners[1].port)
+        sensor.write(_CONNECT + b"\x04ward")
+        for _ in range(200):
+            sensor.write((b"\x30\x68\x00\x01a\x00" + bytes(100)) * 50)
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(120):
+            while node.broker.status().account.accepted < 10_000:
+                await asyncio.sleep(0.01)
+        account = node.broker.status().account
+        assert account.balanced
+        assert account.queued > 0
+        assert account.delivered <= 2_500
+        page.transport.abort()
+        sensor.transport.abort()
 
 
-def test_the_window_is_where_it_is_said_to_be() -> None:
-    async def main() -> None:
-        async with (
-            Node(load(LEAST.replace("enabled: false", "port: 0"))) as node,
-            aiohttp.ClientSession() as web,
-        ):
-            found = about(node)
-            assert found["listeners"][0]["url"] == f"mqtt://127.0.0.1:{node.listeners[0].port}"
-            async with web.get(found["http"]["url"]) as answer:
-                assert answer.status == 200
-
-    asyncio.run(main())
+async def test_the_window_is_where_it_is_said_to_be() -> None:
+    async with (
+        Node(load(LEAST.replace("enabled: false", "port: 0"))) as node,
+        aiohttp.ClientSession() as web,
+    ):
+        found = about(node)
+        assert found["listeners"][0]["url"] == f"mqtt://127.0.0.1:{node.listeners[0].port}"
+        async with web.get(found["http"]["url"]) as answer:
+            assert answer.status == 200
 
 
-def test_two_nodes_do_not_share_a_folder(tmp_path: Path) -> None:
+async def test_two_nodes_do_not_share_a_folder(tmp_path: Path) -> None:
     loaded = load(LEAST.replace("data: ''", f"data: {tmp_path / 'data'}"))
-
-    async def main() -> None:
-        async with Node(loaded):
-            with pytest.raises(NodeError, match=r"another node \(process \d+\) uses it; stop that one, or"):
-                await Node(loaded).start()
-        async with Node(loaded):
-            pass
-
-    asyncio.run(main())
+    async with Node(loaded):
+        with pytest.raises(NodeError, match=r"another node \(process \d+\) uses it; stop that one, or"):
+            await Node(loaded).start()
+    async with Node(loaded):
+        pass
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -324,19 +313,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         DataFolder(f"{tmp_path}/file/data")
 
 
-def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Node(load(LEAST)) as other:
-            taken = other.listeners[0].port
-            text = (
-                f"listeners: [{{port: 0}}, {{port: {taken}}}]\nhttp: {{enabled: false}}\ndata: {tmp_path}\n"
-            )
-            with pytest.raises(NodeError, match=f"port {taken} of 127.0.0.1 is in use"):
-                await Node(load(text)).start()
-        async with Node(load(text)):  # the folder and the port are free again
-            pass
-
-    asyncio.run(main())
+async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    async with Node(load(LEAST)) as other:
+        taken = other.listeners[0].port
+        text = f"listeners: [{{port: 0}}, {{port: {taken}}}]\nhttp: {{enabled: false}}\ndata: {tmp_path}\n"
+        with pytest.raises(NodeError, match=f"port {taken} of 127.0.0.1 is in use"):
+            await Node(load(text)).start()
+    async with Node(load(text)):  # the folder and the port are free again
+        pass
 
 
 def test_what_needs_a_restart_is_kept_until_then() -> None:
@@ -395,24 +379,20 @@ def test_open_files_are_allowed_for_as_many_connections_as_may_come(
 
 
 @pytest.mark.parametrize(("second", "said"), [(False, "within 0.05 s"), (True, "at the second signal")])
-def test_an_end_that_takes_too_long_is_given_up(
+async def test_an_end_that_takes_too_long_is_given_up(
     second: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = LEAST + ("" if second else "shutdown_s: 0.05\n")
-
-    async def main() -> None:
-        node = Node(load(text))
-        await node.start()
-        whole = node.close
-        monkeypatch.setattr(node, "close", lambda: asyncio.sleep(60))
-        hurry = asyncio.Event()
-        if second:
-            hurry.set()
-        with pytest.raises(NodeError, match=f"not everything was closed {said}; the rest was given up"):
-            await service._close(node, hurry)
-        await whole()
-
-    asyncio.run(main())
+    node = Node(load(text))
+    await node.start()
+    whole = node.close
+    monkeypatch.setattr(node, "close", lambda: asyncio.sleep(60))
+    hurry = asyncio.Event()
+    if second:
+        hurry.set()
+    with pytest.raises(NodeError, match=f"not everything was closed {said}; the rest was given up"):
+        await service._close(node, hurry)
+    await whole()
 
 
 def test_the_log_is_plain_lines_without_strangers_escapes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,38 +9,32 @@ from penstock_lab.rigs.slow_link import SlowLink
 RATE = 20_000
 
 
-def test_what_goes_down_the_link_is_limited_and_whole() -> None:
+async def test_what_goes_down_the_link_is_limited_and_whole() -> None:
     sent = bytes(range(256)) * 40
 
-    async def story() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            asked = await reader.readexactly(5)
-            writer.write(asked + sent)
-            await writer.drain()
-            writer.close()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readexactly(5)
+        writer.write(asked + sent)
+        await writer.drain()
+        writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        async with server, SlowLink(server.sockets[0].getsockname()[1], bytes_per_s=RATE) as link:
-            start_s = asyncio.get_running_loop().time()
-            reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
-            writer.write(b"hello")
-            found = await reader.read(-1)
-            took_s = asyncio.get_running_loop().time() - start_s
-            assert found == b"hello" + sent
-            assert link.carried == len(found)
-            assert len(found) <= RATE * (took_s + 0.1)  # a machine may be slower, never the link faster
-            writer.close()
-            await writer.wait_closed()
-
-    asyncio.run(story())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, SlowLink(server.sockets[0].getsockname()[1], bytes_per_s=RATE) as link:
+        start_s = asyncio.get_running_loop().time()
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        writer.write(b"hello")
+        found = await reader.read(-1)
+        took_s = asyncio.get_running_loop().time() - start_s
+        assert found == b"hello" + sent
+        assert link.carried == len(found)
+        assert len(found) <= RATE * (took_s + 0.1)  # a machine may be slower, never the link faster
+        writer.close()
+        await writer.wait_closed()
 
 
-def test_a_link_to_nowhere_ends() -> None:
-    async def story() -> None:
-        async with SlowLink(1, bytes_per_s=RATE) as link:
-            reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
-            assert await reader.read() == b""
-            writer.close()
-            await writer.wait_closed()
-
-    asyncio.run(story())
+async def test_a_link_to_nowhere_ends() -> None:
+    async with SlowLink(1, bytes_per_s=RATE) as link:
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()

@@ -31,51 +31,45 @@ async def stalled(running: Running, client_id: str, filter_: str, *, version: in
 
 
 @pytest.mark.parametrize("version", [V4, V5])
-def test_a_stalled_client_swallows_little_before_its_queue_takes_over(version: int) -> None:
-    async def test() -> None:
-        async with node() as running:
-            await stalled(running, "stalled", "a", version=version)
-            sender = await running.connect("s")
-            frames = encode(Publish("a", b"x" * 100), V5) * 1_000
-            for _ in range(10):
-                sender.raw(frames)
-                await sender.settled()
-            client = running.broker.status().clients[0]
-            account = client.subscriptions[0].account
-            assert client.behind
-            assert account.accepted == 10_000
-            assert account.delivered <= MOST_SWALLOWED
-            assert account.queued == 10_000 - account.delivered
-            assert running.account_holds()
-
-    run(test())
-
-
-def test_a_stalled_client_that_reads_again_gets_the_newest_and_a_count_of_the_rest() -> None:
-    async def test() -> None:
-        async with node() as running:
-            peer = await stalled(running, "stalled", "a", version=V5)
-            sender = await running.connect("s")
-            for number in range(20_000):
-                sender.publish0("a", b"%099d" % number)
-                if not number % 500:
-                    await sender.settled()
+async def test_a_stalled_client_swallows_little_before_its_queue_takes_over(version: int) -> None:
+    async with node() as running:
+        await stalled(running, "stalled", "a", version=version)
+        sender = await running.connect("s")
+        frames = encode(Publish("a", b"x" * 100), V5) * 1_000
+        for _ in range(10):
+            sender.raw(frames)
             await sender.settled()
-            peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            got: list[int] = []
-            digested = 0
-            while not got or got[-1] != 19_999:
-                message = await peer.message()
-                if is_digest(message):
-                    digested += json.loads(message.payload)["count"]
-                else:
-                    got.append(int(message.payload))
-            assert got == sorted(got)
-            assert len(got) + digested == 20_000
-            assert got[-999:] == list(range(19_001, 20_000))
-            assert running.account_holds()
+        client = running.broker.status().clients[0]
+        account = client.subscriptions[0].account
+        assert client.behind
+        assert account.accepted == 10_000
+        assert account.delivered <= MOST_SWALLOWED
+        assert account.queued == 10_000 - account.delivered
+        assert running.account_holds()
 
-    run(test())
+
+async def test_a_stalled_client_that_reads_again_gets_the_newest_and_a_count_of_the_rest() -> None:
+    async with node() as running:
+        peer = await stalled(running, "stalled", "a", version=V5)
+        sender = await running.connect("s")
+        for number in range(20_000):
+            sender.publish0("a", b"%099d" % number)
+            if not number % 500:
+                await sender.settled()
+        await sender.settled()
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        got: list[int] = []
+        digested = 0
+        while not got or got[-1] != 19_999:
+            message = await peer.message()
+            if is_digest(message):
+                digested += json.loads(message.payload)["count"]
+            else:
+                got.append(int(message.payload))
+        assert got == sorted(got)
+        assert len(got) + digested == 20_000
+        assert got[-999:] == list(range(19_001, 20_000))
+        assert running.account_holds()
 
 
 def test_one_stalled_client_among_ten_costs_the_others_nothing() -> None:
@@ -106,30 +100,27 @@ def test_one_stalled_client_among_ten_costs_the_others_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
-    async def test() -> None:
-        async with node() as running:
-            rude = await running.connect("rude", version=V4)
-            rude.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            sock: socket.socket = rude.writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
-            pings = b"\xc0\x00" * 50_000
-            sent = 0
+async def test_a_client_that_reads_no_answers_is_not_read_from() -> None:
+    async with node() as running:
+        rude = await running.connect("rude", version=V4)
+        rude.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        sock: socket.socket = rude.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        pings = b"\xc0\x00" * 50_000
+        sent = 0
 
-            async def flood() -> None:
-                nonlocal sent
-                for _ in range(400):  # 40 MB of PINGREQ
-                    rude.raw(pings)
-                    sent += len(pings)
-                    await asyncio.wait_for(rude.writer.drain(), 0.5)
+        async def flood() -> None:
+            nonlocal sent
+            for _ in range(400):  # 40 MB of PINGREQ
+                rude.raw(pings)
+                sent += len(pings)
+                await asyncio.wait_for(rude.writer.drain(), 0.5)
 
-            with pytest.raises(TimeoutError):
-                await flood()
-            other = await running.connect("other")
-            assert await other.silent()
-            assert running.broker.bytes_received < sent
-
-    run(test())
+        with pytest.raises(TimeoutError):
+            await flood()
+        other = await running.connect("other")
+        assert await other.silent()
+        assert running.broker.bytes_received < sent
 
 
 POLICY = "levels: [drop: {every: 2}, keep: {latest: 5}]"

@@ -209,7 +209,7 @@ def test_expiry_and_wills_go_on_after_a_restart(tmp_path: Path) -> None:
     run(after())
 
 
-def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
+async def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
     class Slow(Store):
         let = False
 
@@ -218,51 +218,42 @@ def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
                 time.sleep(0.001)
             super().write(rows)  # type: ignore[arg-type]
 
-    async def test() -> None:
-        slow = Slow(tmp_path / STORE)
+    slow = Slow(tmp_path / STORE)
+    slow.let = True
+    async with node(store=slow) as running:
+        client = await running.connect("c", **KEPT)
+        await client.subscribe("a", qos=1)
+        sender = await running.connect("s")
+        slow.let = False
+        sender.send(Publish("a", b"x", qos=1, packet_id=1))
+        assert (await client.expect(Publish)).payload == b"x"  # receivers do not wait for the disk
+        assert await sender.silent()
         slow.let = True
-        async with node(store=slow) as running:
-            client = await running.connect("c", **KEPT)
-            await client.subscribe("a", qos=1)
-            sender = await running.connect("s")
-            slow.let = False
-            sender.send(Publish("a", b"x", qos=1, packet_id=1))
-            assert (await client.expect(Publish)).payload == b"x"  # receivers do not wait for the disk
-            assert await sender.silent()
-            slow.let = True
-            assert (await sender.expect(Puback)).packet_id == 1
-
-    run(test())
+        assert (await sender.expect(Puback)).packet_id == 1
 
 
-def test_a_client_is_not_held_up_by_what_others_had_written(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(store=store(tmp_path)) as running:
-            await running.connect("kept", **KEPT)
-            journal = running.broker.journal
-            assert journal is not None
-            while journal.behind:
-                await asyncio.sleep(0.01)
-            passing = await running.connect("p", version=4)
-            await passing.subscribe("a", qos=1)
-            assert (await passing.publish1("b", b"x")).packet_id
-
-    run(test())
+async def test_a_client_is_not_held_up_by_what_others_had_written(tmp_path: Path) -> None:
+    async with node(store=store(tmp_path)) as running:
+        await running.connect("kept", **KEPT)
+        journal = running.broker.journal
+        assert journal is not None
+        while journal.behind:
+            await asyncio.sleep(0.01)
+        passing = await running.connect("p", version=4)
+        await passing.subscribe("a", qos=1)
+        assert (await passing.publish1("b", b"x")).packet_id
 
 
-def test_answers_come_in_the_order_of_their_messages(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(store=store(tmp_path)) as running:
-            kept = await running.connect("kept", **KEPT)
-            await kept.subscribe("k", qos=1)
-            passing = await running.connect("p")
-            await passing.subscribe("n", qos=1)
-            sender = await running.connect("s")
-            for packet_id, topic in enumerate(("k", "n", "k", "n", "nobody"), start=1):
-                sender.send(Publish(topic, b"x", qos=1, packet_id=packet_id))
-            assert [(await sender.expect(Puback)).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
-
-    run(test())
+async def test_answers_come_in_the_order_of_their_messages(tmp_path: Path) -> None:
+    async with node(store=store(tmp_path)) as running:
+        kept = await running.connect("kept", **KEPT)
+        await kept.subscribe("k", qos=1)
+        passing = await running.connect("p")
+        await passing.subscribe("n", qos=1)
+        sender = await running.connect("s")
+        for packet_id, topic in enumerate(("k", "n", "k", "n", "nobody"), start=1):
+            sender.send(Publish(topic, b"x", qos=1, packet_id=packet_id))
+        assert [(await sender.expect(Puback)).packet_id for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
 def test_what_a_departed_member_of_a_group_leaves_survives_with_another(tmp_path: Path) -> None:
@@ -304,7 +295,9 @@ def written(path: Path, client_id: str) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_digests_of_all_sessions_are_written_and_take_no_others_place(tmp_path: Path, seed: int) -> None:
+async def test_digests_of_all_sessions_are_written_and_take_no_others_place(
+    tmp_path: Path, seed: int
+) -> None:
     dice = Random(seed)
     policies = {"a": "drop: {within: [50, 100]}", "b": "keep: {latest: 3}", "c": "drop: {gt: 100}"}
 
@@ -316,52 +309,46 @@ def test_digests_of_all_sessions_are_written_and_take_no_others_place(tmp_path: 
         items = [item for item in queue.items() if isinstance(item, Digest) or qos_of(cast("Event", item))]
         return sorted(item.count if isinstance(item, Digest) else 1 for item in items)
 
-    async def test() -> None:
-        async with node(Config(data="", queues=Queues(events=10)), store=store(tmp_path)) as running:
-            for name, policy in policies.items():
-                phone = await running.connect(name, session_expiry_s=100)
-                asked = (("policy", f"attribute: pulse\nlevels: [{{{policy}}}]"),)
-                await phone.subscribe("ward/pulse", qos=1, user=asked)
-                await away(running, phone, name)
-            sensor = await running.connect("sensor")
-            said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
-            for _ in range(60):
-                if dice.random() < 0.1:
-                    await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
-                elif dice.random() < 0.3:
-                    sensor.publish0("ward/pulse", pulse(dice.choice([70, 150])))
-                else:
-                    await sensor.publish1("ward/pulse", pulse(dice.choice([70, 150])))
-            await sensor.settled()
-            assert running.broker.journal is not None
-            while running.broker.journal.behind:
-                await asyncio.sleep(0.01)
-            for name in policies:
-                assert sorted(written(tmp_path / STORE, name)) == waiting(running, name)
-
-    run(test())
+    async with node(Config(data="", queues=Queues(events=10)), store=store(tmp_path)) as running:
+        for name, policy in policies.items():
+            phone = await running.connect(name, session_expiry_s=100)
+            asked = (("policy", f"attribute: pulse\nlevels: [{{{policy}}}]"),)
+            await phone.subscribe("ward/pulse", qos=1, user=asked)
+            await away(running, phone, name)
+        sensor = await running.connect("sensor")
+        said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
+        for _ in range(60):
+            if dice.random() < 0.1:
+                await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
+            elif dice.random() < 0.3:
+                sensor.publish0("ward/pulse", pulse(dice.choice([70, 150])))
+            else:
+                await sensor.publish1("ward/pulse", pulse(dice.choice([70, 150])))
+        await sensor.settled()
+        assert running.broker.journal is not None
+        while running.broker.journal.behind:
+            await asyncio.sleep(0.01)
+        for name in policies:
+            assert sorted(written(tmp_path / STORE, name)) == waiting(running, name)
 
 
-def test_digests_that_were_merged_and_taken_do_not_come_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(store=store(tmp_path)) as running:
-            phone = await running.connect("phone", **KEPT)
-            await phone.subscribe("a", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
-            await away(running, phone, "phone")
-            sensor = await running.connect("sensor")
-            said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
-            for _ in range(3):
-                await sensor.publish1("a", said, user=(DIGEST_MARK,))
-            assert written(tmp_path / STORE, "phone") == [15]
-            phone = await running.connect("phone", **KEPT)
-            assert body(await phone.message())["count"] == 15
-            assert await phone.silent()
-            assert running.broker.journal is not None
-            while running.broker.journal.behind:
-                await asyncio.sleep(0.01)
-            assert written(tmp_path / STORE, "phone") == []
-
-    run(test())
+async def test_digests_that_were_merged_and_taken_do_not_come_again(tmp_path: Path) -> None:
+    async with node(store=store(tmp_path)) as running:
+        phone = await running.connect("phone", **KEPT)
+        await phone.subscribe("a", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+        await away(running, phone, "phone")
+        sensor = await running.connect("sensor")
+        said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
+        for _ in range(3):
+            await sensor.publish1("a", said, user=(DIGEST_MARK,))
+        assert written(tmp_path / STORE, "phone") == [15]
+        phone = await running.connect("phone", **KEPT)
+        assert body(await phone.message())["count"] == 15
+        assert await phone.silent()
+        assert running.broker.journal is not None
+        while running.broker.journal.behind:
+            await asyncio.sleep(0.01)
+        assert written(tmp_path / STORE, "phone") == []
 
 
 class Full(Store):
@@ -375,41 +362,38 @@ class Full(Store):
         super().write(rows)
 
 
-def test_a_full_disk_holds_answers_back_and_nothing_else(
+async def test_a_full_disk_holds_answers_back_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        disk = Full(tmp_path / STORE)
-        async with node(store=disk) as running:
-            client = await running.connect("c", **KEPT)
-            await client.subscribe("kept", qos=1)
-            passing = await running.connect("p")
-            await passing.subscribe("passing", qos=1)
-            disk.full = True
-            sender = await running.connect("s")
-            sender.send(Publish("kept", b"x", qos=1, packet_id=1))
-            found = await client.expect(Publish)  # not acknowledged yet, so it is to be written
-            assert found.payload == b"x"
-            while running.broker.journal is not None and not running.broker.journal.fault:
-                await asyncio.sleep(0.01)
-            status = running.broker.status()
-            assert status.store is not None
-            assert (status.store.rows > 0, status.store.answers) == (True, 1)
-            (fault,) = status.faults
-            assert "free some space" in fault
-            assert "1 answers to publishers wait" in fault
-            other = await running.connect("o")
-            assert (await other.publish1("passing", b"y")).reason == 0
-            assert (await passing.message()).payload == b"y"
-            assert await sender.silent()
-            disk.full = False
-            assert (await sender.expect(Puback)).packet_id == 1
-            assert running.broker.status().faults == ()
-        assert "disk is full" in caplog.text
-        assert "wait for their acknowledgement" in caplog.text
-        assert "can be written again" in caplog.text
-
-    run(test())
+    disk = Full(tmp_path / STORE)
+    async with node(store=disk) as running:
+        client = await running.connect("c", **KEPT)
+        await client.subscribe("kept", qos=1)
+        passing = await running.connect("p")
+        await passing.subscribe("passing", qos=1)
+        disk.full = True
+        sender = await running.connect("s")
+        sender.send(Publish("kept", b"x", qos=1, packet_id=1))
+        found = await client.expect(Publish)  # not acknowledged yet, so it is to be written
+        assert found.payload == b"x"
+        while running.broker.journal is not None and not running.broker.journal.fault:
+            await asyncio.sleep(0.01)
+        status = running.broker.status()
+        assert status.store is not None
+        assert (status.store.rows > 0, status.store.answers) == (True, 1)
+        (fault,) = status.faults
+        assert "free some space" in fault
+        assert "1 answers to publishers wait" in fault
+        other = await running.connect("o")
+        assert (await other.publish1("passing", b"y")).reason == 0
+        assert (await passing.message()).payload == b"y"
+        assert await sender.silent()
+        disk.full = False
+        assert (await sender.expect(Puback)).packet_id == 1
+        assert running.broker.status().faults == ()
+    assert "disk is full" in caplog.text
+    assert "wait for their acknowledgement" in caplog.text
+    assert "can be written again" in caplog.text
 
 
 def test_what_waits_for_a_full_disk_is_only_the_newest_of_each(
@@ -449,55 +433,49 @@ def test_what_waits_for_a_full_disk_is_only_the_newest_of_each(
     assert len(facts.subscriptions) == 3
 
 
-def test_what_a_full_disk_does_not_take_at_the_end_is_said(tmp_path: Path) -> None:
-    async def test() -> None:
-        disk = Full(tmp_path / STORE)
-        disk.full = True
-        journal = Journal(disk)
-        journal.start()
-        journal.retained(event_of(Message(b"a"), b"x", topic="a", now_us=1))
-        with pytest.raises(StoreError, match=r"1 rows could not be written: .*disk is full"):
-            await journal.close()
-
-    run(test())
+async def test_what_a_full_disk_does_not_take_at_the_end_is_said(tmp_path: Path) -> None:
+    disk = Full(tmp_path / STORE)
+    disk.full = True
+    journal = Journal(disk)
+    journal.start()
+    journal.retained(event_of(Message(b"a"), b"x", topic="a", now_us=1))
+    with pytest.raises(StoreError, match=r"1 rows could not be written: .*disk is full"):
+        await journal.close()
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_when_too_much_waits_for_the_disk_messages_are_refused(
+async def test_when_too_much_waits_for_the_disk_messages_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qos: int
 ) -> None:
-    async def test() -> None:
-        disk = Full(tmp_path / STORE)
-        async with node(store=disk) as running:
-            kept = await running.connect("kept", **KEPT)
-            await kept.subscribe("a", qos=2)
-            await away(running, kept, "kept")
-            new, old = await running.connect("new"), await running.connect("old", version=V4, clean=False)
-            assert running.broker.journal is not None
-            while running.broker.journal.behind:
-                await asyncio.sleep(0.01)
-            disk.full = True
-            monkeypatch.setattr(limits, "JOURNAL_ROWS", 0)
-            first = await running.connect("first")
-            first.send(Publish("a", b"first", qos=1, packet_id=1))  # accepted, and waits
-            while not running.broker.status().faults:
-                await asyncio.sleep(0.01)
-            new.send(Publish("a", b"more", qos=qos, packet_id=2))
-            refused = await new.expect(Puback if qos == 1 else Pubrec)
-            assert (refused.packet_id, refused.reason) == (2, Reason.QUOTA_EXCEEDED)
-            old.send(Publish("a", b"old", qos=qos, packet_id=7))
-            assert await old.closed()
-            assert running.broker.status().refused["store behind"] == 1
-            disk.full = False
-            assert (await first.expect(Puback)).packet_id == 1
-            monkeypatch.undo()
-            old = await running.connect("old", version=V4, clean=False)
-            old.send(Publish("a", b"old", qos=qos, packet_id=7, dup=True))
-            assert (await old.expect(Puback if qos == 1 else Pubrec)).packet_id == 7
-            kept = await running.connect("kept", **KEPT)
-            assert await kept.payloads(2) == [b"first", b"old"]
-
-    run(test())
+    disk = Full(tmp_path / STORE)
+    async with node(store=disk) as running:
+        kept = await running.connect("kept", **KEPT)
+        await kept.subscribe("a", qos=2)
+        await away(running, kept, "kept")
+        new, old = await running.connect("new"), await running.connect("old", version=V4, clean=False)
+        assert running.broker.journal is not None
+        while running.broker.journal.behind:
+            await asyncio.sleep(0.01)
+        disk.full = True
+        monkeypatch.setattr(limits, "JOURNAL_ROWS", 0)
+        first = await running.connect("first")
+        first.send(Publish("a", b"first", qos=1, packet_id=1))  # accepted, and waits
+        while not running.broker.status().faults:
+            await asyncio.sleep(0.01)
+        new.send(Publish("a", b"more", qos=qos, packet_id=2))
+        refused = await new.expect(Puback if qos == 1 else Pubrec)
+        assert (refused.packet_id, refused.reason) == (2, Reason.QUOTA_EXCEEDED)
+        old.send(Publish("a", b"old", qos=qos, packet_id=7))
+        assert await old.closed()
+        assert running.broker.status().refused["store behind"] == 1
+        disk.full = False
+        assert (await first.expect(Puback)).packet_id == 1
+        monkeypatch.undo()
+        old = await running.connect("old", version=V4, clean=False)
+        old.send(Publish("a", b"old", qos=qos, packet_id=7, dup=True))
+        assert (await old.expect(Puback if qos == 1 else Pubrec)).packet_id == 7
+        kept = await running.connect("kept", **KEPT)
+        assert await kept.payloads(2) == [b"first", b"old"]
 
 
 def test_a_real_disk_that_is_full_is_said_clearly(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.mqtt.codes import V4, Reason
 from penstock.node.config.schema import Config, Installed, Queues
 from penstock.node.store.tables import STORE, Store
-from tests.kit.peer import node, run
+from tests.kit.peer import node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,60 +59,43 @@ def pulse(value: int) -> bytes:
     return json.dumps({"pulse": value}).encode()
 
 
-def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() -> None:
-    async def test() -> None:
-        async with node(Config(data="", queues=SMALL)) as running:
-            phone = await running.connect("phone", session_expiry_s=100)
-            answer = await phone.subscribe("ward/pulse", qos=1, user=(("policy", VITALS),))
-            assert answer.reasons == (1,)
-            await away(running, phone, "phone")
-            sensor = await running.connect("sensor")
-            values = [70, 71, 72, 150, 73, 74, 75, 30, 76, 77, 78, 79]
-            for value in values:
-                await sensor.publish1("ward/pulse", pulse(value))
-            status = subscription(running, "phone")
-            assert (status.policy, status.packs, status.level) == ("vitals", 1, 1)
-            phone = await running.connect("phone", clean=False, session_expiry_s=100)
-            found = [await phone.message() for _ in range(status.items)]
-            kept = [body(each)["pulse"] for each in found if not is_digest(each)]
-            assert {150, 30} <= set(kept)
-            digests = [body(each) for each in found if is_digest(each)]
-            assert len(kept) + sum(each["count"] for each in digests) == len(values)
-            assert {each.topic for each in found} == {"ward/pulse"}
-            first = digests[0]
-            assert first["filter"] == "ward/pulse"
-            assert first["level"] == 1
-            assert first["seq"] == [1, 3]
-            assert first["causes"] == [{"level": 1, "position": 1, "filter": "within", "count": 3}]
-            assert first["attributes"]["pulse"]["mean"] == 71
-            status = subscription(running, "phone")
-            assert status.digests == len(digests)
-            assert [(each.filter, each.dropped) for each in status.filters] == [("within", 8)]
-            assert running.account_holds()
-
-    run(test())
+async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() -> None:
+    async with node(Config(data="", queues=SMALL)) as running:
+        phone = await running.connect("phone", session_expiry_s=100)
+        answer = await phone.subscribe("ward/pulse", qos=1, user=(("policy", VITALS),))
+        assert answer.reasons == (1,)
+        await away(running, phone, "phone")
+        sensor = await running.connect("sensor")
+        values = [70, 71, 72, 150, 73, 74, 75, 30, 76, 77, 78, 79]
+        for value in values:
+            await sensor.publish1("ward/pulse", pulse(value))
+        status = subscription(running, "phone")
+        assert (status.policy, status.packs, status.level) == ("vitals", 1, 1)
+        phone = await running.connect("phone", clean=False, session_expiry_s=100)
+        found = [await phone.message() for _ in range(status.items)]
+        kept = [body(each)["pulse"] for each in found if not is_digest(each)]
+        assert {150, 30} <= set(kept)
+        digests = [body(each) for each in found if is_digest(each)]
+        assert len(kept) + sum(each["count"] for each in digests) == len(values)
+        assert {each.topic for each in found} == {"ward/pulse"}
+        first = digests[0]
+        assert first["filter"] == "ward/pulse"
+        assert first["level"] == 1
+        assert first["seq"] == [1, 3]
+        assert first["causes"] == [{"level": 1, "position": 1, "filter": "within", "count": 3}]
+        assert first["attributes"]["pulse"]["mean"] == 71
+        status = subscription(running, "phone")
+        assert status.digests == len(digests)
+        assert [(each.filter, each.dropped) for each in status.filters] == [("within", 8)]
+        assert running.account_holds()
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_publishers_digest_is_what_it_stands_for_and_no_event(tmp_path: Path, *, restarted: bool) -> None:
+async def test_a_publishers_digest_is_what_it_stands_for_and_no_event(
+    tmp_path: Path, *, restarted: bool
+) -> None:
     """A client that packs before it sends: what it dropped is counted on, whatever the policy here takes."""
     before = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
-
-    async def test() -> None:
-        async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
-            phone = await running.connect("phone", session_expiry_s=100)
-            await phone.subscribe("ward/pulse", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
-            await away(running, phone, "phone")
-            sensor = await running.connect("sensor")
-            await sensor.publish1("ward/pulse", pulse(70))
-            said = json.dumps(to_json(before)).encode()
-            await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
-            await sensor.publish1("ward/pulse", b"no digest", user=(DIGEST_MARK,))
-            if not restarted:
-                await packed(running, sensor)
-        if restarted:
-            async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
-                await packed(running, await running.connect("sensor"))
 
     async def packed(running: Running, sensor: Peer) -> None:
         for value in (71, 150, 73, 74, 75, 30, 76, 77, 78, 79):
@@ -125,28 +108,38 @@ def test_a_publishers_digest_is_what_it_stands_for_and_no_event(tmp_path: Path, 
         assert len(found) - len(digests) + sum(body(each)["count"] for each in digests) == 12 + 5
         assert running.account_holds()
 
-    run(test())
+    async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
+        phone = await running.connect("phone", session_expiry_s=100)
+        await phone.subscribe("ward/pulse", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+        await away(running, phone, "phone")
+        sensor = await running.connect("sensor")
+        await sensor.publish1("ward/pulse", pulse(70))
+        said = json.dumps(to_json(before)).encode()
+        await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
+        await sensor.publish1("ward/pulse", b"no digest", user=(DIGEST_MARK,))
+        if not restarted:
+            await packed(running, sensor)
+    if restarted:
+        async with node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE)) as running:
+            await packed(running, await running.connect("sensor"))
 
 
-def test_without_a_policy_the_oldest_go_into_one_count() -> None:
-    async def test() -> None:
-        async with node(Config(data="", queues=SMALL)) as running:
-            client = await running.connect("c", session_expiry_s=100)
-            await client.subscribe("a/+")
-            await away(running, client, "c")
-            sender = await running.connect("s")
-            for number in range(30):
-                sender.publish0(f"a/{number % 2}", b"%d" % number)
-            await sender.settled()
-            client = await running.connect("c", clean=False, session_expiry_s=100)
-            first = await client.message()
-            assert is_digest(first)
-            assert first.topic == "a/*"
-            assert body(first)["causes"] == [{"level": 0, "position": 0, "filter": "oldest", "count": 21}]
-            assert await client.payloads(9) == [b"%d" % number for number in range(21, 30)]
-            assert running.account_holds()
-
-    run(test())
+async def test_without_a_policy_the_oldest_go_into_one_count() -> None:
+    async with node(Config(data="", queues=SMALL)) as running:
+        client = await running.connect("c", session_expiry_s=100)
+        await client.subscribe("a/+")
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for number in range(30):
+            sender.publish0(f"a/{number % 2}", b"%d" % number)
+        await sender.settled()
+        client = await running.connect("c", clean=False, session_expiry_s=100)
+        first = await client.message()
+        assert is_digest(first)
+        assert first.topic == "a/*"
+        assert body(first)["causes"] == [{"level": 0, "position": 0, "filter": "oldest", "count": 21}]
+        assert await client.payloads(9) == [b"%d" % number for number in range(21, 30)]
+        assert running.account_holds()
 
 
 @pytest.mark.parametrize(
@@ -160,148 +153,127 @@ def test_without_a_policy_the_oldest_go_into_one_count() -> None:
         ("filter", "nonsense", ""),
     ],
 )
-def test_a_bad_policy_is_refused_with_reasons_and_the_connection_lives(
+async def test_a_bad_policy_is_refused_with_reasons_and_the_connection_lives(
     prop: str, text: str, says: str
 ) -> None:
-    async def test() -> None:
-        async with node(Config(data="", policies={"vitals": VITALS})) as running:
-            client = await running.connect("c")
-            answer = await client.subscribe("a", user=((prop, text),))
-            assert answer.reasons == (Reason.IMPLEMENTATION_SPECIFIC,)
-            assert says in (answer.properties.reason_string or "")
-            ((name, said),) = answer.properties.user
-            assert name == f"{prop}-error"
-            assert said.startswith("a: ")
-            assert says in said
-            assert await client.silent()
-            assert running.broker.status().subscriptions == 0
-
-    run(test())
+    async with node(Config(data="", policies={"vitals": VITALS})) as running:
+        client = await running.connect("c")
+        answer = await client.subscribe("a", user=((prop, text),))
+        assert answer.reasons == (Reason.IMPLEMENTATION_SPECIFIC,)
+        assert says in (answer.properties.reason_string or "")
+        ((name, said),) = answer.properties.user
+        assert name == f"{prop}-error"
+        assert said.startswith("a: ")
+        assert says in said
+        assert await client.silent()
+        assert running.broker.status().subscriptions == 0
 
 
-def test_policies_by_name_and_by_installation() -> None:
-    async def test() -> None:
-        config = Config(
-            data="",
-            policies={"vitals": VITALS},
-            install=(Installed(policy="vitals", client="phone-*", filter="ward/#"),),
-        )
-        async with node(config) as running:
-            named = await running.connect("a")
-            await named.subscribe("x", user=(("policy", "vitals"),))
-            installed = await running.connect("phone-1")
-            await installed.subscribe("ward/+/pulse")
-            other = await running.connect("phone-2")
-            await other.subscribe("office")
-            assert [subscription(running, name).policy for name in ("a", "phone-1", "phone-2")] == [
-                "vitals",
-                "vitals",
-                "",
-            ]
-
-    run(test())
+async def test_policies_by_name_and_by_installation() -> None:
+    config = Config(
+        data="",
+        policies={"vitals": VITALS},
+        install=(Installed(policy="vitals", client="phone-*", filter="ward/#"),),
+    )
+    async with node(config) as running:
+        named = await running.connect("a")
+        await named.subscribe("x", user=(("policy", "vitals"),))
+        installed = await running.connect("phone-1")
+        await installed.subscribe("ward/+/pulse")
+        other = await running.connect("phone-2")
+        await other.subscribe("office")
+        assert [subscription(running, name).policy for name in ("a", "phone-1", "phone-2")] == [
+            "vitals",
+            "vitals",
+            "",
+        ]
 
 
-def test_a_content_filter_is_asked_before_queueing() -> None:
-    async def test() -> None:
-        async with node() as running:
-            client = await running.connect("c")
-            await client.subscribe("a", user=(("filter", "keep: {gt: 100, attribute: pulse}"),))
-            sender = await running.connect("s")
-            for value in (70, 120, 80, 130):
-                sender.publish0("a", pulse(value))
-            await sender.publish1("a", pulse(60))
-            await sender.publish1("a", pulse(140))
-            assert [body(await client.message())["pulse"] for _ in range(3)] == [120, 130, 140]
-            status = subscription(running, "c")
-            assert status.content_filter
-            assert status.account.accepted == 3
-
-    run(test())
+async def test_a_content_filter_is_asked_before_queueing() -> None:
+    async with node() as running:
+        client = await running.connect("c")
+        await client.subscribe("a", user=(("filter", "keep: {gt: 100, attribute: pulse}"),))
+        sender = await running.connect("s")
+        for value in (70, 120, 80, 130):
+            sender.publish0("a", pulse(value))
+        await sender.publish1("a", pulse(60))
+        await sender.publish1("a", pulse(140))
+        assert [body(await client.message())["pulse"] for _ in range(3)] == [120, 130, 140]
+        status = subscription(running, "c")
+        assert status.content_filter
+        assert status.account.accepted == 3
 
 
-def test_content_filters_may_be_chains() -> None:
-    async def test() -> None:
-        async with node() as running:
-            client = await running.connect("c")
-            chain = "- keep: {ge: 10}\n- drop: {within: [20, 30]}"
-            await client.subscribe("a", user=(("filter", chain),))
-            sender = await running.connect("s")
-            for value in (5, 15, 25, 35):
-                sender.publish0("a", b"%d" % value)
-            assert await client.payloads(2) == [b"15", b"35"]
-            assert await client.silent()
-
-    run(test())
+async def test_content_filters_may_be_chains() -> None:
+    async with node() as running:
+        client = await running.connect("c")
+        chain = "- keep: {ge: 10}\n- drop: {within: [20, 30]}"
+        await client.subscribe("a", user=(("filter", chain),))
+        sender = await running.connect("s")
+        for value in (5, 15, 25, 35):
+            sender.publish0("a", b"%d" % value)
+        assert await client.payloads(2) == [b"15", b"35"]
+        assert await client.silent()
 
 
-def test_old_clients_get_digests_only_where_they_asked_for_them() -> None:
-    async def test() -> None:
-        async with node(Config(data="", queues=SMALL)) as running:
-            deaf = await running.connect("deaf", version=V4, clean=False)
-            await deaf.subscribe("a")
-            listening = await running.connect("listening", version=V4, clean=False)
-            await listening.subscribe("a")
-            await listening.subscribe("$digest/#")
-            await away(running, deaf, "deaf")
-            await away(running, listening, "listening")
-            sender = await running.connect("s")
-            for number in range(20):
-                sender.publish0("a", b"%d" % number)
-            await sender.settled()
-            deaf = await running.connect("deaf", version=V4, clean=False)
-            assert await deaf.payloads(9) == [b"%d" % number for number in range(11, 20)]
-            assert await deaf.silent()
-            listening = await running.connect("listening", version=V4, clean=False)
-            first = await listening.message()
-            assert first.topic == "$digest/a"
-            assert body(first)["count"] == 11
-            assert await listening.payloads(9) == [b"%d" % number for number in range(11, 20)]
-            assert subscription(running, "deaf").account.digested == 11
-            assert running.account_holds()
-
-    run(test())
+async def test_old_clients_get_digests_only_where_they_asked_for_them() -> None:
+    async with node(Config(data="", queues=SMALL)) as running:
+        deaf = await running.connect("deaf", version=V4, clean=False)
+        await deaf.subscribe("a")
+        listening = await running.connect("listening", version=V4, clean=False)
+        await listening.subscribe("a")
+        await listening.subscribe("$digest/#")
+        await away(running, deaf, "deaf")
+        await away(running, listening, "listening")
+        sender = await running.connect("s")
+        for number in range(20):
+            sender.publish0("a", b"%d" % number)
+        await sender.settled()
+        deaf = await running.connect("deaf", version=V4, clean=False)
+        assert await deaf.payloads(9) == [b"%d" % number for number in range(11, 20)]
+        assert await deaf.silent()
+        listening = await running.connect("listening", version=V4, clean=False)
+        first = await listening.message()
+        assert first.topic == "$digest/a"
+        assert body(first)["count"] == 11
+        assert await listening.payloads(9) == [b"%d" % number for number in range(11, 20)]
+        assert subscription(running, "deaf").account.digested == 11
+        assert running.account_holds()
 
 
-def test_another_policy_for_a_live_subscription_keeps_what_waits() -> None:
-    async def test() -> None:
-        async with node(Config(data="", policies={"vitals": VITALS})) as running:
-            client = await running.connect("c", session_expiry_s=100)
-            await client.subscribe("a")
-            await away(running, client, "c")
-            for value in (60, 150, 70):
-                running.broker.publish("a", pulse(value))
-            running.broker.install_policy("c", "a", "vitals")
-            assert subscription(running, "c").policy == "vitals"
-            assert subscription(running, "c").account.queued == 3
-            with pytest.raises(PolicyError):
-                running.broker.install_policy("c", "a", "unknown")
-            running.broker.install_policy("c", "a", None)
-            assert subscription(running, "c").policy == ""
-            client = await running.connect("c", clean=False, session_expiry_s=100)
-            assert [body(await client.message())["pulse"] for _ in range(3)] == [60, 150, 70]
-            assert running.account_holds()
-
-    run(test())
+async def test_another_policy_for_a_live_subscription_keeps_what_waits() -> None:
+    async with node(Config(data="", policies={"vitals": VITALS})) as running:
+        client = await running.connect("c", session_expiry_s=100)
+        await client.subscribe("a")
+        await away(running, client, "c")
+        for value in (60, 150, 70):
+            running.broker.publish("a", pulse(value))
+        running.broker.install_policy("c", "a", "vitals")
+        assert subscription(running, "c").policy == "vitals"
+        assert subscription(running, "c").account.queued == 3
+        with pytest.raises(PolicyError):
+            running.broker.install_policy("c", "a", "unknown")
+        running.broker.install_policy("c", "a", None)
+        assert subscription(running, "c").policy == ""
+        client = await running.connect("c", clean=False, session_expiry_s=100)
+        assert [body(await client.message())["pulse"] for _ in range(3)] == [60, 150, 70]
+        assert running.account_holds()
 
 
-def test_reconfiguring_changes_policies_of_live_subscriptions_and_closes_nothing() -> None:
-    async def test() -> None:
-        before = Config(data="", policies={"p": VITALS}, install=(Installed(policy="p", filter="ward/#"),))
-        async with node(before) as running:
-            client = await running.connect("c")
-            await client.subscribe("ward/1")
-            inline = await running.connect("i")
-            await inline.subscribe("ward/1", user=(("policy", VITALS),))
-            after = Config(data="", policies={"q": "levels: [drop: uniq]"}, queues=SMALL)
-            running.broker.reconfigure(after)
-            assert subscription(running, "c").policy == ""
-            assert subscription(running, "i").policy == "vitals"
-            with pytest.raises(PolicyError):
-                running.broker.reconfigure(Config(data="", policies={"q": "levels: 7"}))
-            await client.subscribe("x", user=(("policy", "q"),))
-            await client.publish1("ward/1", b"x")
-            assert (await client.message()).payload == b"x"
-            assert (await inline.message()).payload == b"x"
-
-    run(test())
+async def test_reconfiguring_changes_policies_of_live_subscriptions_and_closes_nothing() -> None:
+    before = Config(data="", policies={"p": VITALS}, install=(Installed(policy="p", filter="ward/#"),))
+    async with node(before) as running:
+        client = await running.connect("c")
+        await client.subscribe("ward/1")
+        inline = await running.connect("i")
+        await inline.subscribe("ward/1", user=(("policy", VITALS),))
+        after = Config(data="", policies={"q": "levels: [drop: uniq]"}, queues=SMALL)
+        running.broker.reconfigure(after)
+        assert subscription(running, "c").policy == ""
+        assert subscription(running, "i").policy == "vitals"
+        with pytest.raises(PolicyError):
+            running.broker.reconfigure(Config(data="", policies={"q": "levels: 7"}))
+        await client.subscribe("x", user=(("policy", "q"),))
+        await client.publish1("ward/1", b"x")
+        assert (await client.message()).payload == b"x"
+        assert (await inline.message()).payload == b"x"

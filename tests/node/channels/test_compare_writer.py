@@ -41,39 +41,33 @@ async def given_up(store: Disk, comparing: Comparer, keeping: ChannelWriter) -> 
     await asyncio.gather(late, return_exceptions=True)
 
 
-def test_what_could_not_be_written_in_time_is_not_written_over_what_was_since() -> None:
-    async def story() -> None:
-        store = Disk(None)
-        comparing = Comparer(store, history=1)
-        channel = Channel(URL, ChannelFacts(since_us=1))
-        keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
-        await given_up(store, comparing, keeping)
-        store.full = False
-        channel.known.paused = True
-        keeping.changed(URL)
-        await comparing.write(lambda: [sql.put_channel(URL, channel.known)])  # as after a poll
-        keeping.written(URL)
-        await keeping.write()
-        ((_, known),) = store.channels()
-        assert known.paused
-        comparing.close()
-        store.close()
-
-    asyncio.run(story())
+async def test_what_could_not_be_written_in_time_is_not_written_over_what_was_since() -> None:
+    store = Disk(None)
+    comparing = Comparer(store, history=1)
+    channel = Channel(URL, ChannelFacts(since_us=1))
+    keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
+    await given_up(store, comparing, keeping)
+    store.full = False
+    channel.known.paused = True
+    keeping.changed(URL)
+    await comparing.write(lambda: [sql.put_channel(URL, channel.known)])  # as after a poll
+    keeping.written(URL)
+    await keeping.write()
+    ((_, known),) = store.channels()
+    assert known.paused
+    comparing.close()
+    store.close()
 
 
-def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
-    async def story() -> None:
-        store = Disk(None)
-        comparing = Comparer(store, history=1)
-        channel = Channel(URL, ChannelFacts(since_us=1))
-        keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
-        await given_up(store, comparing, keeping)
-        assert list(store.channels()) == []
-        store.full = False
-        await keeping.write()
-        assert [url for url, _ in store.channels()] == [URL]
-        comparing.close()
-        store.close()
-
-    asyncio.run(story())
+async def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
+    store = Disk(None)
+    comparing = Comparer(store, history=1)
+    channel = Channel(URL, ChannelFacts(since_us=1))
+    keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
+    await given_up(store, comparing, keeping)
+    assert list(store.channels()) == []
+    store.full = False
+    await keeping.write()
+    assert [url for url, _ in store.channels()] == [URL]
+    comparing.close()
+    store.close()

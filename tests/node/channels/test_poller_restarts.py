@@ -170,50 +170,44 @@ def test_a_429_that_comes_late_is_kept_all_the_same() -> None:
     run(test())
 
 
-def test_a_server_that_wants_to_be_left_alone_is_after_a_restart_too(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            server.page("/busy", busy(429, seconds="600"))
-            async with watching(str(tmp_path)) as node:
-                node.channels.add(server.url("/busy"))
-                await until(lambda: node.channels.channel(server.url("/busy")).problem)
-            async with watching(str(tmp_path)) as node:
-                other = server.put("/other", "text")
-                node.channels.add(other)
-                with pytest.raises(ChannelRefused, match="asked to be left alone"):
-                    await node.channels.check_now(other)
-                assert "asked to be left alone" in node.channels.why(other)
-            assert server.counts["/other"] == 0
-
-    asyncio.run(story())
+async def test_a_server_that_wants_to_be_left_alone_is_after_a_restart_too(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        server.page("/busy", busy(429, seconds="600"))
+        async with watching(str(tmp_path)) as node:
+            node.channels.add(server.url("/busy"))
+            await until(lambda: node.channels.channel(server.url("/busy")).problem)
+        async with watching(str(tmp_path)) as node:
+            other = server.put("/other", "text")
+            node.channels.add(other)
+            with pytest.raises(ChannelRefused, match="asked to be left alone"):
+                await node.channels.check_now(other)
+            assert "asked to be left alone" in node.channels.why(other)
+        assert server.counts["/other"] == 0
 
 
-def test_a_node_that_was_not_closed_says_what_it_waits_for(
+async def test_a_node_that_was_not_closed_says_what_it_waits_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", "text")
-            async with watching(str(tmp_path)) as node:
-                assert node.channels._store.life() is not None
-                began_us = node.channels._clock()
-            store = ChannelStore(tmp_path / CHANNELS_FILE)
-            assert store.life() is None
-            store.write([sql.put_life(Life(began_us, crashes=16))])
-            store.close()
-            async with watching(str(tmp_path)) as node:
-                node.channels.add(url)
-                assert "This node crashed 17 times" in node.channels.why(url)
-                with pytest.raises(ChannelRefused, match="crashed 17 times"):
-                    await node.channels.check_now(url)
-            assert "crashed 17 times" in caplog.text
-            async with watching(str(tmp_path)) as node:  # it was closed, so nothing is wrong
-                await until(lambda: node.channels.channel(url).version)
-
-    asyncio.run(story())
+    async with WebServer() as server:
+        url = server.put("/news", "text")
+        async with watching(str(tmp_path)) as node:
+            assert node.channels._store.life() is not None
+            began_us = node.channels._clock()
+        store = ChannelStore(tmp_path / CHANNELS_FILE)
+        assert store.life() is None
+        store.write([sql.put_life(Life(began_us, crashes=16))])
+        store.close()
+        async with watching(str(tmp_path)) as node:
+            node.channels.add(url)
+            assert "This node crashed 17 times" in node.channels.why(url)
+            with pytest.raises(ChannelRefused, match="crashed 17 times"):
+                await node.channels.check_now(url)
+        assert "crashed 17 times" in caplog.text
+        async with watching(str(tmp_path)) as node:  # it was closed, so nothing is wrong
+            await until(lambda: node.channels.channel(url).version)
 
 
-def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_what_it_had_found(
+async def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_what_it_had_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CHANNEL_SETTLE_S", "CHANNEL_CLOSE_S", "JOURNAL_RETRY_S"):
@@ -227,24 +221,19 @@ def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_what_it_h
         write(store, rows)
 
     monkeypatch.setattr(ChannelStore, "write", written)
-
-    async def story() -> None:
-        nonlocal full
-        url = "http://127.0.0.1:1/"
-        async with watching(str(tmp_path)) as node:
-            node.channels.add(url)
-        store = ChannelStore(tmp_path / CHANNELS_FILE)
-        store.write([sql.put_delta(made(url, 1))])
-        store.close()
-        full = True
-        async with watching(str(tmp_path)) as node:
-            await until(lambda: "disk is full" in str(node.channels.status().faults))
-        async with watching(str(tmp_path)) as node:
-            assert node.channels._store.life() is None
-            full = False
-            await until(lambda: node.channels._store.life() and not node.channels._store.untold())
-
-    asyncio.run(story())
+    url = "http://127.0.0.1:1/"
+    async with watching(str(tmp_path)) as node:
+        node.channels.add(url)
+    store = ChannelStore(tmp_path / CHANNELS_FILE)
+    store.write([sql.put_delta(made(url, 1))])
+    store.close()
+    full = True
+    async with watching(str(tmp_path)) as node:
+        await until(lambda: "disk is full" in str(node.channels.status().faults))
+    async with watching(str(tmp_path)) as node:
+        assert node.channels._store.life() is None
+        full = False
+        await until(lambda: node.channels._store.life() and not node.channels._store.untold())
 
 
 def test_a_file_from_before_budgets_were_kept_is_taken_up(tmp_path: Path) -> None:

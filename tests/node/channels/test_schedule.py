@@ -144,34 +144,30 @@ def put_table(folder: Path, version: int, rows: dict[str, int], *, announced: in
     os.rename(made, folder / folder_of(version))  # noqa: PTH104
 
 
-def test_a_control_table_decides_and_a_broken_one_is_refused(
+async def test_a_control_table_decides_and_a_broken_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.limits.CONTROL_LOOK_S", 0.05)
     monkeypatch.setattr("penstock.limits.ALLOCATE_SOON_S", 0.02)
-
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            put_table(tmp_path, 1, {url: 7 * SECOND_US})
-            async with watching(interval_s=60.0, table=str(tmp_path)) as node:
-                desk = node.channels
-                desk.add(url)
-                assert desk.channel(url).interval_us == 7 * SECOND_US
-                assert "The control table gives it 7 s (allocation, version 1)." in desk.why(url)
-                put_table(tmp_path, 2, {url: 8 * SECOND_US}, announced=5)
-                await until(lambda: desk.status().faults)
-                assert "5 are announced" in desk.status().faults[0]
-                assert desk.status().table_version == 1
-                assert desk.channel(url).interval_us == 7 * SECOND_US
-                put_table(tmp_path, 3, {url: -1})
-                await until(lambda: "no interval of a channel" in "".join(desk.status().faults))
-                put_table(tmp_path, 4, {url: 9 * SECOND_US})
-                await until(lambda: not desk.status().faults)
-                assert desk.status().table_version == 4
-                await until(lambda: desk.channel(url).interval_us == 9 * SECOND_US)
-
-    asyncio.run(story())
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        put_table(tmp_path, 1, {url: 7 * SECOND_US})
+        async with watching(interval_s=60.0, table=str(tmp_path)) as node:
+            desk = node.channels
+            desk.add(url)
+            assert desk.channel(url).interval_us == 7 * SECOND_US
+            assert "The control table gives it 7 s (allocation, version 1)." in desk.why(url)
+            put_table(tmp_path, 2, {url: 8 * SECOND_US}, announced=5)
+            await until(lambda: desk.status().faults)
+            assert "5 are announced" in desk.status().faults[0]
+            assert desk.status().table_version == 1
+            assert desk.channel(url).interval_us == 7 * SECOND_US
+            put_table(tmp_path, 3, {url: -1})
+            await until(lambda: "no interval of a channel" in "".join(desk.status().faults))
+            put_table(tmp_path, 4, {url: 9 * SECOND_US})
+            await until(lambda: not desk.status().faults)
+            assert desk.status().table_version == 4
+            await until(lambda: desk.channel(url).interval_us == 9 * SECOND_US)
 
 
 def test_polls_and_subscriptions_are_tables(tmp_path: Path) -> None:

@@ -31,63 +31,54 @@ async def next_change(subscription: Subscription) -> dict[str, Any]:
     raise AssertionError
 
 
-def test_a_changing_page_is_a_stream_for_an_mqtt_client() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node, node.client("reader") as client:
-            url = server.put("/news", html("one", "two"))
-            subscription = await client.subscribe(topic_of(url), qos=1)
-            await first_version(node, url)
-            server.put("/news", html("one", "two", "three"))
-            found = await next_change(subscription)
-            assert (found["url"], found["title"], found["added"], found["removed"]) == (url, "News", 1, 0)
-            assert found["changes"] == [{"at": 2, "old": [], "new": ["three"]}]
-            seen = node.channels.channel(url)
-            assert (seen.state, seen.clients, seen.people, seen.counts.changes) == ("polled", 1, 0, 1)
-            assert seen.version == found["version"]
-            total = node.channels.status()
-            assert total.balanced
-            assert (total.counts.changes, total.published, total.counts.errors) == (1, 1, 0)
-
-    asyncio.run(story())
+async def test_a_changing_page_is_a_stream_for_an_mqtt_client() -> None:
+    async with WebServer() as server, watching() as node, node.client("reader") as client:
+        url = server.put("/news", html("one", "two"))
+        subscription = await client.subscribe(topic_of(url), qos=1)
+        await first_version(node, url)
+        server.put("/news", html("one", "two", "three"))
+        found = await next_change(subscription)
+        assert (found["url"], found["title"], found["added"], found["removed"]) == (url, "News", 1, 0)
+        assert found["changes"] == [{"at": 2, "old": [], "new": ["three"]}]
+        seen = node.channels.channel(url)
+        assert (seen.state, seen.clients, seen.people, seen.counts.changes) == ("polled", 1, 0, 1)
+        assert seen.version == found["version"]
+        total = node.channels.status()
+        assert total.balanced
+        assert (total.counts.changes, total.published, total.counts.errors) == (1, 1, 0)
 
 
-def test_one_fetch_serves_all_and_content_filters_apply() -> None:
-    async def story() -> None:
-        async with (
-            WebServer() as server,
-            watching(interval_s=0.3) as node,
-            node.client("a") as one,
-            node.client("b") as other,
-        ):
-            url = server.put("/news", html("one"))
-            topic = topic_of(url)
-            every = await one.subscribe(topic)
-            large = await other.subscribe(topic, filter="keep: {gt: 2, attribute: added}")
-            await first_version(node, url)
-            assert server.counts["/news"] == 1
-            server.put("/news", html("one", "two"))
-            assert (await next_change(every))["added"] == 1
-            server.put("/news", html("one", "two", "three", "four", "five", "six"))
-            assert (await next_change(large))["added"] == 4
-            assert node.channels.status().published == 2
-
-    asyncio.run(story())
+async def test_one_fetch_serves_all_and_content_filters_apply() -> None:
+    async with (
+        WebServer() as server,
+        watching(interval_s=0.3) as node,
+        node.client("a") as one,
+        node.client("b") as other,
+    ):
+        url = server.put("/news", html("one"))
+        topic = topic_of(url)
+        every = await one.subscribe(topic)
+        large = await other.subscribe(topic, filter="keep: {gt: 2, attribute: added}")
+        await first_version(node, url)
+        assert server.counts["/news"] == 1
+        server.put("/news", html("one", "two"))
+        assert (await next_change(every))["added"] == 1
+        server.put("/news", html("one", "two", "three", "four", "five", "six"))
+        assert (await next_change(large))["added"] == 4
+        assert node.channels.status().published == 2
 
 
-def test_a_newcomer_sees_the_last_change_and_only_the_node_publishes_there() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node, node.client("a") as early:
-            url = server.put("/news", html("one"))
-            first = await early.subscribe(topic_of(url))
-            await first_version(node, url)
-            server.put("/news", html("two"))
-            told = await next_change(first)
-            async with node.client("b") as late:
-                await late.publish(topic_of(url), b"forged")
-                assert (await next_change(await late.subscribe(topic_of(url)))) == told
-            assert node.node.broker.status().refused["publish not allowed"] == 1
-
-    asyncio.run(story())
+async def test_a_newcomer_sees_the_last_change_and_only_the_node_publishes_there() -> None:
+    async with WebServer() as server, watching() as node, node.client("a") as early:
+        url = server.put("/news", html("one"))
+        first = await early.subscribe(topic_of(url))
+        await first_version(node, url)
+        server.put("/news", html("two"))
+        told = await next_change(first)
+        async with node.client("b") as late:
+            await late.publish(topic_of(url), b"forged")
+            assert (await next_change(await late.subscribe(topic_of(url)))) == told
+        assert node.node.broker.status().refused["publish not allowed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -100,110 +91,93 @@ def test_a_newcomer_sees_the_last_change_and_only_the_node_publishes_there() -> 
         ("$share/group/web/nonsense", Reason.TOPIC_FILTER_INVALID, "http:// or https://"),
     ],
 )
-def test_a_page_that_cannot_be_watched_is_refused_with_a_reason(
+async def test_a_page_that_cannot_be_watched_is_refused_with_a_reason(
     filter_: str, reason: Reason, words: str
 ) -> None:
-    async def story() -> None:
-        hosts: dict[str, Any] = {"allow_hosts": ("*.example.org",), "deny_hosts": ("intern.example.org",)}
-        async with watching(**hosts) as node, node.client("a") as client:
-            with pytest.raises(SubscribeRefused) as caught:
-                await client.subscribe(filter_)
-            assert caught.value.reason == reason
-            assert words in str(caught.value)
-            assert node.channels.status().channels == 0
-            await client.subscribe("web/#")  # looks on, and asks for nothing
-            assert node.channels.status().channels == 0
-
-    asyncio.run(story())
+    hosts: dict[str, Any] = {"allow_hosts": ("*.example.org",), "deny_hosts": ("intern.example.org",)}
+    async with watching(**hosts) as node, node.client("a") as client:
+        with pytest.raises(SubscribeRefused) as caught:
+            await client.subscribe(filter_)
+        assert caught.value.reason == reason
+        assert words in str(caught.value)
+        assert node.channels.status().channels == 0
+        await client.subscribe("web/#")  # looks on, and asks for nothing
+        assert node.channels.status().channels == 0
 
 
-def test_the_numbers_of_channels_and_subscriptions_are_bounded() -> None:
-    async def story() -> None:
-        async with (
-            WebServer() as server,
-            watching(channels=3, per_subscriber=2, subscriptions=4) as node,
-            node.client("a") as client,
-        ):
-            urls = [server.put(f"/{number}", html("x")) for number in range(5)]
-            for url in urls[:2]:
-                await client.subscribe(topic_of(url))
-            with pytest.raises(SubscribeRefused, match="2 channels, which is the most") as caught:
-                await client.subscribe(topic_of(urls[2]))
-            assert caught.value.reason == Reason.QUOTA_EXCEEDED
-            desk = node.channels
-            await desk.subscribe("feed:ann", urls[2])
-            with pytest.raises(ChannelsFull, match="watches 3 pages already"):
-                await desk.subscribe("feed:ann", urls[3])
-            await desk.subscribe("feed:ann", urls[0])
-            with pytest.raises(ChannelsFull, match="4 subscriptions, which is the most"):
-                await desk.subscribe("feed:bob", urls[0])
-            await desk.unsubscribe("feed:ann", urls[2])
-            await desk.subscribe("feed:bob", urls[3])  # an idle channel makes room
-            assert {each.url for each in desk.channels()} == {urls[0], urls[1], urls[3]}
-            assert desk.status().subscriptions == 4
-
-    asyncio.run(story())
+async def test_the_numbers_of_channels_and_subscriptions_are_bounded() -> None:
+    async with (
+        WebServer() as server,
+        watching(channels=3, per_subscriber=2, subscriptions=4) as node,
+        node.client("a") as client,
+    ):
+        urls = [server.put(f"/{number}", html("x")) for number in range(5)]
+        for url in urls[:2]:
+            await client.subscribe(topic_of(url))
+        with pytest.raises(SubscribeRefused, match="2 channels, which is the most") as caught:
+            await client.subscribe(topic_of(urls[2]))
+        assert caught.value.reason == Reason.QUOTA_EXCEEDED
+        desk = node.channels
+        await desk.subscribe("feed:ann", urls[2])
+        with pytest.raises(ChannelsFull, match="watches 3 pages already"):
+            await desk.subscribe("feed:ann", urls[3])
+        await desk.subscribe("feed:ann", urls[0])
+        with pytest.raises(ChannelsFull, match="4 subscriptions, which is the most"):
+            await desk.subscribe("feed:bob", urls[0])
+        await desk.unsubscribe("feed:ann", urls[2])
+        await desk.subscribe("feed:bob", urls[3])  # an idle channel makes room
+        assert {each.url for each in desk.channels()} == {urls[0], urls[1], urls[3]}
+        assert desk.status().subscriptions == 4
 
 
-def test_unsubscribing_and_leaving_end_the_polling() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            url = server.put("/news", html("one"))
-            async with node.client("a") as client:
-                subscription = await client.subscribe(topic_of(url))
-                await client.subscribe(f"$share/g/{topic_of(url)}")
-                assert node.channels.channel(url).clients == 1
-                await first_version(node, url)
-                await subscription.close()
-                assert node.channels.channel(url).state == "polled"
-            await until(lambda: node.channels.channel(url).state == "idle")
-            assert "Nobody waits for it since" in node.channels.why(url)
-            await asyncio.sleep(0.2)  # one may be on its way
-            polls = server.counts["/news"]
-            await asyncio.sleep(0.4)
-            assert server.counts["/news"] == polls
-
-    asyncio.run(story())
-
-
-def test_the_desk_answers_in_sentences() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            desk = node.channels
-            url = server.put("/news", html("one"))
-            assert (
-                await desk.subscribe("xmpp:ann@example.org", f"{url}#top") == f"You are subscribed to {url}."
-            )
+async def test_unsubscribing_and_leaving_end_the_polling() -> None:
+    async with WebServer() as server, watching() as node:
+        url = server.put("/news", html("one"))
+        async with node.client("a") as client:
+            subscription = await client.subscribe(topic_of(url))
+            await client.subscribe(f"$share/g/{topic_of(url)}")
+            assert node.channels.channel(url).clients == 1
             await first_version(node, url)
-            again = await desk.subscribe("xmpp:ann@example.org", url)
-            assert again == f"You were subscribed to {url} already."
-            server.put("/news", html("one", "two"))
-            await until(lambda: node.told.heard)
-            who, delta = node.told.heard[0]
-            assert (who, delta.url, delta.changes[0].new) == ("xmpp:ann@example.org", url, ("two",))
-            assert desk.deltas(url) == [delta]
-            assert "paused" in await desk.pause("xmpp:ann@example.org", None, paused=True)
-            assert desk.subscriptions("xmpp:ann@example.org")[0].paused
-            assert desk.channel(url).state == "idle"
-            assert "told again" in await desk.pause("xmpp:ann@example.org", url, paused=False)
-            assert [each.who for each in desk.subscribers(url)] == ["xmpp:ann@example.org"]
-            assert "polled" in desk.why(url)
-            await desk.unsubscribe("xmpp:ann@example.org", url)
-            assert node.told.forgotten == [("xmpp:ann@example.org", url)]
-            assert desk.status().balanced
-            assert desk.status().handed == 1
-
-    asyncio.run(story())
+            await subscription.close()
+            assert node.channels.channel(url).state == "polled"
+        await until(lambda: node.channels.channel(url).state == "idle")
+        assert "Nobody waits for it since" in node.channels.why(url)
+        await asyncio.sleep(0.2)  # one may be on its way
+        polls = server.counts["/news"]
+        await asyncio.sleep(0.4)
+        assert server.counts["/news"] == polls
 
 
-def test_nobody_is_promised_what_nobody_tells() -> None:
-    async def story() -> None:
-        async with watching() as node:
-            node.channels._announcing.told = None
-            with pytest.raises(ChannelRefused, match="tells MQTT clients only"):
-                await node.channels.subscribe("feed:ann", "https://example.org/")
+async def test_the_desk_answers_in_sentences() -> None:
+    async with WebServer() as server, watching() as node:
+        desk = node.channels
+        url = server.put("/news", html("one"))
+        assert await desk.subscribe("xmpp:ann@example.org", f"{url}#top") == f"You are subscribed to {url}."
+        await first_version(node, url)
+        again = await desk.subscribe("xmpp:ann@example.org", url)
+        assert again == f"You were subscribed to {url} already."
+        server.put("/news", html("one", "two"))
+        await until(lambda: node.told.heard)
+        who, delta = node.told.heard[0]
+        assert (who, delta.url, delta.changes[0].new) == ("xmpp:ann@example.org", url, ("two",))
+        assert desk.deltas(url) == [delta]
+        assert "paused" in await desk.pause("xmpp:ann@example.org", None, paused=True)
+        assert desk.subscriptions("xmpp:ann@example.org")[0].paused
+        assert desk.channel(url).state == "idle"
+        assert "told again" in await desk.pause("xmpp:ann@example.org", url, paused=False)
+        assert [each.who for each in desk.subscribers(url)] == ["xmpp:ann@example.org"]
+        assert "polled" in desk.why(url)
+        await desk.unsubscribe("xmpp:ann@example.org", url)
+        assert node.told.forgotten == [("xmpp:ann@example.org", url)]
+        assert desk.status().balanced
+        assert desk.status().handed == 1
 
-    asyncio.run(story())
+
+async def test_nobody_is_promised_what_nobody_tells() -> None:
+    async with watching() as node:
+        node.channels._announcing.told = None
+        with pytest.raises(ChannelRefused, match="tells MQTT clients only"):
+            await node.channels.subscribe("feed:ann", "https://example.org/")
 
 
 @pytest.mark.parametrize(
@@ -217,277 +191,241 @@ def test_nobody_is_promised_what_nobody_tells() -> None:
         ("feed:ann", f"https://example.org/{'a/' * 1_000}", "", "its topic would have"),
     ],
 )
-def test_what_cannot_be_subscribed_to_gets_a_sentence(who: str, url: str, policy: str, words: str) -> None:
-    async def story() -> None:
-        async with watching() as node:
-            with pytest.raises(ChannelError, match=words):
-                await node.channels.subscribe(who, url, policy=policy)
-            for ask in (node.channels.unsubscribe(who, "https://example.org/x"),):
-                with pytest.raises(ChannelError, match="you are not subscribed"):
-                    await ask
-            with pytest.raises(ChannelError, match="is no channel of this node"):
-                node.channels.why("https://example.org/x")
-            with pytest.raises(BadAddress):
-                node.channels.why("x")
-
-    asyncio.run(story())
-
-
-def test_a_restart_fetches_nothing_again_and_tells_nothing_twice(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            async with watching(str(tmp_path)) as node:
-                await node.channels.subscribe("feed:ann", url)
-                await first_version(node, url)
-                server.put("/news", html("one", "two"))
-                await until(lambda: node.told.heard)
-                before = node.channels.channel(url)
-            bodies = sum("if-none-match" not in each.headers for each in server.asked)
-            async with watching(str(tmp_path)) as node:
-                assert [each.who for each in node.channels.subscriptions()] == ["feed:ann"]
-                await until(lambda: node.channels.channel(url).counts.polls > before.counts.polls + 2)
-                now = node.channels.channel(url)
-                assert (now.counts.changes, now.version, now.title) == (1, before.version, "News")
-                assert node.told.heard == []
-                assert sum("if-none-match" not in each.headers for each in server.asked) == bodies
-                server.put("/news", html("one", "two", "three"))
-                await until(lambda: node.told.heard)
-                assert [change.new for change in node.told.heard[0][1].changes] == [("three",)]
-                assert len(node.channels.deltas(url)) == 2
-
-    asyncio.run(story())
+async def test_what_cannot_be_subscribed_to_gets_a_sentence(
+    who: str, url: str, policy: str, words: str
+) -> None:
+    async with watching() as node:
+        with pytest.raises(ChannelError, match=words):
+            await node.channels.subscribe(who, url, policy=policy)
+        for ask in (node.channels.unsubscribe(who, "https://example.org/x"),):
+            with pytest.raises(ChannelError, match="you are not subscribed"):
+                await ask
+        with pytest.raises(ChannelError, match="is no channel of this node"):
+            node.channels.why("https://example.org/x")
+        with pytest.raises(BadAddress):
+            node.channels.why("x")
 
 
-def test_a_change_that_was_found_and_not_told_is_told_after_a_restart(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            async with watching(str(tmp_path), retain=False) as node, node.client("a") as client:
-                await client.subscribe(topic_of(url), qos=1)
-                await first_version(node, url)
+async def test_a_restart_fetches_nothing_again_and_tells_nothing_twice(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        async with watching(str(tmp_path)) as node:
+            await node.channels.subscribe("feed:ann", url)
+            await first_version(node, url)
+            server.put("/news", html("one", "two"))
+            await until(lambda: node.told.heard)
+            before = node.channels.channel(url)
+        bodies = sum("if-none-match" not in each.headers for each in server.asked)
+        async with watching(str(tmp_path)) as node:
+            assert [each.who for each in node.channels.subscriptions()] == ["feed:ann"]
+            await until(lambda: node.channels.channel(url).counts.polls > before.counts.polls + 2)
+            now = node.channels.channel(url)
+            assert (now.counts.changes, now.version, now.title) == (1, before.version, "News")
+            assert node.told.heard == []
+            assert sum("if-none-match" not in each.headers for each in server.asked) == bodies
+            server.put("/news", html("one", "two", "three"))
+            await until(lambda: node.told.heard)
+            assert [change.new for change in node.told.heard[0][1].changes] == [("three",)]
+            assert len(node.channels.deltas(url)) == 2
 
-                async def dies(channel: Channel, delta: object) -> None:
-                    raise RuntimeError(f"{channel.url}: {delta}")
 
-                node.channels._polls.tell = dies  # type: ignore[assignment, method-assign]
-                server.put("/news", html("one", "two"))
-                await until(lambda: not node.channels.status().balanced)  # everybody can see it
-            async with watching(str(tmp_path)) as node, node.client("a") as client:
-                found = await next_change(await client.subscribe(topic_of(url), qos=1))
-                assert found["changes"][0]["new"] == ["two"]
-            async with watching(str(tmp_path), retain=False) as node:
-                assert node.channels._store.untold() == []
+async def test_a_change_that_was_found_and_not_told_is_told_after_a_restart(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        async with watching(str(tmp_path), retain=False) as node, node.client("a") as client:
+            await client.subscribe(topic_of(url), qos=1)
+            await first_version(node, url)
 
-    asyncio.run(story())
+            async def dies(channel: Channel, delta: object) -> None:
+                raise RuntimeError(f"{channel.url}: {delta}")
+
+            node.channels._polls.tell = dies  # type: ignore[assignment, method-assign]
+            server.put("/news", html("one", "two"))
+            await until(lambda: not node.channels.status().balanced)  # everybody can see it
+        async with watching(str(tmp_path)) as node, node.client("a") as client:
+            found = await next_change(await client.subscribe(topic_of(url), qos=1))
+            assert found["changes"][0]["new"] == ["two"]
+        async with watching(str(tmp_path), retain=False) as node:
+            assert node.channels._store.untold() == []
 
 
-def test_a_change_counts_as_told_when_subscribers_have_it_on_disk(
+async def test_a_change_counts_as_told_when_subscribers_have_it_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "CHANNEL_CLOSE_S", 0.05)
-
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            async with watching(str(tmp_path)) as node:
-                await node.channels.subscribe("xmpp:ann@example.org", url)
-                await first_version(node, url)
-                node.told.written.clear()
-                server.put("/news", html("one", "two"))
-                await until(lambda: node.told.heard)
-            async with watching(str(tmp_path)) as node:  # told again at its start, before anybody listened
-                await first_version(node, url)
-                assert node.channels._store.untold() == []
-                assert node.channels.status().published == 0  # that one was on disk with all that waits
-
-    asyncio.run(story())
-
-
-def test_a_channel_is_added_paused_resumed_checked_and_removed() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching(interval_s=60.0) as node:
-            desk = node.channels
-            url = server.put("/news", html("one"))
-            assert desk.add(url, every_s=30).every_us == 30_000_000
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        async with watching(str(tmp_path)) as node:
+            await node.channels.subscribe("xmpp:ann@example.org", url)
             await first_version(node, url)
-            assert "Somebody asked for an interval of 30 s." in desk.why(url)
-            server.put("/news", html("two"))
-            await asyncio.sleep(0.06)
-            assert await desk.check_now(url) == "It has changed."
-            await asyncio.sleep(0.06)
-            assert await desk.check_now(url) == "It has not changed."
-            assert desk.hold(url, paused=True).state == "paused"
-            assert desk.why(url) == "It is paused, and not polled until it is resumed."
-            assert desk.hold(url, paused=False).state == "polled"
-            assert "removed" in desk.remove(url)
-            with pytest.raises(ChannelError):
-                desk.channel(url)
-            with pytest.raises(ChannelRefused, match="more often than"):
-                desk.add(url, every_s=0.01)
-            async with node.client("a") as client:
-                await client.subscribe(topic_of(url))
-                with pytest.raises(ChannelRefused, match="1 MQTT client subscribes"):
-                    desk.remove(url)
-
-    asyncio.run(story())
+            node.told.written.clear()
+            server.put("/news", html("one", "two"))
+            await until(lambda: node.told.heard)
+        async with watching(str(tmp_path)) as node:  # told again at its start, before anybody listened
+            await first_version(node, url)
+            assert node.channels._store.untold() == []
+            assert node.channels.status().published == 0  # that one was on disk with all that waits
 
 
-def test_rules_decide_what_is_a_change() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            desk = node.channels
-            page = "<html><body><main><p id='price'>10</p><p id='mood'>{}</p></main></body></html>"
-            url = server.put("/shop", page.format("calm"))
+async def test_a_channel_is_added_paused_resumed_checked_and_removed() -> None:
+    async with WebServer() as server, watching(interval_s=60.0) as node:
+        desk = node.channels
+        url = server.put("/news", html("one"))
+        assert desk.add(url, every_s=30).every_us == 30_000_000
+        await first_version(node, url)
+        assert "Somebody asked for an interval of 30 s." in desk.why(url)
+        server.put("/news", html("two"))
+        await asyncio.sleep(0.06)
+        assert await desk.check_now(url) == "It has changed."
+        await asyncio.sleep(0.06)
+        assert await desk.check_now(url) == "It has not changed."
+        assert desk.hold(url, paused=True).state == "paused"
+        assert desk.why(url) == "It is paused, and not polled until it is resumed."
+        assert desk.hold(url, paused=False).state == "polled"
+        assert "removed" in desk.remove(url)
+        with pytest.raises(ChannelError):
+            desk.channel(url)
+        with pytest.raises(ChannelRefused, match="more often than"):
+            desk.add(url, every_s=0.01)
+        async with node.client("a") as client:
+            await client.subscribe(topic_of(url))
+            with pytest.raises(ChannelRefused, match="1 MQTT client subscribes"):
+                desk.remove(url)
+
+
+async def test_rules_decide_what_is_a_change() -> None:
+    async with WebServer() as server, watching() as node:
+        desk = node.channels
+        page = "<html><body><main><p id='price'>10</p><p id='mood'>{}</p></main></body></html>"
+        url = server.put("/shop", page.format("calm"))
+        desk.add(url)
+        await first_version(node, url)
+        desk.add(url, rules={"css": ["#price"]})
+        await until(lambda: desk.channel(url).counts.first == 2)
+        assert desk.rules(url) == {"css": ("#price",)}
+        server.put("/shop", page.format("wild"))
+        await until(lambda: desk.channel(url).counts.noise)
+        assert desk.channel(url).counts.changes == 0
+        server.put("/shop", page.format("wild").replace("10", "12"))
+        await until(lambda: desk.deltas(url))
+        assert desk.deltas(url)[0].changes[0].new == ("12",)
+        with pytest.raises(ChannelError, match=r"rules\.css\[0\]"):
+            desk.add(url, rules={"css": ["["]})
+        with pytest.raises(ChannelError, match="rules"):
+            desk.add(url, rules={"colour": "red"})
+
+
+async def test_what_fails_is_said_and_counted() -> None:
+    async with WebServer() as server, watching() as node:
+        desk = node.channels
+        gone = server.page("/gone", status(410))
+        picture = server.put("/picture", b"\x89PNG\x00\x01\x02", content_type="image/png")
+        for url in (gone, picture):
             desk.add(url)
+        await until(lambda: all(each.state == "failing" for each in desk.channels()))
+        assert "410" in desk.channel(gone).problem
+        assert "only feeds, pages, JSON and text" in desk.channel(picture).problem
+        assert desk.status().failing == 2
+        assert desk.status().balanced
+
+
+async def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed() -> None:
+    async with WebServer() as server, watching(allow_hosts=("127.0.0.1",)) as node:
+        server.put("/secret", html("secret"))
+        await server.listen_also("127.0.0.2")
+        url = server.page("/door", status(302, {"Location": f"http://127.0.0.2:{server.port}/secret"}))
+        node.channels.add(url)
+        await until(lambda: node.channels.channel(url).problem)
+        assert "allows other hosts only" in node.channels.channel(url).problem
+        assert node.channels.channel(url).version == 0
+        assert server.counts["/secret"] == 0
+
+
+async def test_private_networks_are_refused_unless_allowed() -> None:
+    async with WebServer() as server, watching(polling=polling(networks=())) as node:
+        url = server.put("/news", html("one"))
+        node.channels.add(url)
+        await until(lambda: node.channels.channel(url).problem)
+        assert "unless the operator allows its network" in node.channels.channel(url).problem
+        assert not server.asked
+
+
+async def test_a_page_that_robots_txt_keeps_us_away_from_says_so_and_is_read_once_it_may_be(
+    tmp_path: Path,
+) -> None:
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        server.put("/robots.txt", "User-agent: *\nDisallow: /", content_type="text/plain")
+        async with watching(str(tmp_path), polling=polling(robots="all")) as node:
+            node.channels.add(url)
+            await until(lambda: node.channels.status().failing)
+            assert "does not allow Penstock to fetch" in node.channels.channel(url).problem
+            assert node.channels.find(state="failing", limit=1)[0] == 1
+            assert server.counts["/news"] == 0
+        async with watching(str(tmp_path)) as node:  # without robots.txt
             await first_version(node, url)
-            desk.add(url, rules={"css": ["#price"]})
-            await until(lambda: desk.channel(url).counts.first == 2)
-            assert desk.rules(url) == {"css": ("#price",)}
-            server.put("/shop", page.format("wild"))
-            await until(lambda: desk.channel(url).counts.noise)
-            assert desk.channel(url).counts.changes == 0
-            server.put("/shop", page.format("wild").replace("10", "12"))
-            await until(lambda: desk.deltas(url))
-            assert desk.deltas(url)[0].changes[0].new == ("12",)
-            with pytest.raises(ChannelError, match=r"rules\.css\[0\]"):
-                desk.add(url, rules={"css": ["["]})
-            with pytest.raises(ChannelError, match="rules"):
-                desk.add(url, rules={"colour": "red"})
-
-    asyncio.run(story())
-
-
-def test_what_fails_is_said_and_counted() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            desk = node.channels
-            gone = server.page("/gone", status(410))
-            picture = server.put("/picture", b"\x89PNG\x00\x01\x02", content_type="image/png")
-            for url in (gone, picture):
-                desk.add(url)
-            await until(lambda: all(each.state == "failing" for each in desk.channels()))
-            assert "410" in desk.channel(gone).problem
-            assert "only feeds, pages, JSON and text" in desk.channel(picture).problem
-            assert desk.status().failing == 2
-            assert desk.status().balanced
-
-    asyncio.run(story())
-
-
-def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching(allow_hosts=("127.0.0.1",)) as node:
-            server.put("/secret", html("secret"))
-            await server.listen_also("127.0.0.2")
-            url = server.page("/door", status(302, {"Location": f"http://127.0.0.2:{server.port}/secret"}))
-            node.channels.add(url)
-            await until(lambda: node.channels.channel(url).problem)
-            assert "allows other hosts only" in node.channels.channel(url).problem
-            assert node.channels.channel(url).version == 0
-            assert server.counts["/secret"] == 0
-
-    asyncio.run(story())
-
-
-def test_private_networks_are_refused_unless_allowed() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching(polling=polling(networks=())) as node:
-            url = server.put("/news", html("one"))
-            node.channels.add(url)
-            await until(lambda: node.channels.channel(url).problem)
-            assert "unless the operator allows its network" in node.channels.channel(url).problem
-            assert not server.asked
-
-    asyncio.run(story())
-
-
-def test_a_page_that_robots_txt_keeps_us_away_from_says_so_and_is_read_once_it_may_be(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            server.put("/robots.txt", "User-agent: *\nDisallow: /", content_type="text/plain")
-            async with watching(str(tmp_path), polling=polling(robots="all")) as node:
-                node.channels.add(url)
-                await until(lambda: node.channels.status().failing)
-                assert "does not allow Penstock to fetch" in node.channels.channel(url).problem
-                assert node.channels.find(state="failing", limit=1)[0] == 1
-                assert server.counts["/news"] == 0
-            async with watching(str(tmp_path)) as node:  # without robots.txt
-                await first_version(node, url)
-                assert node.channels.channel(url).state == "polled"
-                assert node.channels.status().balanced
-
-    asyncio.run(story())
-
-
-def test_noise_is_learned_from_two_fetches_at_once() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            desk = node.channels
-            count = 0
-
-            def page(_: web.BaseRequest) -> web.Response:
-                nonlocal count
-                count += 1
-                words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-                picked = f"{words[count % 6]} {words[(count * 5 + 1) % 6]} {words[count * 7 % 5]}"
-                text = html("A steady line of text", "Another one that stays") + f"<aside>{picked}</aside>"
-                text = text.replace("</main>", f"<div class='tip'><p>{picked}</p></div></main>")
-                return web.Response(text=text, content_type="text/html")
-
-            url = server.page("/noisy", page)
-            desk.add(url)
-            await until(lambda: desk.channel(url).counts.changes >= 3)
-            channel = desk._registry.known(url)
-            learned = 0
-            while learned < 2:  # once might have been a change between the two
-                await asyncio.sleep(0.05)
-                learned += await desk._contrasting.contrast(channel)
-            changes = desk.channel(url).counts.changes
-            noise = desk.channel(url).counts.noise
-            await until(lambda: desk.channel(url).counts.noise >= noise + 3)
-            assert desk.channel(url).counts.changes <= changes + 1
-            assert desk.status().contrasted == 2
-            assert desk.status().balanced
-
-    asyncio.run(story())
-
-
-def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with WebServer() as server:
-            url = server.put("/news", html("one"))
-            async with watching(str(tmp_path), retain=False) as node:
-                async with node.client("phone", session_expiry_s=600) as client:
-                    await client.subscribe(topic_of(url), qos=1)
-                    await first_version(node, url)
-                server.put("/news", html("one", "two"))
-                await until(lambda: node.channels.status().published)
-            async with watching(str(tmp_path), retain=False) as node:
-                assert node.channels.channel(url).clients == 1
-                async with node.client("phone", session_expiry_s=600) as client:
-                    found = await next_change(await client.subscribe(topic_of(url), qos=1))
-                    assert found["changes"][0]["new"] == ["two"]
-
-    asyncio.run(story())
-
-
-def test_what_cannot_be_read_stays_a_problem_until_it_can() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching() as node:
-            url = server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
-            node.channels.add(url)
-            await until(lambda: node.channels.channel(url).counts.polls >= 2)
-            assert node.channels.channel(url).state == "failing"
-            server.put("/page", html("one"))
-            await first_version(node, url)
-            await until(lambda: node.channels.channel(url).state == "polled")
-            server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
-            await until(lambda: node.channels.channel(url).state == "failing")
-            polls = node.channels.channel(url).counts.polls
-            await until(lambda: node.channels.channel(url).counts.polls > polls)
-            assert node.channels.channel(url).state == "failing"
+            assert node.channels.channel(url).state == "polled"
             assert node.channels.status().balanced
 
-    asyncio.run(story())
+
+async def test_noise_is_learned_from_two_fetches_at_once() -> None:
+    async with WebServer() as server, watching() as node:
+        desk = node.channels
+        count = 0
+
+        def page(_: web.BaseRequest) -> web.Response:
+            nonlocal count
+            count += 1
+            words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+            picked = f"{words[count % 6]} {words[(count * 5 + 1) % 6]} {words[count * 7 % 5]}"
+            text = html("A steady line of text", "Another one that stays") + f"<aside>{picked}</aside>"
+            text = text.replace("</main>", f"<div class='tip'><p>{picked}</p></div></main>")
+            return web.Response(text=text, content_type="text/html")
+
+        url = server.page("/noisy", page)
+        desk.add(url)
+        await until(lambda: desk.channel(url).counts.changes >= 3)
+        channel = desk._registry.known(url)
+        learned = 0
+        while learned < 2:  # once might have been a change between the two
+            await asyncio.sleep(0.05)
+            learned += await desk._contrasting.contrast(channel)
+        changes = desk.channel(url).counts.changes
+        noise = desk.channel(url).counts.noise
+        await until(lambda: desk.channel(url).counts.noise >= noise + 3)
+        assert desk.channel(url).counts.changes <= changes + 1
+        assert desk.status().contrasted == 2
+        assert desk.status().balanced
+
+
+async def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url = server.put("/news", html("one"))
+        async with watching(str(tmp_path), retain=False) as node:
+            async with node.client("phone", session_expiry_s=600) as client:
+                await client.subscribe(topic_of(url), qos=1)
+                await first_version(node, url)
+            server.put("/news", html("one", "two"))
+            await until(lambda: node.channels.status().published)
+        async with watching(str(tmp_path), retain=False) as node:
+            assert node.channels.channel(url).clients == 1
+            async with node.client("phone", session_expiry_s=600) as client:
+                found = await next_change(await client.subscribe(topic_of(url), qos=1))
+                assert found["changes"][0]["new"] == ["two"]
+
+
+async def test_what_cannot_be_read_stays_a_problem_until_it_can() -> None:
+    async with WebServer() as server, watching() as node:
+        url = server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
+        node.channels.add(url)
+        await until(lambda: node.channels.channel(url).counts.polls >= 2)
+        assert node.channels.channel(url).state == "failing"
+        server.put("/page", html("one"))
+        await first_version(node, url)
+        await until(lambda: node.channels.channel(url).state == "polled")
+        server.put("/page", b"\x89PNG\x00\x01\x02", content_type="image/png")
+        await until(lambda: node.channels.channel(url).state == "failing")
+        polls = node.channels.channel(url).counts.polls
+        await until(lambda: node.channels.channel(url).counts.polls > polls)
+        assert node.channels.channel(url).state == "failing"
+        assert node.channels.status().balanced

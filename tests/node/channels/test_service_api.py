@@ -38,80 +38,72 @@ async def ask(node: Watched, method: str, path: str, body: Any = None) -> tuple[
         return answer.status, found
 
 
-def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching(http=True) as node:
-            url = server.put("/news", html("one"))
-            named = f"url={quote(url, safe='')}"
-            code, added = await ask(
-                node, "POST", "/channels/add", {"url": url, "rules": {"ignore": ["^ad"]}, "every_s": 60}
-            )
-            assert (code, added["rules"], added["channel"]["every_us"]) == (
-                200,
-                {"ignore": ["^ad"]},
-                60_000_000,
-            )
-            assert added["channel"]["topic"] == topic_of(url)
-            await first_version(node, url)
-            server.put("/news", html("one", "ad", "two"))
-            await asyncio.sleep(0.06)
-            assert (await ask(node, "POST", "/channels/check", {"url": url}))[1]["done"] == "It has changed."
-            _, listed = await ask(node, "GET", "/channels?search=NEWS&state=polled")
-            assert (listed["total"], listed["enabled"], listed["status"]["balanced"]) == (1, True, True)
-            assert (await ask(node, "GET", "/channels?search=other"))[1]["total"] == 0
-            _, history = await ask(node, "GET", f"/channels/history?{named}&limit=5")
-            assert [one["changes"][0]["new"] for one in history["deltas"]] == [["two"]]
-            _, one = await ask(node, "GET", f"/channels/one?{named}")
-            assert any("Somebody asked for an interval" in line for line in one["why"])
-            _, paused = await ask(node, "POST", "/channels/pause", {"url": url})
-            assert paused["channel"]["state"] == "paused"
-            said = await ask(node, "POST", "/channels/subscribe", {"who": "feed:ann", "url": url})
-            assert said == (200, {"done": f"You are subscribed to {url} (News)."})
-            _, one = await ask(node, "GET", f"/channels/one?{named}")
-            assert [each["who"] for each in one["subscribers"]] == ["feed:ann"]
-            assert (await ask(node, "POST", "/channels/unsubscribe", {"who": "feed:ann", "url": url}))[
-                0
-            ] == 200
-            assert (await ask(node, "POST", "/channels/remove", {"url": url}))[0] == 200
-            _, imported = await ask(node, "POST", "/channels/import", {"opml": OPML.format(url)})
-            assert (imported["added"], [each["url"] for each in imported["refused"]]) == (1, ["nonsense"])
-
-    asyncio.run(story())
+async def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None:
+    async with WebServer() as server, watching(http=True) as node:
+        url = server.put("/news", html("one"))
+        named = f"url={quote(url, safe='')}"
+        code, added = await ask(
+            node, "POST", "/channels/add", {"url": url, "rules": {"ignore": ["^ad"]}, "every_s": 60}
+        )
+        assert (code, added["rules"], added["channel"]["every_us"]) == (
+            200,
+            {"ignore": ["^ad"]},
+            60_000_000,
+        )
+        assert added["channel"]["topic"] == topic_of(url)
+        await first_version(node, url)
+        server.put("/news", html("one", "ad", "two"))
+        await asyncio.sleep(0.06)
+        assert (await ask(node, "POST", "/channels/check", {"url": url}))[1]["done"] == "It has changed."
+        _, listed = await ask(node, "GET", "/channels?search=NEWS&state=polled")
+        assert (listed["total"], listed["enabled"], listed["status"]["balanced"]) == (1, True, True)
+        assert (await ask(node, "GET", "/channels?search=other"))[1]["total"] == 0
+        _, history = await ask(node, "GET", f"/channels/history?{named}&limit=5")
+        assert [one["changes"][0]["new"] for one in history["deltas"]] == [["two"]]
+        _, one = await ask(node, "GET", f"/channels/one?{named}")
+        assert any("Somebody asked for an interval" in line for line in one["why"])
+        _, paused = await ask(node, "POST", "/channels/pause", {"url": url})
+        assert paused["channel"]["state"] == "paused"
+        said = await ask(node, "POST", "/channels/subscribe", {"who": "feed:ann", "url": url})
+        assert said == (200, {"done": f"You are subscribed to {url} (News)."})
+        _, one = await ask(node, "GET", f"/channels/one?{named}")
+        assert [each["who"] for each in one["subscribers"]] == ["feed:ann"]
+        assert (await ask(node, "POST", "/channels/unsubscribe", {"who": "feed:ann", "url": url}))[0] == 200
+        assert (await ask(node, "POST", "/channels/remove", {"url": url}))[0] == 200
+        _, imported = await ask(node, "POST", "/channels/import", {"opml": OPML.format(url)})
+        assert (imported["added"], [each["url"] for each in imported["refused"]]) == (1, ["nonsense"])
 
 
-def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
-            writes = 0
-            write = node.channels._store.write
+async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) -> None:
+    async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
+        writes = 0
+        write = node.channels._store.write
 
-            def counted(rows: Any) -> None:
-                nonlocal writes
-                writes += 1
-                write(rows)
+        def counted(rows: Any) -> None:
+            nonlocal writes
+            writes += 1
+            write(rows)
 
-            node.channels._store.write = counted  # type: ignore[method-assign]
-            feeds = "".join(f'<outline xmlUrl="http://127.0.0.1/{number}"/>' for number in range(200))
-            listed = {"opml": f"<opml><body>{feeds}</body></opml>", "who": "feed:ann"}
-            most = 0
+        node.channels._store.write = counted  # type: ignore[method-assign]
+        feeds = "".join(f'<outline xmlUrl="http://127.0.0.1/{number}"/>' for number in range(200))
+        listed = {"opml": f"<opml><body>{feeds}</body></opml>", "who": "feed:ann"}
+        most = 0
 
-            async def others() -> None:
-                nonlocal most
-                before = 0
-                while True:
-                    await asyncio.sleep(0)
-                    now = len(node.channels.subscriptions("feed:ann"))
-                    most, before = max(most, now - before), now
+        async def others() -> None:
+            nonlocal most
+            before = 0
+            while True:
+                await asyncio.sleep(0)
+                now = len(node.channels.subscriptions("feed:ann"))
+                most, before = max(most, now - before), now
 
-            beside = asyncio.create_task(others())
-            _, imported = await ask(node, "POST", "/channels/import", listed)
-            beside.cancel()
-            assert (imported["added"], imported["refused"]) == (200, [])
-            assert len(node.channels.subscriptions("feed:ann")) == 200
-            assert writes < 60
-            assert 0 < most <= 2 * AT_ONCE  # others are let do something between them
-
-    asyncio.run(story())
+        beside = asyncio.create_task(others())
+        _, imported = await ask(node, "POST", "/channels/import", listed)
+        beside.cancel()
+        assert (imported["added"], imported["refused"]) == (200, [])
+        assert len(node.channels.subscriptions("feed:ann")) == 200
+        assert writes < 60
+        assert 0 < most <= 2 * AT_ONCE  # others are let do something between them
 
 
 @pytest.mark.parametrize(
@@ -134,89 +126,76 @@ def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) 
         ("/channels?state=odd", None, 400, "state"),
     ],
 )
-def test_what_cannot_be_done_says_why(path: str, body: Any, status: int, where: str) -> None:
-    async def story() -> None:
-        async with watching(http=True, deny_hosts=("refused.org",)) as node:
-            code, said = await ask(node, "GET" if body is None else "POST", path, body)
-            assert (code, said.get("where", "")) == (status, where), said
-
-    asyncio.run(story())
+async def test_what_cannot_be_done_says_why(path: str, body: Any, status: int, where: str) -> None:
+    async with watching(http=True, deny_hosts=("refused.org",)) as node:
+        code, said = await ask(node, "GET" if body is None else "POST", path, body)
+        assert (code, said.get("where", "")) == (status, where), said
 
 
-def test_a_node_without_web_channels_says_so() -> None:
-    async def story() -> None:
-        async with running() as node:
-            assert (await node.get("/channels"))["enabled"] is False
-            status, said = await node.post("/channels/add", {"url": "https://example.org/"})
-            assert (status, "--web" in said["detail"]) == (409, True)
-
-    asyncio.run(story())
+async def test_a_node_without_web_channels_says_so() -> None:
+    async with running() as node:
+        assert (await node.get("/channels"))["enabled"] is False
+        status, said = await node.post("/channels/add", {"url": "https://example.org/"})
+        assert (status, "--web" in said["detail"]) == (409, True)
 
 
-def test_figures_are_published_and_measured() -> None:
-    async def story() -> None:
-        async with WebServer() as server, watching(http=True) as node:
-            url = server.put("/news", html("one"))
-            node.channels.add(url)
-            await first_version(node, url)
-            figures = SysTopics(node.node.broker).figures(node.node.broker.status())
-            assert figures["web/channels/polled"] == "1"
-            assert int(figures["web/polls/count"]) >= 1
-            await asyncio.sleep(0.15)  # what is answered may be a tenth of a second old
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"http://127.0.0.1:{node.node.http_port}/metrics") as answer,
-            ):
-                text = await answer.text()
-            assert 'penstock_web_polls_total{fate="first"} 1.0' in text
-            assert "penstock_web_channels_polled 1.0" in text
-            assert "penstock_web_balanced 1.0" in text
-
-    asyncio.run(story())
+async def test_figures_are_published_and_measured() -> None:
+    async with WebServer() as server, watching(http=True) as node:
+        url = server.put("/news", html("one"))
+        node.channels.add(url)
+        await first_version(node, url)
+        figures = SysTopics(node.node.broker).figures(node.node.broker.status())
+        assert figures["web/channels/polled"] == "1"
+        assert int(figures["web/polls/count"]) >= 1
+        await asyncio.sleep(0.15)  # what is answered may be a tenth of a second old
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{node.node.http_port}/metrics") as answer,
+        ):
+            text = await answer.text()
+        assert 'penstock_web_polls_total{fate="first"} 1.0' in text
+        assert "penstock_web_channels_polled 1.0" in text
+        assert "penstock_web_balanced 1.0" in text
 
 
-def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = get_command(app)
     monkeypatch.setattr("typer.testing._get_command", lambda _: command)  # takes longer than what it does
+    async with WebServer() as server, watching(http=True) as node:
+        url = server.put("/news", html("one"))
+        loop = asyncio.get_running_loop()
 
-    async def story() -> None:
-        async with WebServer() as server, watching(http=True) as node:
-            url = server.put("/news", html("one"))
-            loop = asyncio.get_running_loop()
+        async def run(*words: str, code: int = 0) -> str:
+            window = ["--url", f"http://127.0.0.1:{node.node.http_port}"]
 
-            async def run(*words: str, code: int = 0) -> str:
-                window = ["--url", f"http://127.0.0.1:{node.node.http_port}"]
+            def work() -> Result:
+                return CliRunner().invoke(app, ["channels", *words, *window])
 
-                def work() -> Result:
-                    return CliRunner().invoke(app, ["channels", *words, *window])
+            found = await loop.run_in_executor(None, work)
+            assert found.exit_code == code, (words, found.output, found.exception)
+            return found.output
 
-                found = await loop.run_in_executor(None, work)
-                assert found.exit_code == code, (words, found.output, found.exception)
-                return found.output
-
-            assert "is watched" in await run("add", url, "--css", "main", "--every", "60s")
-            await first_version(node, url)
-            server.put("/news", html("one", "two"))
-            await asyncio.sleep(0.06)
-            assert "It has changed." in await run("check", url)
-            assert "+ two" in await run("history", url)
-            assert '"changes": 1' in await run("list", "--json")
-            listing = await run("list")
-            assert listing.startswith("1 channel ")
-            assert "News" in listing
-            assert "\\n" not in listing
-            assert "Somebody asked" in await run("why", url)
-            assert "is paused" in await run("pause", url)
-            assert "polled again" in await run("resume", url)
-            assert "You are subscribed" in await run("subscribe", "feed:ann", url)
-            assert "not subscribed" in await run("subscribe", "feed:ann", url, "--end")
-            listed = tmp_path / "feeds.opml"
-            await run("export", str(listed))
-            assert url in listed.read_text()
-            assert "removed" in await run("remove", url)
-            listed.write_text(OPML.format(url))
-            assert "1 of 2 feeds" in await run("import", str(listed), code=1)
-            await until(lambda: node.channels.channel(url).version)
-            await run("why", "nonsense", code=1)
-
-    asyncio.run(story())
+        assert "is watched" in await run("add", url, "--css", "main", "--every", "60s")
+        await first_version(node, url)
+        server.put("/news", html("one", "two"))
+        await asyncio.sleep(0.06)
+        assert "It has changed." in await run("check", url)
+        assert "+ two" in await run("history", url)
+        assert '"changes": 1' in await run("list", "--json")
+        listing = await run("list")
+        assert listing.startswith("1 channel ")
+        assert "News" in listing
+        assert "\\n" not in listing
+        assert "Somebody asked" in await run("why", url)
+        assert "is paused" in await run("pause", url)
+        assert "polled again" in await run("resume", url)
+        assert "You are subscribed" in await run("subscribe", "feed:ann", url)
+        assert "not subscribed" in await run("subscribe", "feed:ann", url, "--end")
+        listed = tmp_path / "feeds.opml"
+        await run("export", str(listed))
+        assert url in listed.read_text()
+        assert "removed" in await run("remove", url)
+        listed.write_text(OPML.format(url))
+        assert "1 of 2 feeds" in await run("import", str(listed), code=1)
+        await until(lambda: node.channels.channel(url).version)
+        await run("why", "nonsense", code=1)

@@ -26,38 +26,29 @@ TOKEN = "correct-horse-battery-staple"  # noqa: S105
 @pytest.mark.parametrize(
     "header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
 )
-def test_without_the_token_nothing_is_told(path: str, header: str | None) -> None:
-    async def story() -> None:
-        async with running(token=TOKEN) as node:
-            headers = {} if header is None else {"Authorization": header}
-            async with node._session.get(node.url + path, headers=headers) as answer:
-                assert answer.status == 401
-                assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-                assert answer.headers["Connection"] == "close"
+async def test_without_the_token_nothing_is_told(path: str, header: str | None) -> None:
+    async with running(token=TOKEN) as node:
+        headers = {} if header is None else {"Authorization": header}
+        async with node._session.get(node.url + path, headers=headers) as answer:
+            assert answer.status == 401
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+            assert answer.headers["Connection"] == "close"
+            assert TOKEN not in await answer.text()
+
+
+async def test_with_the_token_everything_is_told() -> None:
+    async with running(token=TOKEN) as node:
+        headers = {"Authorization": f"bearer {TOKEN}", "Host": "node.example:8080"}
+        status, body, _ = await node.ask("GET", "/api/v1/status", headers=headers)
+        assert (status, body["balanced"]) == (200, True)
+
+
+async def test_the_page_itself_needs_no_token_and_holds_none() -> None:
+    async with running(token=TOKEN) as node:
+        for path in OPEN:
+            async with node._session.get(node.url + path) as answer:
+                assert answer.status == 200
                 assert TOKEN not in await answer.text()
-
-    asyncio.run(story())
-
-
-def test_with_the_token_everything_is_told() -> None:
-    async def story() -> None:
-        async with running(token=TOKEN) as node:
-            headers = {"Authorization": f"bearer {TOKEN}", "Host": "node.example:8080"}
-            status, body, _ = await node.ask("GET", "/api/v1/status", headers=headers)
-            assert (status, body["balanced"]) == (200, True)
-
-    asyncio.run(story())
-
-
-def test_the_page_itself_needs_no_token_and_holds_none() -> None:
-    async def story() -> None:
-        async with running(token=TOKEN) as node:
-            for path in OPEN:
-                async with node._session.get(node.url + path) as answer:
-                    assert answer.status == 200
-                    assert TOKEN not in await answer.text()
-
-    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
@@ -75,15 +66,12 @@ def test_the_page_itself_needs_no_token_and_holds_none() -> None:
         ("", 403),
     ],
 )
-def test_a_name_that_was_made_to_point_here_is_refused(host: str, status: int) -> None:
-    async def story() -> None:
-        async with running() as node:
-            found, body, _ = await node.ask("GET", "/api/v1/status", headers={"Host": host})
-            assert found == status
-            if status == 403:
-                assert body["where"] == "Host"
-
-    asyncio.run(story())
+async def test_a_name_that_was_made_to_point_here_is_refused(host: str, status: int) -> None:
+    async with running() as node:
+        found, body, _ = await node.ask("GET", "/api/v1/status", headers={"Host": host})
+        assert found == status
+        if status == 403:
+            assert body["where"] == "Host"
 
 
 @pytest.mark.parametrize(
@@ -102,33 +90,27 @@ def test_a_name_that_was_made_to_point_here_is_refused(host: str, status: int) -
         ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
     ],
 )
-def test_a_page_of_another_site_changes_nothing(headers: dict[str, str], status: int) -> None:
-    async def story() -> None:
-        async with running() as node:
-            given = {"Content-Type": "application/json"} | headers
-            given = {name: value.replace("{url}", node.url) for name, value in given.items()}
-            body = b'{"topic": "a", "retain": true, "payload": "x"}'
-            found, _, _ = await node.ask("POST", "/api/v1/publish", data=body, headers=given)
-            assert found == status
-            assert (await node.get("/status"))["retained"] == (status == 200)
-
-    asyncio.run(story())
+async def test_a_page_of_another_site_changes_nothing(headers: dict[str, str], status: int) -> None:
+    async with running() as node:
+        given = {"Content-Type": "application/json"} | headers
+        given = {name: value.replace("{url}", node.url) for name, value in given.items()}
+        body = b'{"topic": "a", "retain": true, "payload": "x"}'
+        found, _, _ = await node.ask("POST", "/api/v1/publish", data=body, headers=given)
+        assert found == status
+        assert (await node.get("/status"))["retained"] == (status == 200)
 
 
-def test_every_answer_forbids_what_the_page_does_not_need() -> None:
-    async def story() -> None:
-        async with running() as node:
-            for path in ("/", "/page.js", "/api/v1/status", "/api/v1/nothing", "/metrics"):
-                async with node._session.get(node.url + path) as answer:
-                    rules = answer.headers["Content-Security-Policy"]
-                    assert "default-src 'none'" in rules
-                    assert "script-src 'self';" in rules
-                    assert "frame-ancestors 'none'" in rules
-                    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            async with await node.live() as stream:
-                assert "default-src 'none'" in stream.headers["Content-Security-Policy"]
-
-    asyncio.run(story())
+async def test_every_answer_forbids_what_the_page_does_not_need() -> None:
+    async with running() as node:
+        for path in ("/", "/page.js", "/api/v1/status", "/api/v1/nothing", "/metrics"):
+            async with node._session.get(node.url + path) as answer:
+                rules = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in rules
+                assert "script-src 'self';" in rules
+                assert "frame-ancestors 'none'" in rules
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        async with await node.live() as stream:
+            assert "default-src 'none'" in stream.headers["Content-Security-Policy"]
 
 
 def test_the_page_fetches_nothing_from_elsewhere_and_writes_no_markup() -> None:
@@ -143,22 +125,16 @@ def test_the_page_fetches_nothing_from_elsewhere_and_writes_no_markup() -> None:
         assert "onclick=" not in text
 
 
-def test_without_a_token_the_window_opens_on_loopback_only() -> None:
-    async def story() -> None:
-        async with running() as node:
-            with pytest.raises(NodeError, match=r"http\.token"):
-                await start_http(node.broker, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
-
-    asyncio.run(story())
+async def test_without_a_token_the_window_opens_on_loopback_only() -> None:
+    async with running() as node:
+        with pytest.raises(NodeError, match=r"http\.token"):
+            await start_http(node.broker, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
 
 
-def test_a_port_in_use_is_named() -> None:
-    async def story() -> None:
-        async with running() as node:
-            with pytest.raises(NodeError, match=str(node.window.port)):
-                await start_http(node.broker, Config(http=Http(port=node.window.port)))
-
-    asyncio.run(story())
+async def test_a_port_in_use_is_named() -> None:
+    async with running() as node:
+        with pytest.raises(NodeError, match=str(node.window.port)):
+            await start_http(node.broker, Config(http=Http(port=node.window.port)))
 
 
 def test_a_new_token_holds_at_once_and_the_last_one_is_not_lost_in_the_open(
@@ -187,47 +163,38 @@ async def _status(node: Running, token: str) -> int:
 # -- the door ------------------------------------------------------------------------------------------------
 
 
-def test_more_connections_than_the_bound_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_connections_than_the_bound_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 3)
-
-    async def story() -> None:
-        async with running() as node:
-            open_ = [await asyncio.open_connection("127.0.0.1", node.window.port) for _ in range(3)]
-            await asyncio.sleep(0.05)
-            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
-            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert await _rest(reader) == b""
-            for _, one in [*open_, (reader, writer)]:
-                one.close()
-            await asyncio.sleep(0.05)
-            assert (await node.get("/status"))["balanced"]
-
-    asyncio.run(story())
+    async with running() as node:
+        open_ = [await asyncio.open_connection("127.0.0.1", node.window.port) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert await _rest(reader) == b""
+        for _, one in [*open_, (reader, writer)]:
+            one.close()
+        await asyncio.sleep(0.05)
+        assert (await node.get("/status"))["balanced"]
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
-def test_who_does_not_finish_its_request_is_sent_away(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_does_not_finish_its_request_is_sent_away(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "HTTP_HEAD_S", 0.05)
-
-    async def story() -> None:
-        async with running() as node:
-            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
-            writer.write(said)
-            assert await _rest(reader) == b""
-            writer.close()
-
-    asyncio.run(story())
+    async with running() as node:
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        writer.write(said)
+        assert await _rest(reader) == b""
+        writer.close()
 
 
-def test_a_head_without_end_is_sent_away() -> None:
-    async def story() -> None:
-        async with running() as node:
-            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
-            writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (limits.HTTP_HEAD_BYTES + 1))
-            assert await _rest(reader) == b""
-            writer.close()
-
-    asyncio.run(story())
+async def test_a_head_without_end_is_sent_away() -> None:
+    async with running() as node:
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (limits.HTTP_HEAD_BYTES + 1))
+        assert await _rest(reader) == b""
+        writer.close()
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])

@@ -33,68 +33,59 @@ def beat(node: Running, count: int = 6) -> None:
     flows.control.tell("other", "slow", 60_000_000, now_us=now_us)
 
 
-def test_flows_are_listed_searched_and_counted() -> None:
-    async def story() -> None:
-        async with running(**SLOTS) as node:
-            beat(node)
-            found = await node.get("/flows")
-            assert found["enabled"]
-            assert found["total"] == 2
-            refused, row = found["flows"]
-            assert (refused["client_id"], refused["state"]) == ("other", "refused")
-            assert refused["reason"].startswith("period beyond the window: 60000 ms")
-            assert (row["client_id"], row["topic"], row["state"], row["told"]) == (
-                "sensor",
-                "beat",
-                "served",
-                "client",
-            )
-            assert row["period_us"] == 50_000
-            assert row["on_time"] == 5
-            assert found["status"]["refused"] == {"period beyond the window": 1}
-            assert (await node.get("/flows?search=BEA&state=served"))["total"] == 1
-            assert (await node.get("/flows?state=silent"))["total"] == 0
-            assert (await node.get("/flows?limit=1&offset=2"))["flows"] == []
-            text = (await node.ask("GET", "/metrics"))[1]
-            assert "penstock_flows_served 1.0" in text
-            assert 'penstock_flow_messages_total{lane="reserved"} 5.0' in text
-            assert 'penstock_flows_refused_total{reason="period beyond the window"} 1.0' in text
-
-    asyncio.run(story())
+async def test_flows_are_listed_searched_and_counted() -> None:
+    async with running(**SLOTS) as node:
+        beat(node)
+        found = await node.get("/flows")
+        assert found["enabled"]
+        assert found["total"] == 2
+        refused, row = found["flows"]
+        assert (refused["client_id"], refused["state"]) == ("other", "refused")
+        assert refused["reason"].startswith("period beyond the window: 60000 ms")
+        assert (row["client_id"], row["topic"], row["state"], row["told"]) == (
+            "sensor",
+            "beat",
+            "served",
+            "client",
+        )
+        assert row["period_us"] == 50_000
+        assert row["on_time"] == 5
+        assert found["status"]["refused"] == {"period beyond the window": 1}
+        assert (await node.get("/flows?search=BEA&state=served"))["total"] == 1
+        assert (await node.get("/flows?state=silent"))["total"] == 0
+        assert (await node.get("/flows?limit=1&offset=2"))["flows"] == []
+        text = (await node.ask("GET", "/metrics"))[1]
+        assert "penstock_flows_served 1.0" in text
+        assert 'penstock_flow_messages_total{lane="reserved"} 5.0' in text
+        assert 'penstock_flows_refused_total{reason="period beyond the window"} 1.0' in text
 
 
-def test_a_node_without_slots_says_so() -> None:
-    async def story() -> None:
-        async with running() as node:
-            assert await node.get("/flows") == {
-                "enabled": False,
-                "total": 0,
-                "offset": 0,
-                "flows": [],
-                "status": None,
-            }
-            assert "penstock_flows" not in (await node.ask("GET", "/metrics"))[1]
-
-    asyncio.run(story())
+async def test_a_node_without_slots_says_so() -> None:
+    async with running() as node:
+        assert await node.get("/flows") == {
+            "enabled": False,
+            "total": 0,
+            "offset": 0,
+            "flows": [],
+            "status": None,
+        }
+        assert "penstock_flows" not in (await node.ask("GET", "/metrics"))[1]
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--state", "served", "--watch")])
-def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) -> None:
-    async def story() -> None:
-        async with running(**SLOTS) as node:
-            beat(node)
-            url = node.url
-            flows = node.broker.flows
-            assert flows is not None
-            flows._follower = TableFollower(Path("none"), "reservations", COLUMNS, taken=flows._take_table)
-            flows._follower.fault = "v=0002 is broken"
-            said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--url", url, *options])
-            assert said.exit_code == 0, said.output
-            if "--json" in options:
-                assert [one["topic"] for one in json.loads(said.output)["flows"]] == ["slow", "beat"]
-            else:
-                assert "sensor" in said.output
-                assert "control table not taken: v=0002 is broken" in said.output
-                assert "50 ms" in said.output
-
-    asyncio.run(story())
+async def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) -> None:
+    async with running(**SLOTS) as node:
+        beat(node)
+        url = node.url
+        flows = node.broker.flows
+        assert flows is not None
+        flows._follower = TableFollower(Path("none"), "reservations", COLUMNS, taken=flows._take_table)
+        flows._follower.fault = "v=0002 is broken"
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--url", url, *options])
+        assert said.exit_code == 0, said.output
+        if "--json" in options:
+            assert [one["topic"] for one in json.loads(said.output)["flows"]] == ["slow", "beat"]
+        else:
+            assert "sensor" in said.output
+            assert "control table not taken: v=0002 is broken" in said.output
+            assert "50 ms" in said.output

@@ -106,40 +106,34 @@ def give(broker: Broker, status: StreamsStatus = STATUS) -> None:
     broker.streams = Told(status)  # type: ignore[assignment]
 
 
-def test_streams_are_listed_searched_and_counted() -> None:
-    async def story() -> None:
-        async with running() as node_:
-            give(node_.broker)
-            found = await node_.get("/streams")
-            assert found["enabled"]
-            assert found["node"] == "north"
-            assert [row["name"] for row in found["streams"]] == ["readings", "orders"]  # the one behind first
-            assert found["streams"][1] == json.loads(msgspec.json.encode(ORDERS))
-            assert found["neighbours"] == [msgspec.to_builtins(LINK)]
-            assert (await node_.get("/streams?search=SHOP"))["total"] == 1
-            assert (await node_.get("/streams?search=north&limit=1&offset=1"))["streams"] == []
-            figures = samples((await node_.ask("GET", "/metrics"))[1])
-            assert figures["penstock_streams"] == [({}, 2.0)]
-            assert figures["penstock_stream_log_bytes"] == [({"stream": "orders"}, 5_000.0)]
-            assert figures["penstock_stream_rate"] == [({"stream": "orders"}, 12.5)]
-            assert ({"stream": "orders", "state": "away"}, 1.0) in figures["penstock_stream_readers"]
-            assert figures["penstock_stream_link_up"] == [({"neighbour": "south"}, 0.0)]
-            assert figures["penstock_stream_log_commit_seconds_total"][0][1] == pytest.approx(0.006)
-
-    asyncio.run(story())
+async def test_streams_are_listed_searched_and_counted() -> None:
+    async with running() as node_:
+        give(node_.broker)
+        found = await node_.get("/streams")
+        assert found["enabled"]
+        assert found["node"] == "north"
+        assert [row["name"] for row in found["streams"]] == ["readings", "orders"]  # the one behind first
+        assert found["streams"][1] == json.loads(msgspec.json.encode(ORDERS))
+        assert found["neighbours"] == [msgspec.to_builtins(LINK)]
+        assert (await node_.get("/streams?search=SHOP"))["total"] == 1
+        assert (await node_.get("/streams?search=north&limit=1&offset=1"))["streams"] == []
+        figures = samples((await node_.ask("GET", "/metrics"))[1])
+        assert figures["penstock_streams"] == [({}, 2.0)]
+        assert figures["penstock_stream_log_bytes"] == [({"stream": "orders"}, 5_000.0)]
+        assert figures["penstock_stream_rate"] == [({"stream": "orders"}, 12.5)]
+        assert ({"stream": "orders", "state": "away"}, 1.0) in figures["penstock_stream_readers"]
+        assert figures["penstock_stream_link_up"] == [({"neighbour": "south"}, 0.0)]
+        assert figures["penstock_stream_log_commit_seconds_total"][0][1] == pytest.approx(0.006)
 
 
-def test_a_node_without_streams_says_so() -> None:
-    async def story() -> None:
-        async with running() as node_:
-            found = await node_.get("/streams")
-            assert not found["enabled"]
-            assert found["streams"] == []
-            assert "penstock_stream" not in (await node_.ask("GET", "/metrics"))[1]
-            said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url])
-            assert said.exit_code != 0
-
-    asyncio.run(story())
+async def test_a_node_without_streams_says_so() -> None:
+    async with running() as node_:
+        found = await node_.get("/streams")
+        assert not found["enabled"]
+        assert found["streams"] == []
+        assert "penstock_stream" not in (await node_.ask("GET", "/metrics"))[1]
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url])
+        assert said.exit_code != 0
 
 
 def test_stopped_streams_come_first() -> None:
@@ -157,39 +151,32 @@ def test_only_so_many_streams_have_series_of_their_own() -> None:
     assert len(figures["penstock_stream_held"]) == limits.METRICS_STREAMS
 
 
-def test_totals_are_below_sys() -> None:
-    async def story() -> None:
-        async with running() as node_:
-            give(node_.broker)
-            found = SysTopics(node_.broker).figures(node_.broker.status())
-            assert found["streams/count"] == "2"
-            assert found["streams/hosted"] == "1"
-            assert found["streams/log/bytes"] == "5000"
-            assert found["streams/readers/away"] == "2"
-            assert found["streams/neighbours/up"] == "0"
-
-    asyncio.run(story())
+async def test_totals_are_below_sys() -> None:
+    async with running() as node_:
+        give(node_.broker)
+        found = SysTopics(node_.broker).figures(node_.broker.status())
+        assert found["streams/count"] == "2"
+        assert found["streams/hosted"] == "1"
+        assert found["streams/log/bytes"] == "5000"
+        assert found["streams/readers/away"] == "2"
+        assert found["streams/neighbours/up"] == "0"
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--search", "orders", "--watch")])
-def test_the_command_shows_what_the_node_says(
+async def test_the_command_shows_what_the_node_says(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
-
-    async def story() -> None:
-        async with running() as node_:
-            fault = "stream 'orders': no space left"
-            give(node_.broker, msgspec.structs.replace(STATUS, faults=(fault,)))
-            said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
-            assert said.exit_code == 0, said.output
-            if "--json" in options:
-                assert json.loads(said.output)["streams"][1]["name"] == "orders"
-            else:
-                assert "orders" in said.output
-                assert "billing" in said.output
-                assert "connection refused" in said.output
-                assert fault in said.output
-                assert ("readings" in said.output) == (not options)
-
-    asyncio.run(story())
+    async with running() as node_:
+        fault = "stream 'orders': no space left"
+        give(node_.broker, msgspec.structs.replace(STATUS, faults=(fault,)))
+        said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
+        assert said.exit_code == 0, said.output
+        if "--json" in options:
+            assert json.loads(said.output)["streams"][1]["name"] == "orders"
+        else:
+            assert "orders" in said.output
+            assert "billing" in said.output
+            assert "connection refused" in said.output
+            assert fault in said.output
+            assert ("readings" in said.output) == (not options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,48 +25,42 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     return found
 
 
-def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:
-    async def story() -> None:
-        async with running() as node_:
-            await node_.stalled("phone", "ward/#", policy=VITALS)
-            status, text, headers = await node_.ask("GET", "/metrics")
-            assert status == 200
-            assert headers["Content-Type"].startswith("text/plain; version=")
-            found = samples(text)
-            fates = {labels["fate"]: value for labels, value in found["penstock_events_total"]}
-            queued = found["penstock_events_queued"][0][1]
-            assert fates["accepted"] == fates["delivered"] + fates["digested"] + fates["abandoned"] + queued
-            assert found["penstock_account_balanced"] == [({}, 1.0)]
-            assert found["penstock_clients"] == [({"state": "attached"}, 1.0), ({"state": "detached"}, 0.0)]
-            ((labels, items),) = found["penstock_slow_subscription_items"]
-            assert labels == {"client": "phone", "filter": "ward/#"}
-            assert items > 0
-            assert found["process_resident_memory_bytes"][0][1] > 0
-            assert found["penstock_faults"] == [({}, 0.0)]
-
-    asyncio.run(story())
+async def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:
+    async with running() as node_:
+        await node_.stalled("phone", "ward/#", policy=VITALS)
+        status, text, headers = await node_.ask("GET", "/metrics")
+        assert status == 200
+        assert headers["Content-Type"].startswith("text/plain; version=")
+        found = samples(text)
+        fates = {labels["fate"]: value for labels, value in found["penstock_events_total"]}
+        queued = found["penstock_events_queued"][0][1]
+        assert fates["accepted"] == fates["delivered"] + fates["digested"] + fates["abandoned"] + queued
+        assert found["penstock_account_balanced"] == [({}, 1.0)]
+        assert found["penstock_clients"] == [({"state": "attached"}, 1.0), ({"state": "detached"}, 0.0)]
+        ((labels, items),) = found["penstock_slow_subscription_items"]
+        assert labels == {"client": "phone", "filter": "ward/#"}
+        assert items > 0
+        assert found["process_resident_memory_bytes"][0][1] > 0
+        assert found["penstock_faults"] == [({}, 0.0)]
 
 
-def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with running() as node:
-            assert "penstock_store_stopped" not in samples((await node.ask("GET", "/metrics"))[1])
-            journal = node.broker.journal = Journal(Store(tmp_path / STORE))
-            journal.fault = "database or disk is full"
-            journal.hold(lambda: None, behind=True)
-            node.window._watch.changed()
-            found = samples((await node.ask("GET", "/metrics"))[1])
-            assert found["penstock_faults"] == found["penstock_store_stopped"] == [({}, 1.0)]
-            assert found["penstock_store_answers_waiting"] == [({}, 1.0)]
-            overview = await node.get("/status")
-            (fault,) = overview["faults"]
-            assert "database or disk is full" in fault
-            assert overview["store"] == {"fault": "database or disk is full", "rows": 0, "answers": 1}
-            node.broker.journal = None
-            journal.fault = ""
-            await journal.close()
-
-    asyncio.run(story())
+async def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path) -> None:
+    async with running() as node:
+        assert "penstock_store_stopped" not in samples((await node.ask("GET", "/metrics"))[1])
+        journal = node.broker.journal = Journal(Store(tmp_path / STORE))
+        journal.fault = "database or disk is full"
+        journal.hold(lambda: None, behind=True)
+        node.window._watch.changed()
+        found = samples((await node.ask("GET", "/metrics"))[1])
+        assert found["penstock_faults"] == found["penstock_store_stopped"] == [({}, 1.0)]
+        assert found["penstock_store_answers_waiting"] == [({}, 1.0)]
+        overview = await node.get("/status")
+        (fault,) = overview["faults"]
+        assert "database or disk is full" in fault
+        assert overview["store"] == {"fault": "database or disk is full", "rows": 0, "answers": 1}
+        node.broker.journal = None
+        journal.fault = ""
+        await journal.close()
 
 
 def test_only_the_slowest_have_series_of_their_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -61,22 +60,19 @@ def test_it_says_what_openapi_asks_for() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_it_is_served_and_knows_everything_that_is() -> None:
-    async def story() -> None:
-        async with running() as node:
-            status, served, _ = await node.ask("GET", f"{API}/openapi.json")
-            assert status == 200
-            assert served == json.loads(json.dumps(DOCUMENT))
-            app = node.window._runner.app
-            offered = {
-                (route.method, route.resource.canonical)
-                for route in app.router.routes()
-                if route.resource is not None and route.method != "HEAD"
-            }
-            known = {(route.method, route.path) for route in ROUTES}
-            assert offered == known | {("GET", path) for path in OPEN} | {("GET", f"{API}/openapi.json")}
-
-    asyncio.run(story())
+async def test_it_is_served_and_knows_everything_that_is() -> None:
+    async with running() as node:
+        status, served, _ = await node.ask("GET", f"{API}/openapi.json")
+        assert status == 200
+        assert served == json.loads(json.dumps(DOCUMENT))
+        app = node.window._runner.app
+        offered = {
+            (route.method, route.resource.canonical)
+            for route in app.router.routes()
+            if route.resource is not None and route.method != "HEAD"
+        }
+        known = {(route.method, route.path) for route in ROUTES}
+        assert offered == known | {("GET", path) for path in OPEN} | {("GET", f"{API}/openapi.json")}
 
 
 def test_the_reference_names_every_request_parameter_and_field() -> None:

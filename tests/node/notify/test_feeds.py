@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -20,55 +19,49 @@ if TYPE_CHECKING:
 PAGE = "http://page.example/?a=1&b=<2>"
 
 
-def test_a_channels_feed_holds_its_newest_changes() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with served(desk) as at, aiohttp.ClientSession() as session:
-            await desk.subscribe("feed:ann", PAGE)
-            url = desk.subscriptions()[0].url
-            for number in range(5):
-                desk.change(PAGE, f"<script>{number}</script> \x00 & more", title="A & B")
-            assert at.feeds is not None
-            address = URL(at.feeds.channel_url(url), encoded=True)
-            async with session.get(address) as answer:
-                assert answer.status == 200
-                assert answer.headers["Content-Type"].startswith("application/atom+xml")
-                body, etag = await answer.read(), answer.headers["ETag"]
-            feed = feedparser.parse(body)
-            assert not feed.bozo
-            assert feed.feed.title == "A & B"
-            assert [entry.title for entry in feed.entries] == ["A & B changed"] * 3
-            assert feed.entries[0].id.endswith("#penstock-5")
-            assert "<script>" not in feed.entries[0].content[0].value
-            assert "4" in feed.entries[0].content[0].value
-            async with session.get(address, headers={"If-None-Match": f'"x", W/{etag}'}) as answer:
-                assert answer.status == 304
-                assert await answer.read() == b""
-            desk.change(PAGE, "another")
-            async with session.get(address, headers={"If-None-Match": etag}) as answer:
-                assert answer.status == 200
-
-    asyncio.run(run())
+async def test_a_channels_feed_holds_its_newest_changes() -> None:
+    desk = MemoryDesk()
+    async with served(desk) as at, aiohttp.ClientSession() as session:
+        await desk.subscribe("feed:ann", PAGE)
+        url = desk.subscriptions()[0].url
+        for number in range(5):
+            desk.change(PAGE, f"<script>{number}</script> \x00 & more", title="A & B")
+        assert at.feeds is not None
+        address = URL(at.feeds.channel_url(url), encoded=True)
+        async with session.get(address) as answer:
+            assert answer.status == 200
+            assert answer.headers["Content-Type"].startswith("application/atom+xml")
+            body, etag = await answer.read(), answer.headers["ETag"]
+        feed = feedparser.parse(body)
+        assert not feed.bozo
+        assert feed.feed.title == "A & B"
+        assert [entry.title for entry in feed.entries] == ["A & B changed"] * 3
+        assert feed.entries[0].id.endswith("#penstock-5")
+        assert "<script>" not in feed.entries[0].content[0].value
+        assert "4" in feed.entries[0].content[0].value
+        async with session.get(address, headers={"If-None-Match": f'"x", W/{etag}'}) as answer:
+            assert answer.status == 304
+            assert await answer.read() == b""
+        desk.change(PAGE, "another")
+        async with session.get(address, headers={"If-None-Match": etag}) as answer:
+            assert answer.status == 200
 
 
-def test_a_subscribers_feed_is_of_all_channels_that_are_not_paused(tmp_path: Path) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        addresses = []
-        for _ in range(2):  # the address stays the same over a restart
-            async with served(desk, data=tmp_path) as at, aiohttp.ClientSession() as session:
-                for page in ("http://a.example/", "http://b.example/", "http://c.example/"):
-                    await desk.subscribe("feed:ann", page)
-                    desk.change(page)
-                await desk.pause("feed:ann", "http://c.example/", paused=True)
-                address = at.feed_of("feed:ann").split("/", 3)[3]
-                addresses.append(address)
-                async with session.get(URL(at.feed_of("feed:ann"), encoded=True)) as answer:
-                    feed = feedparser.parse(await answer.read())
-                assert {entry.link for entry in feed.entries} == {"http://a.example/", "http://b.example/"}
-        assert addresses[0] == addresses[1]
-
-    asyncio.run(run())
+async def test_a_subscribers_feed_is_of_all_channels_that_are_not_paused(tmp_path: Path) -> None:
+    desk = MemoryDesk()
+    addresses = []
+    for _ in range(2):  # the address stays the same over a restart
+        async with served(desk, data=tmp_path) as at, aiohttp.ClientSession() as session:
+            for page in ("http://a.example/", "http://b.example/", "http://c.example/"):
+                await desk.subscribe("feed:ann", page)
+                desk.change(page)
+            await desk.pause("feed:ann", "http://c.example/", paused=True)
+            address = at.feed_of("feed:ann").split("/", 3)[3]
+            addresses.append(address)
+            async with session.get(URL(at.feed_of("feed:ann"), encoded=True)) as answer:
+                feed = feedparser.parse(await answer.read())
+            assert {entry.link for entry in feed.entries} == {"http://a.example/", "http://b.example/"}
+    assert addresses[0] == addresses[1]
 
 
 @pytest.mark.parametrize(
@@ -81,45 +74,39 @@ def test_a_subscribers_feed_is_of_all_channels_that_are_not_paused(tmp_path: Pat
         "/feeds/user/%ff?who=%ff",
     ],
 )
-def test_who_does_not_know_the_address_finds_nothing(path: str) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with served(desk) as at, aiohttp.ClientSession() as session:
-            await desk.subscribe("feed:ann", "http://page.example/")
-            base = at.feed_of("feed:ann").partition("/feeds")[0]
-            async with session.get(URL(base + path, encoded=True)) as answer:
-                assert answer.status == 404
-            async with session.get(f"{base}/api/v1/telling") as answer:
-                assert answer.status == 401  # the rest wants the token
-
-    asyncio.run(run())
+async def test_who_does_not_know_the_address_finds_nothing(path: str) -> None:
+    desk = MemoryDesk()
+    async with served(desk) as at, aiohttp.ClientSession() as session:
+        await desk.subscribe("feed:ann", "http://page.example/")
+        base = at.feed_of("feed:ann").partition("/feeds")[0]
+        async with session.get(URL(base + path, encoded=True)) as answer:
+            assert answer.status == 404
+        async with session.get(f"{base}/api/v1/telling") as answer:
+            assert answer.status == 401  # the rest wants the token
 
 
-def test_the_api_behind_the_token() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with served(desk) as at, aiohttp.ClientSession(headers=headers) as session:
-            base = at.feed_of("feed:ann").partition("/feeds")[0] + "/api/v1/telling"
+async def test_the_api_behind_the_token() -> None:
+    desk = MemoryDesk()
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with served(desk) as at, aiohttp.ClientSession(headers=headers) as session:
+        base = at.feed_of("feed:ann").partition("/feeds")[0] + "/api/v1/telling"
 
-            async def get(path: str) -> tuple[int, str]:
-                async with session.get(base + path) as answer:
-                    return answer.status, await answer.text()
+        async def get(path: str) -> tuple[int, str]:
+            async with session.get(base + path) as answer:
+                return answer.status, await answer.text()
 
-            await desk.subscribe("feed:ann", "http://page.example/")
-            assert (await get(""))[0] == 200
-            status, body = await get("/webhook-key?target=http://127.0.0.1/x")
-            assert status == 200
-            assert at.webhook_key("http://127.0.0.1/x") in body
-            assert (await get("/webhook-key?target=nonsense"))[0] == 422
-            assert at.feed_of("feed:ann") in (await get("/feed?who=feed:ann"))[1]
-            assert (await get("/feed?url=http://page.example"))[0] == 200
-            assert (await get("/feed?url=nonsense"))[0] == 422
-            assert (await get("/feed"))[0] == 400
-            assert 'xmlUrl="http://page.example/"' in (await get("/opml?who=feed:ann"))[1]
-            assert (await get("/opml?who=feed:bob"))[0] == 404
-
-    asyncio.run(run())
+        await desk.subscribe("feed:ann", "http://page.example/")
+        assert (await get(""))[0] == 200
+        status, body = await get("/webhook-key?target=http://127.0.0.1/x")
+        assert status == 200
+        assert at.webhook_key("http://127.0.0.1/x") in body
+        assert (await get("/webhook-key?target=nonsense"))[0] == 422
+        assert at.feed_of("feed:ann") in (await get("/feed?who=feed:ann"))[1]
+        assert (await get("/feed?url=http://page.example"))[0] == 200
+        assert (await get("/feed?url=nonsense"))[0] == 422
+        assert (await get("/feed"))[0] == 400
+        assert 'xmlUrl="http://page.example/"' in (await get("/opml?who=feed:ann"))[1]
+        assert (await get("/opml?who=feed:bob"))[0] == 404
 
 
 @pytest.mark.parametrize(

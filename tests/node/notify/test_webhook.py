@@ -44,23 +44,20 @@ def genuine(request: Request, key: str) -> bool:
     return fresh and hmac.compare_digest(headers["webhook-signature"], f"v1,{wanted}")
 
 
-def test_a_change_is_sent_signed_and_counted() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver() as receiver, telling(desk) as at:
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            delta = desk.change(PAGE, "news")
-            (request,) = await receiver.wait(1)
-            assert genuine(request, at.webhook_key(receiver.url))
-            assert not genuine(request, at.webhook_key(receiver.url + "/other"))
-            body = json.loads(request.body)
-            assert body["type"] == "change"
-            assert body["topic"] == f"web/{PAGE}"
-            assert body["change"]["version"] == delta.version
-            assert body["change"]["changes"] == [{"at": 0, "old": [], "new": ["news"]}]
-            await counted(at, 1, 1, 0, 0, 0, 0)
-
-    asyncio.run(run())
+async def test_a_change_is_sent_signed_and_counted() -> None:
+    desk = MemoryDesk()
+    async with Receiver() as receiver, telling(desk) as at:
+        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+        delta = desk.change(PAGE, "news")
+        (request,) = await receiver.wait(1)
+        assert genuine(request, at.webhook_key(receiver.url))
+        assert not genuine(request, at.webhook_key(receiver.url + "/other"))
+        body = json.loads(request.body)
+        assert body["type"] == "change"
+        assert body["topic"] == f"web/{PAGE}"
+        assert body["change"]["version"] == delta.version
+        assert body["change"]["changes"] == [{"at": 0, "old": [], "new": ["news"]}]
+        await counted(at, 1, 1, 0, 0, 0, 0)
 
 
 def test_the_signature_is_the_one_of_the_specification() -> None:
@@ -72,80 +69,69 @@ def test_the_signature_is_the_one_of_the_specification() -> None:
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
-
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver(500, 302, 429) as receiver, telling(desk) as at:
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            desk.change(PAGE, "one")
-            desk.change(PAGE, "two")
-            requests = await receiver.wait(5)
-            ids = [request.headers["webhook-id"] for request in requests]
-            assert len(set(ids[:4])) == 1  # a redirect is a failure: it is not followed
-            assert ids[4] != ids[0]
-            await counted(at, 2, 2, 0, 0, 0, 0)
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with Receiver(500, 302, 429) as receiver, telling(desk) as at:
+        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+        desk.change(PAGE, "one")
+        desk.change(PAGE, "two")
+        requests = await receiver.wait(5)
+        ids = [request.headers["webhook-id"] for request in requests]
+        assert len(set(ids[:4])) == 1  # a redirect is a failure: it is not followed
+        assert ids[4] != ids[0]
+        await counted(at, 2, 2, 0, 0, 0, 0)
 
 
-def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_retry_after_is_obeyed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
     caplog.set_level("INFO")
-
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver(503, headers={"Retry-After": "60"}) as receiver, telling(desk) as at:
-            address = f"{receiver.url}?token=as-good-as-a-password"
-            await desk.subscribe(f"webhook:{address}", PAGE)
-            desk.change(PAGE)
-            await receiver.wait(1)
-            await failing(at)
-            await asyncio.sleep(0.1)
-            assert len(receiver.requests) == 1
-            assert at.status().sending["failing"] == {f"webhook:{address}": "it answered with status 503"}
-            assert "cannot be told: it answered with status 503" in caplog.text
-            assert "as-good-as-a-password" not in caplog.text
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with Receiver(503, headers={"Retry-After": "60"}) as receiver, telling(desk) as at:
+        address = f"{receiver.url}?token=as-good-as-a-password"
+        await desk.subscribe(f"webhook:{address}", PAGE)
+        desk.change(PAGE)
+        await receiver.wait(1)
+        await failing(at)
+        await asyncio.sleep(0.1)
+        assert len(receiver.requests) == 1
+        assert at.status().sending["failing"] == {f"webhook:{address}": "it answered with status 503"}
+        assert "cannot be told: it answered with status 503" in caplog.text
+        assert "as-good-as-a-password" not in caplog.text
 
 
 @pytest.mark.parametrize("status", [410, 500])
-def test_gone_or_too_long_silent_ends_the_subscription(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gone_or_too_long_silent_ends_the_subscription(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
+    desk = MemoryDesk()
+    async with Receiver(*[status] * 50) as receiver, telling(desk, give_up_s=0.05) as at:
+        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+        desk.change(PAGE)
+        desk.change(PAGE)
+        async with asyncio.timeout(120):
+            while desk.subscriptions():
+                await asyncio.sleep(0.01)
+        await counted(at, 2, 0, 0, 0, 2, 0)
+        count = len(receiver.requests)
+        desk.change(PAGE)
+        await asyncio.sleep(0.05)
+        assert len(receiver.requests) == count
 
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver(*[status] * 50) as receiver, telling(desk, give_up_s=0.05) as at:
+
+async def test_addresses_of_this_machine_are_refused() -> None:
+    desk = MemoryDesk()
+    async with Receiver() as receiver, telling(desk, networks=()) as at:
+        with pytest.raises(ChannelError, match="private network"):
             await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            desk.change(PAGE)
-            desk.change(PAGE)
-            async with asyncio.timeout(120):
-                while desk.subscriptions():
-                    await asyncio.sleep(0.01)
-            await counted(at, 2, 0, 0, 0, 2, 0)
-            count = len(receiver.requests)
-            desk.change(PAGE)
-            await asyncio.sleep(0.05)
-            assert len(receiver.requests) == count
-
-    asyncio.run(run())
-
-
-def test_addresses_of_this_machine_are_refused() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver() as receiver, telling(desk, networks=()) as at:
-            with pytest.raises(ChannelError, match="private network"):
-                await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            by_name = receiver.url.replace("127.0.0.1", "localhost")
-            await desk.subscribe(f"webhook:{by_name}", PAGE)  # what a name leads to is seen when it is used
-            desk.change(PAGE)
-            assert "localhost leads to" in await failing(at)
-            assert receiver.requests == []
-
-    asyncio.run(run())
+        by_name = receiver.url.replace("127.0.0.1", "localhost")
+        await desk.subscribe(f"webhook:{by_name}", PAGE)  # what a name leads to is seen when it is used
+        desk.change(PAGE)
+        assert "localhost leads to" in await failing(at)
+        assert receiver.requests == []
 
 
 async def failing(at: NotifyService) -> str:
@@ -156,33 +142,27 @@ async def failing(at: NotifyService) -> str:
     return str(at.status().sending["failing"])
 
 
-def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver() as receiver:
-            url = receiver.url
-        async with telling(desk) as at:
-            await desk.subscribe(f"webhook:{url}", PAGE)
-            desk.change(PAGE)
-            assert "127.0.0.1 does not take connections: Connection refused" in await failing(at)
-
-    asyncio.run(run())
+async def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
+    desk = MemoryDesk()
+    async with Receiver() as receiver:
+        url = receiver.url
+    async with telling(desk) as at:
+        await desk.subscribe(f"webhook:{url}", PAGE)
+        desk.change(PAGE)
+        assert "127.0.0.1 does not take connections: Connection refused" in await failing(at)
 
 
 @pytest.mark.parametrize(
     "who",
     ["webhook:", "webhook:ftp://a/", "webhook:nonsense", "apprise:x", "feed:ann", "xmpp:a@b", "", "x:y"],
 )
-def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
-    async def run() -> None:
-        async with telling(MemoryDesk()) as at:
-            with pytest.raises((ChannelError, ChannelRefused)):
-                at.check(who)
-
-    asyncio.run(run())
+async def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
+    async with telling(MemoryDesk()) as at:
+        with pytest.raises((ChannelError, ChannelRefused)):
+            at.check(who)
 
 
-def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 100.0)
 
     async def before(url: str, desk: MemoryDesk) -> None:
@@ -195,38 +175,32 @@ def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.Monke
                     await asyncio.sleep(0.01)
             assert at.statistics().waiting == 10
 
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver(500) as receiver:
-            await before(receiver.url, desk)
-            async with telling(desk, data=tmp_path, queue_events=6) as at:
-                async with asyncio.timeout(120):
-                    while at.statistics().waiting:
-                        await asyncio.sleep(0.01)
-                stats = at.statistics()
-                assert stats.taken == 10 == stats.told + stats.digested
-            bodies: list[Any] = [json.loads(request.body) for request in receiver.requests[1:]]
-            digests = [body["digest"]["count"] for body in bodies if body["type"] == "digest"]
-            assert sum(digests) == stats.digested > 0
-            first, again = receiver.requests[0], receiver.requests[1]
-            assert first.headers["webhook-id"] == again.headers["webhook-id"]
-
-    asyncio.run(run())
+    desk = MemoryDesk()
+    async with Receiver(500) as receiver:
+        await before(receiver.url, desk)
+        async with telling(desk, data=tmp_path, queue_events=6) as at:
+            async with asyncio.timeout(120):
+                while at.statistics().waiting:
+                    await asyncio.sleep(0.01)
+            stats = at.statistics()
+            assert stats.taken == 10 == stats.told + stats.digested
+        bodies: list[Any] = [json.loads(request.body) for request in receiver.requests[1:]]
+        digests = [body["digest"]["count"] for body in bodies if body["type"] == "digest"]
+        assert sum(digests) == stats.digested > 0
+        first, again = receiver.requests[0], receiver.requests[1]
+        assert first.headers["webhook-id"] == again.headers["webhook-id"]
 
 
-def test_a_way_that_was_switched_off_is_missed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        desk = MemoryDesk()
-        async with Receiver() as receiver, telling(desk) as at:
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            del at._doors["webhook"]
-            desk.change(PAGE)
-            desk.change(PAGE)
-            assert [one.message for one in caplog.records] == [
-                "subscribers called webhook:… are not told: `telling` has no such way any more"
-            ]
-
-    asyncio.run(run())
+async def test_a_way_that_was_switched_off_is_missed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    desk = MemoryDesk()
+    async with Receiver() as receiver, telling(desk) as at:
+        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+        del at._doors["webhook"]
+        desk.change(PAGE)
+        desk.change(PAGE)
+        assert [one.message for one in caplog.records] == [
+            "subscribers called webhook:… are not told: `telling` has no such way any more"
+        ]
 
 
 def test_a_parcel_of_another_target_has_another_key_and_id() -> None:
@@ -253,21 +227,17 @@ def test_digests_that_stand_for_other_changes_have_other_ids() -> None:
     assert ids[0] == ids[1] != ids[2] == ids[3]
 
 
-def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(tmp_path: Path) -> None:
+async def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(tmp_path: Path) -> None:
     desk = MemoryDesk()
-
-    async def run() -> None:
-        async with Receiver(503) as receiver:
-            async with telling(desk, data=tmp_path) as at:
-                await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-                delta = desk.change(PAGE)
-                await receiver.wait(1)
-                await at.safe()
-            async with telling(desk, data=tmp_path) as at:
-                (subscribed,) = desk.subscriptions()
-                at.tell(subscribed, delta, now_us=delta.at_us, again=True)
-                assert at.statistics().waiting == 1
-                at.tell(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
-                assert at.statistics().waiting == 2
-
-    asyncio.run(run())
+    async with Receiver(503) as receiver:
+        async with telling(desk, data=tmp_path) as at:
+            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+            delta = desk.change(PAGE)
+            await receiver.wait(1)
+            await at.safe()
+        async with telling(desk, data=tmp_path) as at:
+            (subscribed,) = desk.subscriptions()
+            at.tell(subscribed, delta, now_us=delta.at_us, again=True)
+            assert at.statistics().waiting == 1
+            at.tell(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
+            assert at.statistics().waiting == 2

@@ -23,81 +23,73 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_could_not_be_written_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_could_not_be_written_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.02)
     path = tmp_path / "t.sqlite"
+    store = Database(path, sql.TABLES, schema=1)
+    box = outbox()
+    writing = OutboxWriter(box, store)
+    rival = sqlite3.connect(path, isolation_level=None)
+    store._database.execute("PRAGMA busy_timeout = 1")
+    rival.execute("BEGIN EXCLUSIVE")
+    put(box, 1)
+    async with asyncio.timeout(120):
+        while not writing.fault:
+            await asyncio.sleep(0.01)
+    assert "another program uses it" in writing.fault
+    put(box, 2)
+    rival.execute("ROLLBACK")
+    rival.close()
+    async with asyncio.timeout(120):
+        while writing.fault:
+            await asyncio.sleep(0.01)
+    put(box, 3)
+    await writing.close()
+    again = outbox()
+    again.restore(store.rows(sql.LOAD), store.rows(sql.LOAD_HELD))
+    assert [one.version for one in told(again)] == [1, 2, 3]
+    store.close()
 
-    async def run() -> None:
-        store = Database(path, sql.TABLES, schema=1)
-        box = outbox()
-        writing = OutboxWriter(box, store)
-        rival = sqlite3.connect(path, isolation_level=None)
-        store._database.execute("PRAGMA busy_timeout = 1")
-        rival.execute("BEGIN EXCLUSIVE")
-        put(box, 1)
-        async with asyncio.timeout(120):
-            while not writing.fault:
-                await asyncio.sleep(0.01)
-        assert "another program uses it" in writing.fault
-        put(box, 2)
+
+async def test_safe_returns_when_what_was_put_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.02)
+    path = tmp_path / "t.sqlite"
+    store = Database(path, sql.TABLES, schema=1)
+    box = outbox()
+    writing = OutboxWriter(box, store)
+    rival = sqlite3.connect(path, isolation_level=None)
+    store._database.execute("PRAGMA busy_timeout = 1")
+    rival.execute("BEGIN EXCLUSIVE")
+    put(box, 1)
+    safe = asyncio.create_task(writing.safe())
+    async with asyncio.timeout(120):
+        while not writing.fault:
+            await asyncio.sleep(0.01)
+        assert not safe.done()
         rival.execute("ROLLBACK")
-        rival.close()
-        async with asyncio.timeout(120):
-            while writing.fault:
-                await asyncio.sleep(0.01)
-        put(box, 3)
-        await writing.close()
-        again = outbox()
-        again.restore(store.rows(sql.LOAD), store.rows(sql.LOAD_HELD))
-        assert [one.version for one in told(again)] == [1, 2, 3]
-        store.close()
-
-    asyncio.run(run())
-
-
-def test_safe_returns_when_what_was_put_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.02)
-    path = tmp_path / "t.sqlite"
-
-    async def run() -> None:
-        store = Database(path, sql.TABLES, schema=1)
-        box = outbox()
-        writing = OutboxWriter(box, store)
-        rival = sqlite3.connect(path, isolation_level=None)
-        store._database.execute("PRAGMA busy_timeout = 1")
-        rival.execute("BEGIN EXCLUSIVE")
-        put(box, 1)
-        safe = asyncio.create_task(writing.safe())
-        async with asyncio.timeout(120):
-            while not writing.fault:
-                await asyncio.sleep(0.01)
-            assert not safe.done()
-            rival.execute("ROLLBACK")
-            await safe
-            assert len(rival.execute(sql.LOAD).fetchall()) == 1
-            await writing.safe()  # nothing new: at once
-        rival.execute("BEGIN EXCLUSIVE")
-        put(box, 2)
-        late = asyncio.create_task(writing.safe())
-        await asyncio.sleep(0.01)
-        await writing.close()
-        with pytest.raises(asyncio.CancelledError):
-            await late
-        rival.close()
-        store.close()
-
-    asyncio.run(run())
+        await safe
+        assert len(rival.execute(sql.LOAD).fetchall()) == 1
+        await writing.safe()  # nothing new: at once
+    rival.execute("BEGIN EXCLUSIVE")
+    put(box, 2)
+    late = asyncio.create_task(writing.safe())
+    await asyncio.sleep(0.01)
+    await writing.close()
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    rival.close()
+    store.close()
 
 
-def test_a_file_that_is_not_ours_stops_the_start(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_ours_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / STORE).write_bytes(b"this is no database, but long enough to be taken for one" * 20)
-
-    async def run() -> None:
-        with pytest.raises(StoreError, match="move the file away"):
-            async with telling(MemoryDesk(), data=tmp_path):
-                pass
-
-    asyncio.run(run())
+    with pytest.raises(StoreError, match="move the file away"):
+        async with telling(MemoryDesk(), data=tmp_path):
+            pass
 
 
 def test_the_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:

@@ -294,25 +294,18 @@ def test_a_node_records_as_it_is_configured(tmp_path: Path, caplog: pytest.LogCa
     assert f"{path}: 1 events are recorded" in caplog.text
 
 
-def test_a_node_that_cannot_record_does_not_start(tmp_path: Path) -> None:
+async def test_a_node_that_cannot_record_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "recorded").write_text("a file")
-
-    async def test() -> None:
-        config = Config(data=str(tmp_path), listeners=(), recorder=Settings(topics=("a",)))
-        with pytest.raises(NodeError, match="cannot be recorded to"):
-            await Node(LoadedConfig(config)).start()
-
-    run(test())
+    config = Config(data=str(tmp_path), listeners=(), recorder=Settings(topics=("a",)))
+    with pytest.raises(NodeError, match="cannot be recorded to"):
+        await Node(LoadedConfig(config)).start()
 
 
-def test_its_figures_are_among_the_metrics(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with recording(tmp_path) as (broker, recorder):
-            assert b"penstock_recorder" not in metrics.text(broker.status())[0]
-            broker.recorder = recorder
-            publish(broker, *some(3))
-            shown = metrics.text(broker.status())[0].decode()
-            assert 'penstock_recorder_events{fate="seen"} 3.0' in shown
-            assert "penstock_recorder_paused 0.0" in shown
-
-    run(test())
+async def test_its_figures_are_among_the_metrics(tmp_path: Path) -> None:
+    async with recording(tmp_path) as (broker, recorder):
+        assert b"penstock_recorder" not in metrics.text(broker.status())[0]
+        broker.recorder = recorder
+        publish(broker, *some(3))
+        shown = metrics.text(broker.status())[0].decode()
+        assert 'penstock_recorder_events{fate="seen"} 3.0' in shown
+        assert "penstock_recorder_paused 0.0" in shown

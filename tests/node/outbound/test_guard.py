@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from penstock.errors import ChannelError
@@ -78,30 +76,24 @@ def test_networks_that_the_operator_allows() -> None:
         AddressGuard(["192.168.0.1/16"])
 
 
-def test_only_checked_addresses_are_handed_out() -> None:
-    async def test() -> None:
-        names = Names({"evil.example": ["93.184.215.14", "127.0.0.1"], "local.example": ["10.0.0.1"]})
-        resolver = GuardedResolver(AddressGuard(), names)
-        first = await resolver.resolve("evil.example", 80)
-        assert [one["host"] for one in first] == ["93.184.215.14"]
-        with pytest.raises(AddressRefused, match=r"evil.example leads to 127\.0\.0\.1"):
-            await resolver.resolve("evil.example", 80)
+async def test_only_checked_addresses_are_handed_out() -> None:
+    names = Names({"evil.example": ["93.184.215.14", "127.0.0.1"], "local.example": ["10.0.0.1"]})
+    resolver = GuardedResolver(AddressGuard(), names)
+    first = await resolver.resolve("evil.example", 80)
+    assert [one["host"] for one in first] == ["93.184.215.14"]
+    with pytest.raises(AddressRefused, match=r"evil.example leads to 127\.0\.0\.1"):
+        await resolver.resolve("evil.example", 80)
+    with pytest.raises(AddressRefused):
+        await resolver.resolve("local.example", 80)
+    await resolver.close()
+
+
+async def test_the_systems_own_resolver_finds_this_machine_and_it_is_refused() -> None:
+    plain = ThreadResolver()
+    found = await plain.resolve("localhost", 80)
+    assert {one["host"] for one in found} <= {"127.0.0.1", "::1"}
+    guarded = GuardedResolver(AddressGuard(), plain)
+    for name in ("localhost", "127.1", "2130706433", "0x7f.1"):  # all of them 127.0.0.1 to the system
         with pytest.raises(AddressRefused):
-            await resolver.resolve("local.example", 80)
-        await resolver.close()
-
-    asyncio.run(test())
-
-
-def test_the_systems_own_resolver_finds_this_machine_and_it_is_refused() -> None:
-    async def test() -> None:
-        plain = ThreadResolver()
-        found = await plain.resolve("localhost", 80)
-        assert {one["host"] for one in found} <= {"127.0.0.1", "::1"}
-        guarded = GuardedResolver(AddressGuard(), plain)
-        for name in ("localhost", "127.1", "2130706433", "0x7f.1"):  # all of them 127.0.0.1 to the system
-            with pytest.raises(AddressRefused):
-                await guarded.resolve(name, 80)
-        await guarded.close()
-
-    asyncio.run(test())
+            await guarded.resolve(name, 80)
+    await guarded.close()

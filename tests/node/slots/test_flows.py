@@ -106,52 +106,46 @@ async def received(peer: Peer, until: Callable[[Publish], bool]) -> list[Publish
     return found
 
 
-def test_a_told_flow_is_served_and_goes_ahead_of_what_waits_longer() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat"),))
-            slow = await behind(running, "beat", "other")
-            await steps.publish(sensor, "beat", 20, every_us=100_000)
-            assert steps.served("beat")
-            sensor.publish0("other", b"before")
-            await sensor.settled()
-            await steps.publish(sensor, "beat", 5, every_us=100_000, first=20)
-            sensor.publish0("other", b"last")
-            await sensor.settled()
-            assert running.account_holds()
-            found = await received(slow, lambda one: one.payload == b"last")
-            beats = [int(one.payload) for one in found if one.topic == "beat"]
-            assert beats == list(range(25))
-            topics = [one.topic for one in found]
-            last_beat = len(topics) - 1 - topics[::-1].index("beat")
-            assert topics.index("other") > last_beat
-            assert topics[last_beat:].count("filler") > 50, "the queue of the others waited behind"
-            assert running.account_holds()
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.served == 1
-            assert status.flows.reserved >= 20
-
-    run(test())
+async def test_a_told_flow_is_served_and_goes_ahead_of_what_waits_longer() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat"),))
+        slow = await behind(running, "beat", "other")
+        await steps.publish(sensor, "beat", 20, every_us=100_000)
+        assert steps.served("beat")
+        sensor.publish0("other", b"before")
+        await sensor.settled()
+        await steps.publish(sensor, "beat", 5, every_us=100_000, first=20)
+        sensor.publish0("other", b"last")
+        await sensor.settled()
+        assert running.account_holds()
+        found = await received(slow, lambda one: one.payload == b"last")
+        beats = [int(one.payload) for one in found if one.topic == "beat"]
+        assert beats == list(range(25))
+        topics = [one.topic for one in found]
+        last_beat = len(topics) - 1 - topics[::-1].index("beat")
+        assert topics.index("other") > last_beat
+        assert topics[last_beat:].count("filler") > 50, "the queue of the others waited behind"
+        assert running.account_holds()
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.served == 1
+        assert status.flows.reserved >= 20
 
 
-def test_a_flow_that_nobody_told_is_found_out() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor")
-            await steps.publish(sensor, "beat", 30, every_us=50_000)
-            found = row(running, "beat")
-            assert (found.state, found.told) == ("served", "detected")
-            assert abs(found.period_us - 50_000) < 50
-            assert found.on_time >= 10
-
-    run(test())
+async def test_a_flow_that_nobody_told_is_found_out() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor")
+        await steps.publish(sensor, "beat", 30, every_us=50_000)
+        found = row(running, "beat")
+        assert (found.state, found.told) == ("served", "detected")
+        assert abs(found.period_us - 50_000) < 50
+        assert found.on_time >= 10
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_messages_that_come_together_are_counted_by_topic_and_stay_together(
+async def test_messages_that_come_together_are_counted_by_topic_and_stay_together(
     qos: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def alone(*_: Any, **__: Any) -> None:
@@ -166,88 +160,77 @@ def test_messages_that_come_together_are_counted_by_topic_and_stay_together(
             for number, topic in enumerate(topics, start=1)
         )
 
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            reader = await running.connect("reader")
-            await reader.subscribe("a", "b", "bulk", qos=qos)
-            sensor = await running.connect("sensor")
+    async with node(config()) as running:
+        steps = Steps(running)
+        reader = await running.connect("reader")
+        await reader.subscribe("a", "b", "bulk", qos=qos)
+        sensor = await running.connect("sensor")
 
-            async def together(*topics: str) -> None:
-                steps.now_us += 50_000
-                sensor.raw(bytes_of(*topics))
-                for topic in topics:
-                    packet = await reader.expect(Publish)
-                    assert packet.topic == topic
-                    if qos:
-                        reader.send(Puback(packet.packet_id))
-                for _ in range(len(topics) * qos):
-                    await sensor.expect(Puback)
-                await reader.settled()
+        async def together(*topics: str) -> None:
+            steps.now_us += 50_000
+            sensor.raw(bytes_of(*topics))
+            for topic in topics:
+                packet = await reader.expect(Publish)
+                assert packet.topic == topic
+                if qos:
+                    reader.send(Puback(packet.packet_id))
+            for _ in range(len(topics) * qos):
+                await sensor.expect(Puback)
+            await reader.settled()
 
-            for _ in range(40):
-                await together("a", "b")
-            assert steps.served("a")
-            assert steps.served("b")
-            assert row(running, "a").arrivals == row(running, "b").arrivals == 39, (
-                "the first is only remembered"
-            )
-            for _ in range(4):
-                await together(*["bulk"] * 100)
-            assert row(running, "bulk").arrivals == 300
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.best_effort + status.flows.reserved + status.flows.late == 480
-            assert status.messages_received == 480
-
-    run(test())
+        for _ in range(40):
+            await together("a", "b")
+        assert steps.served("a")
+        assert steps.served("b")
+        assert row(running, "a").arrivals == row(running, "b").arrivals == 39, "the first is only remembered"
+        for _ in range(4):
+            await together(*["bulk"] * 100)
+        assert row(running, "bulk").arrivals == 300
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.best_effort + status.flows.reserved + status.flows.late == 480
+        assert status.messages_received == 480
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-def test_order_is_kept_when_a_flow_becomes_served_while_its_messages_wait(qos: int) -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            slow = await behind(running, "beat")
-            sensor = await running.connect("sensor")
-            for number in range(60):
-                steps.now_us += 50_000
-                if qos:
-                    await sensor.publish1("beat", b"%d" % number)
-                else:
-                    sensor.publish0("beat", b"%d" % number)
-                    await sensor.settled()
-            assert steps.served("beat")
-            assert running.account_holds()
-            found = await received(slow, lambda one: one.topic == "beat" and one.payload == b"59")
-            assert [int(one.payload) for one in found if one.topic == "beat"] == list(range(60))
-            assert [one.topic for one in found].count("filler") < 400, "it went ahead of most others"
-
-    run(test())
-
-
-def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await behind(running, "x/#")
-            for _ in range(5):
-                steps.now_us += 100_000
-                sensor.raw(encode(Publish("x/a", b""), V5) + encode(Publish("x/b", b""), V5))
+async def test_order_is_kept_when_a_flow_becomes_served_while_its_messages_wait(qos: int) -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        slow = await behind(running, "beat")
+        sensor = await running.connect("sensor")
+        for number in range(60):
+            steps.now_us += 50_000
+            if qos:
+                await sensor.publish1("beat", b"%d" % number)
+            else:
+                sensor.publish0("beat", b"%d" % number)
                 await sensor.settled()
-            session = running.broker.sessions.get("slow")
-            assert session is not None
-            assert session.lanes is not None
-            events = [entry.event for entry in session.lanes.flush(now_us=steps.now_us)]
-            assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
-            assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
+        assert steps.served("beat")
+        assert running.account_holds()
+        found = await received(slow, lambda one: one.topic == "beat" and one.payload == b"59")
+        assert [int(one.payload) for one in found if one.topic == "beat"] == list(range(60))
+        assert [one.topic for one in found].count("filler") < 400, "it went ahead of most others"
 
-    run(test())
+
+async def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await behind(running, "x/#")
+        for _ in range(5):
+            steps.now_us += 100_000
+            sensor.raw(encode(Publish("x/a", b""), V5) + encode(Publish("x/b", b""), V5))
+            await sensor.settled()
+        session = running.broker.sessions.get("slow")
+        assert session is not None
+        assert session.lanes is not None
+        events = [entry.event for entry in session.lanes.flush(now_us=steps.now_us)]
+        assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
+        assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_comes_together_every_flow_stays_in_order_and_nothing_is_lost(seed: int) -> None:
+async def test_whatever_comes_together_every_flow_stays_in_order_and_nothing_is_lost(seed: int) -> None:
     dice = Random(seed)
     topics = ["x/beat", "x/pulse", "x/bulk/1", "x/bulk/2"]
     sent: dict[str, int] = dict.fromkeys(topics, 0)
@@ -259,177 +242,159 @@ def test_whatever_comes_together_every_flow_stays_in_order_and_nothing_is_lost(s
         payload = b"%d" % sent[topic] + b" " * dice.choice([0, 200])
         return encode(Publish(topic, payload, qos=qos, packet_id=qos * next(ids)), V5)
 
-    async def test() -> None:
-        settings = msgspec.structs.replace(
-            config(lane_events=dice.choice([5, 500])), queues=Queues(events=50_000)
-        )
-        async with node(settings) as running:
-            steps = Steps(running)
-            reader = await running.connect("reader")
-            await reader.subscribe("filler", *dice.choice([["x/#"], topics]), qos=dice.choice([0, 1]))
-            sensor = await running.connect("sensor")
-            filler = await running.connect("filler")
-            for step in range(120):
-                steps.now_us += 50_000 if dice.random() < 0.95 else 70_000
-                if step % 40 == 20:
-                    reader.writer.transport.pause_reading()  # type: ignore[attr-defined]
-                    await fill(running, "reader", filler)
-                together = [
-                    "x/beat",
-                    *["x/pulse"] * (step % 2),
-                    *dice.choices(topics[2:], k=dice.choice([0, 1, 30])),
-                ]
-                together += ["x/beat"] * (dice.random() < 0.02)
-                dice.shuffle(together)
-                frames = list(map(message, together))
-                sensor.raw(b"".join(frames))
-                for _ in range(sum(frame[0] != QOS0 for frame in frames)):
-                    await sensor.expect(Puback)
-                await sensor.settled()
-                if step % 40 == 39:
-                    reader.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            assert row(running, "x/beat").on_time > 30
-            assert running.account_holds()
-            found: dict[str, list[int]] = {topic: [] for topic in topics}
-            while any(len(found[topic]) < sent[topic] for topic in topics):
-                packet = await reader.expect(Publish)
-                if packet.topic in found:
-                    found[packet.topic].append(int(packet.payload))
-            assert found == {topic: list(range(1, sent[topic] + 1)) for topic in topics}
-            assert running.account_holds()
-
-    run(test())
+    settings = msgspec.structs.replace(
+        config(lane_events=dice.choice([5, 500])), queues=Queues(events=50_000)
+    )
+    async with node(settings) as running:
+        steps = Steps(running)
+        reader = await running.connect("reader")
+        await reader.subscribe("filler", *dice.choice([["x/#"], topics]), qos=dice.choice([0, 1]))
+        sensor = await running.connect("sensor")
+        filler = await running.connect("filler")
+        for step in range(120):
+            steps.now_us += 50_000 if dice.random() < 0.95 else 70_000
+            if step % 40 == 20:
+                reader.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                await fill(running, "reader", filler)
+            together = [
+                "x/beat",
+                *["x/pulse"] * (step % 2),
+                *dice.choices(topics[2:], k=dice.choice([0, 1, 30])),
+            ]
+            together += ["x/beat"] * (dice.random() < 0.02)
+            dice.shuffle(together)
+            frames = list(map(message, together))
+            sensor.raw(b"".join(frames))
+            for _ in range(sum(frame[0] != QOS0 for frame in frames)):
+                await sensor.expect(Puback)
+            await sensor.settled()
+            if step % 40 == 39:
+                reader.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert row(running, "x/beat").on_time > 30
+        assert running.account_holds()
+        found: dict[str, list[int]] = {topic: [] for topic in topics}
+        while any(len(found[topic]) < sent[topic] for topic in topics):
+            packet = await reader.expect(Publish)
+            if packet.topic in found:
+                found[packet.topic].append(int(packet.payload))
+        assert found == {topic: list(range(1, sent[topic] + 1)) for topic in topics}
+        assert running.account_holds()
 
 
-def test_late_messages_wait_behind_others_and_keep_their_order() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor")
-            await steps.publish(sensor, "beat", 20, every_us=100_000)
-            slow = await behind(running, "beat")
-            await steps.publish(sensor, "beat", 1, every_us=150_000, first=20)
-            assert row(running, "beat").late == 1
-            session = running.broker.sessions.get("slow")
-            assert session is not None
-            assert session.lanes is not None
-            assert (session.lanes.reserved, session.lanes.late) == (0, 1)
-            await steps.publish(sensor, "beat", 1, every_us=50_000, first=21)
-            assert (session.lanes.reserved, session.lanes.late) == (2, 0), "the next one takes it along"
-            found = await received(slow, lambda one: one.payload == b"21")
-            assert [int(one.payload) for one in found if one.topic == "beat"] == [20, 21]
-            assert running.account_holds()
-
-    run(test())
+async def test_late_messages_wait_behind_others_and_keep_their_order() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor")
+        await steps.publish(sensor, "beat", 20, every_us=100_000)
+        slow = await behind(running, "beat")
+        await steps.publish(sensor, "beat", 1, every_us=150_000, first=20)
+        assert row(running, "beat").late == 1
+        session = running.broker.sessions.get("slow")
+        assert session is not None
+        assert session.lanes is not None
+        assert (session.lanes.reserved, session.lanes.late) == (0, 1)
+        await steps.publish(sensor, "beat", 1, every_us=50_000, first=21)
+        assert (session.lanes.reserved, session.lanes.late) == (2, 0), "the next one takes it along"
+        found = await received(slow, lambda one: one.payload == b"21")
+        assert [int(one.payload) for one in found if one.topic == "beat"] == [20, 21]
+        assert running.account_holds()
 
 
-def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_counted_when_dropped() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            slow = await running.connect("keeps", session_expiry_s=600)
-            await slow.subscribe("filler", "beat", "more")
-            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            await fill(running, "keeps", sensor)
-            await steps.publish(sensor, "beat", 20, every_us=100_000)
-            session = running.broker.sessions.get("keeps")
-            assert session is not None
-            assert session.lanes
-            slow.abort()
-            while session.link is not None:
-                await asyncio.sleep(0.01)
-            assert not session.lanes
-            assert session.held["beat"].account().queued == 20
-            assert running.account_holds()
-            running.broker.unsubscribe(session, "beat")
-            assert running.broker.status().account.balanced
-            assert running.broker.sessions.departed.abandoned == 20
-
-    run(test())
+async def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_counted_when_dropped() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        slow = await running.connect("keeps", session_expiry_s=600)
+        await slow.subscribe("filler", "beat", "more")
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await fill(running, "keeps", sensor)
+        await steps.publish(sensor, "beat", 20, every_us=100_000)
+        session = running.broker.sessions.get("keeps")
+        assert session is not None
+        assert session.lanes
+        slow.abort()
+        while session.link is not None:
+            await asyncio.sleep(0.01)
+        assert not session.lanes
+        assert session.held["beat"].account().queued == 20
+        assert running.account_holds()
+        running.broker.unsubscribe(session, "beat")
+        assert running.broker.status().account.balanced
+        assert running.broker.sessions.departed.abandoned == 20
 
 
-def test_what_left_the_lanes_is_not_overtaken_by_its_flow() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "beat", 5, every_us=100_000)
-            slow = await behind(running, "beat", "more")
-            await steps.publish(sensor, "beat", 3, every_us=100_000, first=5)
-            session = running.broker.sessions.get("slow")
-            assert session is not None
-            assert session.lanes is not None
-            assert session.lanes.reserved == 3
-            running.broker.unsubscribe(session, "more")
-            assert session.lanes.reserved == 0
-            await steps.publish(sensor, "beat", 3, every_us=100_000, first=8)
-            found = await received(slow, lambda one: one.payload == b"10")
-            assert [int(one.payload) for one in found if one.topic == "beat"] == [5, 6, 7, 8, 9, 10]
-            assert running.account_holds()
-
-    run(test())
+async def test_what_left_the_lanes_is_not_overtaken_by_its_flow() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "beat", 5, every_us=100_000)
+        slow = await behind(running, "beat", "more")
+        await steps.publish(sensor, "beat", 3, every_us=100_000, first=5)
+        session = running.broker.sessions.get("slow")
+        assert session is not None
+        assert session.lanes is not None
+        assert session.lanes.reserved == 3
+        running.broker.unsubscribe(session, "more")
+        assert session.lanes.reserved == 0
+        await steps.publish(sensor, "beat", 3, every_us=100_000, first=8)
+        found = await received(slow, lambda one: one.payload == b"10")
+        assert [int(one.payload) for one in found if one.topic == "beat"] == [5, 6, 7, 8, 9, 10]
+        assert running.account_holds()
 
 
-def test_what_came_while_its_receiver_was_away_is_not_overtaken_by_its_flow() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "beat", 5, every_us=100_000)
-            reader = await running.connect("keeps", session_expiry_s=600)
-            await reader.subscribe("beat", qos=1)
-            reader.abort()
-            session = running.broker.sessions.get("keeps")
-            assert session is not None
-            while session.link is not None:
-                await asyncio.sleep(0.01)
+async def test_what_came_while_its_receiver_was_away_is_not_overtaken_by_its_flow() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "beat", 5, every_us=100_000)
+        reader = await running.connect("keeps", session_expiry_s=600)
+        await reader.subscribe("beat", qos=1)
+        reader.abort()
+        session = running.broker.sessions.get("keeps")
+        assert session is not None
+        while session.link is not None:
+            await asyncio.sleep(0.01)
 
-            async def publish(*numbers: int) -> None:
-                for number in numbers:
-                    steps.now_us += 100_000
-                    await sensor.publish1("beat", b"%d" % number)
+        async def publish(*numbers: int) -> None:
+            for number in numbers:
+                steps.now_us += 100_000
+                await sensor.publish1("beat", b"%d" % number)
 
-            await publish(5, 6, 7)
-            again = await running.connect("keeps", clean=False, session_expiry_s=600, receive_maximum=1)
-            await publish(8, 9, 10)
-            assert steps.served("beat")
-            assert [int(payload) for payload in await again.payloads(6)] == [5, 6, 7, 8, 9, 10]
-            assert running.account_holds()
-
-    run(test())
+        await publish(5, 6, 7)
+        again = await running.connect("keeps", clean=False, session_expiry_s=600, receive_maximum=1)
+        await publish(8, 9, 10)
+        assert steps.served("beat")
+        assert [int(payload) for payload in await again.payloads(6)] == [5, 6, 7, 8, 9, 10]
+        assert running.account_holds()
 
 
-def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_its_flow() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "x/beat", 5, every_us=100_000)
-            reader = await running.connect("reader")
-            await reader.subscribe("x/#")
-            await reader.subscribe("x/beat", user=(("policy", "levels: [{keep: {latest: 3}}]"),))
-            session = running.broker.sessions.get("reader")
-            assert session is not None
-            link: Any = session.link
-            write = link.write
+async def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_its_flow() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "x/beat", 5, every_us=100_000)
+        reader = await running.connect("reader")
+        await reader.subscribe("x/#")
+        await reader.subscribe("x/beat", user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+        session = running.broker.sessions.get("reader")
+        assert session is not None
+        link: Any = session.link
+        write = link.write
 
-            def fills(data: bytes) -> None:
-                link.write = write
-                write(data)
-                link.pause_writing()
+        def fills(data: bytes) -> None:
+            link.write = write
+            write(data)
+            link.pause_writing()
 
-            link.write = fills
-            steps.now_us += 100_000
-            sensor.raw(encode(Publish("x/beat", b"5"), V5) + encode(Pingreq(), V5))
-            await sensor.expect(Pingresp)
-            assert len(session.waiting) == 1
-            await steps.publish(sensor, "x/beat", 2, every_us=100_000, first=6)
-            link.resume_writing()
-            assert [int(payload) for payload in await reader.payloads(6)] == [5, 6, 5, 6, 7, 7]
-            assert running.account_holds()
-
-    run(test())
+        link.write = fills
+        steps.now_us += 100_000
+        sensor.raw(encode(Publish("x/beat", b"5"), V5) + encode(Pingreq(), V5))
+        await sensor.expect(Pingresp)
+        assert len(session.waiting) == 1
+        await steps.publish(sensor, "x/beat", 2, every_us=100_000, first=6)
+        link.resume_writing()
+        assert [int(payload) for payload in await reader.payloads(6)] == [5, 6, 5, 6, 7, 7]
+        assert running.account_holds()
 
 
 def test_what_waits_in_lanes_survives_a_restart(tmp_path: Path) -> None:
@@ -467,29 +432,26 @@ def test_what_waits_in_lanes_survives_a_restart(tmp_path: Path) -> None:
     run(after())
 
 
-def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            watcher = await running.connect("watcher")
-            await watcher.subscribe("$flows/#")
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "beat", 10, every_us=100_000)
-            steps.now_us += 500_000
-            alarm = await watcher.expect(Publish)
-            assert alarm.topic == "$flows/silent"
-            facts = json.loads(alarm.payload)
-            assert (facts["client"], facts["topic"], facts["period_us"]) == ("sensor", "beat", 100_000)
-            assert facts["silent_s"] == 0.5
-            assert row(running, "beat").state == "silent"
-            await steps.publish(sensor, "beat", 2, every_us=100_000)
-            assert (await watcher.expect(Publish)).topic == "$flows/back"
-            assert steps.served("beat")
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.alarms == 1
-
-    run(test())
+async def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$flows/#")
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "beat", 10, every_us=100_000)
+        steps.now_us += 500_000
+        alarm = await watcher.expect(Publish)
+        assert alarm.topic == "$flows/silent"
+        facts = json.loads(alarm.payload)
+        assert (facts["client"], facts["topic"], facts["period_us"]) == ("sensor", "beat", 100_000)
+        assert facts["silent_s"] == 0.5
+        assert row(running, "beat").state == "silent"
+        await steps.publish(sensor, "beat", 2, every_us=100_000)
+        assert (await watcher.expect(Publish)).topic == "$flows/back"
+        assert steps.served("beat")
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.alarms == 1
 
 
 @pytest.mark.parametrize(
@@ -500,252 +462,215 @@ def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
         ("often", "'often' is no duration; say it like 100ms"),
     ],
 )
-def test_a_period_that_cannot_be_served_is_refused_with_the_reason(period: str, why: str) -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            watcher = await running.connect("watcher")
-            await watcher.subscribe("$flows/refused", "beat")
-            sensor = await running.connect("sensor")
-            ack = await sensor.publish1("beat", b"1", user=(("penstock-period", period),))
-            assert ack.reason == 0, "the message itself is taken"
-            assert why in (ack.properties.reason_string or "")
-            assert ack.properties.user == (("penstock-flow", "refused"),)
-            told = [await watcher.expect(Publish), await watcher.expect(Publish)]
-            event = next(one for one in told if one.topic == "$flows/refused")
-            assert why in json.loads(event.payload)["reason"]
-            assert (await sensor.publish1("beat", b"2")).properties.reason_string is None
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.refused == {why.partition(":")[0] if ":" in why else "bad period": 1}
-
-    run(test())
+async def test_a_period_that_cannot_be_served_is_refused_with_the_reason(period: str, why: str) -> None:
+    async with node(config()) as running:
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$flows/refused", "beat")
+        sensor = await running.connect("sensor")
+        ack = await sensor.publish1("beat", b"1", user=(("penstock-period", period),))
+        assert ack.reason == 0, "the message itself is taken"
+        assert why in (ack.properties.reason_string or "")
+        assert ack.properties.user == (("penstock-flow", "refused"),)
+        told = [await watcher.expect(Publish), await watcher.expect(Publish)]
+        event = next(one for one in told if one.topic == "$flows/refused")
+        assert why in json.loads(event.payload)["reason"]
+        assert (await sensor.publish1("beat", b"2")).properties.reason_string is None
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.refused == {why.partition(":")[0] if ":" in why else "bad period": 1}
 
 
-def test_a_refusal_is_an_answer_each_time_and_news_once() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            watcher = await running.connect("watcher")
-            await watcher.subscribe("$flows/refused")
-            sensor = await running.connect("sensor")
-            for _ in range(5):
-                ack = await sensor.publish1("beat", b"1", user=(("penstock-period", "10s"),))
-                assert (ack.properties.reason_string or "").startswith("period beyond the window")
-            await sensor.publish1("other", b"1", user=(("penstock-period", "1ms"),))
-            topics = [json.loads((await watcher.expect(Publish)).payload)["topic"] for _ in range(2)]
-            assert topics == ["beat", "other"]
-            found = row(running, "beat")
-            assert (found.state, found.told, found.period_us) == ("refused", "client", 10_000_000)
-            assert found.reason.startswith("period beyond the window")
-
-    run(test())
-
-
-def test_each_connect_counts_and_what_a_message_says_counts_more() -> None:
-    async def test() -> None:
-        async with node(config(detect=False)) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor")
-            await steps.publish(sensor, "beat", 3, every_us=100_000)
-            assert not running.broker.flow_rows(), "nobody told a period"
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "beat", 3, every_us=100_000)
-            assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 100_000)
-            sensor = await running.connect("sensor", user=(("penstock-period", "200ms"),))
-            await steps.publish(sensor, "beat", 3, every_us=200_000)
-            assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 200_000)
-            steps.now_us += 50_000
-            ack = await sensor.publish1("pulse", b"1", user=(("penstock-period", "50ms"),))
-            assert ack.properties.reason_string is None
-            await steps.publish(sensor, "pulse", 3, every_us=50_000)
-            assert row(running, "pulse").period_us == 50_000
-            await sensor.publish1("pulse", b"1", user=(("penstock-period", "none"),))
-            await steps.publish(sensor, "pulse", 3, every_us=50_000)
-            assert row(running, "pulse").state == "learning"
-            sensor = await running.connect("sensor", user=(("penstock-period", "10s late/#"),))
-            ack = await sensor.publish1("late/1", b"1")
+async def test_a_refusal_is_an_answer_each_time_and_news_once() -> None:
+    async with node(config()) as running:
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$flows/refused")
+        sensor = await running.connect("sensor")
+        for _ in range(5):
+            ack = await sensor.publish1("beat", b"1", user=(("penstock-period", "10s"),))
             assert (ack.properties.reason_string or "").startswith("period beyond the window")
-
-    run(test())
-
-
-def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat/#"),))
-            await steps.publish(sensor, "beat/1", 3, every_us=100_000)
-            slow = await behind(running, "beat/#", "other")
-            session = running.broker.sessions.get("slow")
-            assert session is not None
-            for number in range(10):
-                sensor.publish0("other", b"%d" % number)
-            await steps.publish(sensor, "beat/1", 15, every_us=100_000)
-            assert row(running, "beat/1").late == 0
-            gone = session.sent  # these are in the hands of the system, before anything waited
-            for number in range(10, 20):
-                sensor.publish0("other", b"%d" % number)
-            await steps.publish(sensor, "beat/1", 15, every_us=100_000, first=15)
-            assert session.sent == gone, "the receiver reads nothing"
-            assert session.lanes is not None
-            assert session.lanes.reserved == 30
-            found = await received(slow, lambda one: (one.topic, one.payload) == ("other", b"19"))
-            assert [int(one.payload) for one in found[gone:] if one.topic == "beat/1"] == list(range(30))
-            assert {one.topic for one in found[gone : gone + 30]} == {"beat/1"}
-
-    run(test())
+        await sensor.publish1("other", b"1", user=(("penstock-period", "1ms"),))
+        topics = [json.loads((await watcher.expect(Publish)).payload)["topic"] for _ in range(2)]
+        assert topics == ["beat", "other"]
+        found = row(running, "beat")
+        assert (found.state, found.told, found.period_us) == ("refused", "client", 10_000_000)
+        assert found.reason.startswith("period beyond the window")
 
 
-def test_a_full_link_refuses_the_flow_too_many() -> None:
-    async def test() -> None:
-        async with node(config(capacity=4, reserved_share=0.5)) as running:
-            steps = Steps(running)
-            watcher = await running.connect("watcher")
-            await watcher.subscribe("$flows/refused")
-            sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
-            for number in range(6):
-                steps.now_us += 40_000
-                for name in range(8):
-                    sensor.publish0(f"beat/{name}", b"%d" % number)
-                await sensor.settled()
-            states = [row(running, f"beat/{name}").state for name in range(8)]
-            assert "served" in states
-            assert "refused" in states
-            facts = json.loads((await watcher.expect(Publish)).payload)
-            assert facts["reason"].startswith(("slot full", "no capacity"))
-            assert facts["retry_after_s"] >= 1
-
-    run(test())
-
-
-def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
-    async def test() -> None:
-        async with node(config()) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await steps.publish(sensor, "beat", 5, every_us=100_000)
-            assert steps.served("beat")
-            await steps.publish(sensor, "beat", 50, every_us=30_000)
-            found = row(running, "beat")
-            assert found.state == "refused"
-            assert found.told != "client", "what it told is not believed any more"
-            assert found.excess > 5
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.refused == {"sends more than it declared": 1}
-
-    run(test())
+async def test_each_connect_counts_and_what_a_message_says_counts_more() -> None:
+    async with node(config(detect=False)) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor")
+        await steps.publish(sensor, "beat", 3, every_us=100_000)
+        assert not running.broker.flow_rows(), "nobody told a period"
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "beat", 3, every_us=100_000)
+        assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 100_000)
+        sensor = await running.connect("sensor", user=(("penstock-period", "200ms"),))
+        await steps.publish(sensor, "beat", 3, every_us=200_000)
+        assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 200_000)
+        steps.now_us += 50_000
+        ack = await sensor.publish1("pulse", b"1", user=(("penstock-period", "50ms"),))
+        assert ack.properties.reason_string is None
+        await steps.publish(sensor, "pulse", 3, every_us=50_000)
+        assert row(running, "pulse").period_us == 50_000
+        await sensor.publish1("pulse", b"1", user=(("penstock-period", "none"),))
+        await steps.publish(sensor, "pulse", 3, every_us=50_000)
+        assert row(running, "pulse").state == "learning"
+        sensor = await running.connect("sensor", user=(("penstock-period", "10s late/#"),))
+        ack = await sensor.publish1("late/1", b"1")
+        assert (ack.properties.reason_string or "").startswith("period beyond the window")
 
 
-def test_a_request_takes_a_place_comes_again_or_is_rejected_at_once() -> None:
-    async def test() -> None:
-        asks = (("penstock-retry", "100ms"),)
-        async with node(config(capacity=10, request_share=0.1, window=8)) as running:
-            steps = Steps(running)
-            reader = await running.connect("reader")
-            await reader.subscribe("ask/#", qos=1)
-            clients = [await running.connect(f"client-{number}") for number in range(5)]
+async def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms beat/#"),))
+        await steps.publish(sensor, "beat/1", 3, every_us=100_000)
+        slow = await behind(running, "beat/#", "other")
+        session = running.broker.sessions.get("slow")
+        assert session is not None
+        for number in range(10):
+            sensor.publish0("other", b"%d" % number)
+        await steps.publish(sensor, "beat/1", 15, every_us=100_000)
+        assert row(running, "beat/1").late == 0
+        gone = session.sent  # these are in the hands of the system, before anything waited
+        for number in range(10, 20):
+            sensor.publish0("other", b"%d" % number)
+        await steps.publish(sensor, "beat/1", 15, every_us=100_000, first=15)
+        assert session.sent == gone, "the receiver reads nothing"
+        assert session.lanes is not None
+        assert session.lanes.reserved == 30
+        found = await received(slow, lambda one: (one.topic, one.payload) == ("other", b"19"))
+        assert [int(one.payload) for one in found[gone:] if one.topic == "beat/1"] == list(range(30))
+        assert {one.topic for one in found[gone : gone + 30]} == {"beat/1"}
 
-            async def ask(number: int) -> tuple[int, str]:
-                ack = await clients[number].publish1(f"ask/{number}", b"", user=asks)
-                user = dict(ack.properties.user)
-                assert bool(ack.properties.reason_string) == bool(user)
-                return ack.reason, user.get("penstock-retry", "")
 
-            assert await ask(0) == (0, "")
-            kept = [await ask(number) for number in range(1, 5)]
-            assert kept == [(0x97, "100ms"), (0x97, "100ms"), (0x97, "rejected"), (0x97, "rejected")]
-            steps.now_us += 100_000
-            assert await ask(3) == (0x97, "100ms"), "this slot is kept for others"
-            assert [await ask(number) for number in (1, 2)] == [(0, ""), (0, "")], (
-                "those kept are still there"
-            )
-            sent = [await reader.expect(Publish) for _ in range(3)]
-            assert [one.topic for one in sent] == ["ask/0", "ask/1", "ask/2"], "others were not taken"
-            status = running.broker.status()
-            assert status.flows is not None
-            assert status.flows.requests == {"accepted": 3, "again": 3, "rejected": 2}
-            assert status.refused == {"no place in a slot": 5}
-            clients[4].send(Publish("ask/4", b"", properties=Properties(user=asks)))
-            assert (await reader.expect(Publish)).topic == "ask/4", "QoS 0 has no answer, and is as ever"
-            ack = await clients[4].publish1("ask/4", b"", user=(("penstock-retry", "soon"),))
-            assert (ack.reason, ack.properties.user) == (0, (("penstock-flow", "refused"),))
-            assert "'soon' is no duration" in (ack.properties.reason_string or "")
+async def test_a_full_link_refuses_the_flow_too_many() -> None:
+    async with node(config(capacity=4, reserved_share=0.5)) as running:
+        steps = Steps(running)
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$flows/refused")
+        sensor = await running.connect("sensor", user=(("penstock-period", "40ms"),))
+        for number in range(6):
+            steps.now_us += 40_000
+            for name in range(8):
+                sensor.publish0(f"beat/{name}", b"%d" % number)
+            await sensor.settled()
+        states = [row(running, f"beat/{name}").state for name in range(8)]
+        assert "served" in states
+        assert "refused" in states
+        facts = json.loads((await watcher.expect(Publish)).payload)
+        assert facts["reason"].startswith(("slot full", "no capacity"))
+        assert facts["retry_after_s"] >= 1
 
-    run(test())
+
+async def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None:
+    async with node(config()) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await steps.publish(sensor, "beat", 5, every_us=100_000)
+        assert steps.served("beat")
+        await steps.publish(sensor, "beat", 50, every_us=30_000)
+        found = row(running, "beat")
+        assert found.state == "refused"
+        assert found.told != "client", "what it told is not believed any more"
+        assert found.excess > 5
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.refused == {"sends more than it declared": 1}
+
+
+async def test_a_request_takes_a_place_comes_again_or_is_rejected_at_once() -> None:
+    asks = (("penstock-retry", "100ms"),)
+    async with node(config(capacity=10, request_share=0.1, window=8)) as running:
+        steps = Steps(running)
+        reader = await running.connect("reader")
+        await reader.subscribe("ask/#", qos=1)
+        clients = [await running.connect(f"client-{number}") for number in range(5)]
+
+        async def ask(number: int) -> tuple[int, str]:
+            ack = await clients[number].publish1(f"ask/{number}", b"", user=asks)
+            user = dict(ack.properties.user)
+            assert bool(ack.properties.reason_string) == bool(user)
+            return ack.reason, user.get("penstock-retry", "")
+
+        assert await ask(0) == (0, "")
+        kept = [await ask(number) for number in range(1, 5)]
+        assert kept == [(0x97, "100ms"), (0x97, "100ms"), (0x97, "rejected"), (0x97, "rejected")]
+        steps.now_us += 100_000
+        assert await ask(3) == (0x97, "100ms"), "this slot is kept for others"
+        assert [await ask(number) for number in (1, 2)] == [(0, ""), (0, "")], "those kept are still there"
+        sent = [await reader.expect(Publish) for _ in range(3)]
+        assert [one.topic for one in sent] == ["ask/0", "ask/1", "ask/2"], "others were not taken"
+        status = running.broker.status()
+        assert status.flows is not None
+        assert status.flows.requests == {"accepted": 3, "again": 3, "rejected": 2}
+        assert status.refused == {"no place in a slot": 5}
+        clients[4].send(Publish("ask/4", b"", properties=Properties(user=asks)))
+        assert (await reader.expect(Publish)).topic == "ask/4", "QoS 0 has no answer, and is as ever"
+        ack = await clients[4].publish1("ask/4", b"", user=(("penstock-retry", "soon"),))
+        assert (ack.reason, ack.properties.user) == (0, (("penstock-flow", "refused"),))
+        assert "'soon' is no duration" in (ack.properties.reason_string or "")
 
 
 @pytest.mark.parametrize(("after", "said"), [("1200s", "1200000ms"), ("1200.0005s", "1200000.5ms")])
-def test_when_to_come_again_is_said_as_it_can_be_asked_for(after: str, said: str) -> None:
-    async def test() -> None:
-        async with node(config(slot_s=60.0, capacity=10)) as running:
-            Steps(running)
-            client = await running.connect("client")
-            user = (("penstock-retry", after),)
-            assert (await client.publish1("a", b"", user=user)).reason != 0x97
-            again = (await client.publish1("a", b"", user=user)).properties.user
-            assert again == (("penstock-retry", said),)
-            assert retry_of(again) == retry_of(user)
-
-    run(test())
+async def test_when_to_come_again_is_said_as_it_can_be_asked_for(after: str, said: str) -> None:
+    async with node(config(slot_s=60.0, capacity=10)) as running:
+        Steps(running)
+        client = await running.connect("client")
+        user = (("penstock-retry", after),)
+        assert (await client.publish1("a", b"", user=user)).reason != 0x97
+        again = (await client.publish1("a", b"", user=user)).properties.user
+        assert again == (("penstock-retry", said),)
+        assert retry_of(again) == retry_of(user)
 
 
-def test_requests_displace_no_flow_and_go_ahead_of_what_waits() -> None:
-    async def test() -> None:
-        async with node(config(capacity=10, reserved_share=0.5)) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor", user=(("penstock-period", "40ms beat"),))
-            slow = await behind(running, "beat", "ask")
-            client = await running.connect("client")
-            for number in range(20):
-                await steps.publish(sensor, "beat", 1, every_us=40_000, first=number)
-                for _ in range(30):
-                    await client.publish1("ask", b"%d" % number, user=(("penstock-retry", "20ms"),))
-            assert steps.served("beat")
-            assert row(running, "beat").late == 0
-            assert running.account_holds()
-            found = await received(slow, lambda one: (one.topic, one.payload) == ("beat", b"19"))
-            asked = [int(one.payload) for one in found if one.topic == "ask"]
-            assert asked == list(range(len(asked))), "one in each slot that came"
-            assert len(asked) > 15
-            assert [one.topic for one in found].count("filler") < 400
-
-    run(test())
+async def test_requests_displace_no_flow_and_go_ahead_of_what_waits() -> None:
+    async with node(config(capacity=10, reserved_share=0.5)) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor", user=(("penstock-period", "40ms beat"),))
+        slow = await behind(running, "beat", "ask")
+        client = await running.connect("client")
+        for number in range(20):
+            await steps.publish(sensor, "beat", 1, every_us=40_000, first=number)
+            for _ in range(30):
+                await client.publish1("ask", b"%d" % number, user=(("penstock-retry", "20ms"),))
+        assert steps.served("beat")
+        assert row(running, "beat").late == 0
+        assert running.account_holds()
+        found = await received(slow, lambda one: (one.topic, one.payload) == ("beat", b"19"))
+        asked = [int(one.payload) for one in found if one.topic == "ask"]
+        assert asked == list(range(len(asked))), "one in each slot that came"
+        assert len(asked) > 15
+        assert [one.topic for one in found].count("filler") < 400
 
 
-def test_a_period_can_be_taken_back_and_versions_without_properties_are_found_out() -> None:
-    async def test() -> None:
-        async with node(config(detect=False)) as running:
-            steps = Steps(running)
-            sensor = await running.connect("sensor")
-            await sensor.publish1(
-                "beat", b"", user=(("penstock-period", "100ms"), ("penstock-jitter", "2ms"))
-            )
-            await steps.publish(sensor, "beat", 5, every_us=100_000)
-            assert steps.served("beat")
-            await sensor.publish1("beat", b"", user=(("penstock-period", "none"),))
-            assert row(running, "beat").state == "learning"
-            old = await running.connect("old", version=V4)
-            await steps.publish(old, "beat4", 20, every_us=100_000)
-            assert all(one.topic != "beat4" for one in running.broker.flow_rows() or ())
-
-    run(test())
+async def test_a_period_can_be_taken_back_and_versions_without_properties_are_found_out() -> None:
+    async with node(config(detect=False)) as running:
+        steps = Steps(running)
+        sensor = await running.connect("sensor")
+        await sensor.publish1("beat", b"", user=(("penstock-period", "100ms"), ("penstock-jitter", "2ms")))
+        await steps.publish(sensor, "beat", 5, every_us=100_000)
+        assert steps.served("beat")
+        await sensor.publish1("beat", b"", user=(("penstock-period", "none"),))
+        assert row(running, "beat").state == "learning"
+        old = await running.connect("old", version=V4)
+        await steps.publish(old, "beat4", 20, every_us=100_000)
+        assert all(one.topic != "beat4" for one in running.broker.flow_rows() or ())
 
 
-def test_a_listener_without_slots_knows_no_flows() -> None:
-    async def test() -> None:
-        async with node() as running:
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            await sensor.publish1("beat", b"")
-            assert running.broker.flow_rows() is None
-            assert running.broker.status().flows is None
-            session = running.broker.sessions.get("sensor")
-            assert session is not None
-            assert session.lanes is None
-
-    run(test())
+async def test_a_listener_without_slots_knows_no_flows() -> None:
+    async with node() as running:
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        await sensor.publish1("beat", b"")
+        assert running.broker.flow_rows() is None
+        assert running.broker.status().flows is None
+        session = running.broker.sessions.get("sensor")
+        assert session is not None
+        assert session.lanes is None
 
 
-def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tmp_path: Path) -> None:
+async def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tmp_path: Path) -> None:
     def table(*periods: tuple[str, int]) -> None:
         write_version(
             pa.table(
@@ -760,62 +685,53 @@ def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tm
             name="reservations",
         )
 
-    async def test() -> None:
-        async with node(config(detect=False, reservations=str(tmp_path))) as running:
-            steps = Steps(running)
-            flows = running.broker.flows
-            assert flows is not None
-            assert flows._follower is not None
-            table(("beat", 100_000), ("other", 200_000))
-            await flows._follower.look()
-            sensor = await running.connect("sensor")
-            await steps.publish(sensor, "beat", 5, every_us=100_000)
-            assert steps.served("beat")
-            assert row(running, "beat").told == "table"
-            table(("beat", 0))
-            await flows._follower.look()
-            status = flows.status()
-            assert status.table_version == 1
-            assert "row 0" in status.table_fault
-            assert steps.served("beat")
-            table(("beat", 100_100))
-            await flows._follower.look()
-            assert flows.status().table_version == 3
-            assert steps.served("beat"), "nearly the same period interrupts nothing"
-            assert row(running, "other").told == ""
-            steps.now_us += 10_000_000
-            flows.control.on_timer(now_us=steps.now_us)
-            table(("beat", 100_000))
-            await flows._follower.look()
-            assert row(running, "beat").state == "silent", "a new table does not hide an alarm"
-            newer = await running.connect("sensor", user=(("penstock-period", "50ms"),))
-            await steps.publish(newer, "beat", 3, every_us=50_000)
-            assert (row(running, "beat").told, row(running, "beat").period_us) == ("client", 50_000)
-
-    run(test())
+    async with node(config(detect=False, reservations=str(tmp_path))) as running:
+        steps = Steps(running)
+        flows = running.broker.flows
+        assert flows is not None
+        assert flows._follower is not None
+        table(("beat", 100_000), ("other", 200_000))
+        await flows._follower.look()
+        sensor = await running.connect("sensor")
+        await steps.publish(sensor, "beat", 5, every_us=100_000)
+        assert steps.served("beat")
+        assert row(running, "beat").told == "table"
+        table(("beat", 0))
+        await flows._follower.look()
+        status = flows.status()
+        assert status.table_version == 1
+        assert "row 0" in status.table_fault
+        assert steps.served("beat")
+        table(("beat", 100_100))
+        await flows._follower.look()
+        assert flows.status().table_version == 3
+        assert steps.served("beat"), "nearly the same period interrupts nothing"
+        assert row(running, "other").told == ""
+        steps.now_us += 10_000_000
+        flows.control.on_timer(now_us=steps.now_us)
+        table(("beat", 100_000))
+        await flows._follower.look()
+        assert row(running, "beat").state == "silent", "a new table does not hide an alarm"
+        newer = await running.connect("sensor", user=(("penstock-period", "50ms"),))
+        await steps.publish(newer, "beat", 3, every_us=50_000)
+        assert (row(running, "beat").told, row(running, "beat").period_us) == ("client", 50_000)
 
 
-def test_a_folder_of_tables_that_is_not_there_is_told(
+async def test_a_folder_of_tables_that_is_not_there_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        async with node(config(reservations=str(tmp_path / "tables"))):
-            assert "tables' is not there yet" in caplog.text
-
-    run(test())
+    async with node(config(reservations=str(tmp_path / "tables"))):
+        assert "tables' is not there yet" in caplog.text
 
 
-def test_what_may_not_be_published_is_no_flow() -> None:
-    async def test() -> None:
-        closed = msgspec.structs.replace(config(), acl=(Rule(topic="open/#"),))
-        async with node(closed) as running:
-            sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
-            sensor.raw(encode(Publish("shut/a", b""), V5) * 30)
-            await sensor.publish1("shut/b", b"", user=(("penstock-period", "100ms"),))
-            await sensor.publish1("open/c", b"", user=(("penstock-period", "100ms"),))
-            assert [one.topic for one in running.broker.flow_rows() or ()] == ["open/c"]
-
-    run(test())
+async def test_what_may_not_be_published_is_no_flow() -> None:
+    closed = msgspec.structs.replace(config(), acl=(Rule(topic="open/#"),))
+    async with node(closed) as running:
+        sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
+        sensor.raw(encode(Publish("shut/a", b""), V5) * 30)
+        await sensor.publish1("shut/b", b"", user=(("penstock-period", "100ms"),))
+        await sensor.publish1("open/c", b"", user=(("penstock-period", "100ms"),))
+        assert [one.topic for one in running.broker.flow_rows() or ()] == ["open/c"]
 
 
 def test_what_clients_declare_is_read() -> None:

@@ -140,22 +140,18 @@ def test_bytes_that_changed_on_their_way_are_noticed(tmp_path: Path) -> None:
     assert refused > 200
 
 
-def test_a_version_that_is_still_on_its_way_is_taken_when_it_has_come(tmp_path: Path) -> None:
+async def test_a_version_that_is_still_on_its_way_is_taken_when_it_has_come(tmp_path: Path) -> None:
     taken: list[TableVersion] = []
-
-    async def follow() -> None:
-        follower = TableFollower(tmp_path, "t", COLUMNS, taken=taken.append)
-        written(tmp_path, 1)
-        file = tmp_path / folder_of(1) / "part-0000.parquet"
-        whole = file.read_bytes()
-        file.write_bytes(whole[:100])
-        assert not await follower.look()
-        assert "has 100 bytes" in follower.fault
-        file.write_bytes(whole)
-        assert await follower.look()
-        assert follower.fault == ""
-
-    asyncio.run(follow())
+    follower = TableFollower(tmp_path, "t", COLUMNS, taken=taken.append)
+    written(tmp_path, 1)
+    file = tmp_path / folder_of(1) / "part-0000.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    assert not await follower.look()
+    assert "has 100 bytes" in follower.fault
+    file.write_bytes(whole)
+    assert await follower.look()
+    assert follower.fault == ""
 
 
 def test_another_table_and_missing_columns_are_refused(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_filters_of_parts_merge_to_the_filter_of_all(spark: SparkSession) -> Non
     assert found.query(key_of("c0", "t"))
 
 
-def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_path: Path) -> None:
+async def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_path: Path) -> None:
     dice = Random(11)
     many: list[Flow] = [
         (f"s{number}", "beat", arrivals(dice, count=128, period_us=100_000, jitter=0.02, loss=0.1))
@@ -135,17 +135,13 @@ def test_a_node_takes_the_table_of_reservations(spark: SparkSession, tmp_path: P
     loaded = load(folder, RESERVATIONS, COLUMNS)
     assert loaded is not None
     assert sorted(row.client for row in loaded.rows(Reserved)) == [f"s{number}" for number in range(5)]
-
-    async def take() -> None:
-        node = Flows(SlotSettings(reservations=str(folder)), clock=lambda: 10**15, publish=lambda *_: None)
-        node.start(asyncio.get_running_loop())
-        while not node.status().table_version:
-            await asyncio.sleep(0.01)
-        node.close()
-        assert {row.told for row in node.rows()} == {"table"}
-        assert len(node.rows()) == 5
-
-    asyncio.run(take())
+    node = Flows(SlotSettings(reservations=str(folder)), clock=lambda: 10**15, publish=lambda *_: None)
+    node.start(asyncio.get_running_loop())
+    while not node.status().table_version:
+        await asyncio.sleep(0.01)
+    node.close()
+    assert {row.told for row in node.rows()} == {"table"}
+    assert len(node.rows()) == 5
 
 
 def test_packets_without_their_columns_are_refused(spark: SparkSession) -> None:

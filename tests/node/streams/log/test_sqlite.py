@@ -126,45 +126,38 @@ def test_safe_names() -> None:
 # -- trimming ------------------------------------------------------------------------------------------------
 
 
-def test_trimming_goes_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trimming_goes_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages go on between the pieces, and a crash between them leaves figures that are right."""
     monkeypatch.setattr(sqlite, "TRIM_ROWS", 100)
-
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        orders = await disk.open()
-        orders.append(*range(1_000))
-        await orders.durable()
-        orders.log.trim(950)
-        orders.append(1_000)
-        await orders.durable()
-        assert orders.log.figures().messages == 1_001 - 100  # one piece went with it
-        await disk.crash(orders)
-        again = await disk.open()
-        assert again.log.trimmed == 950
-        assert await again.all() == list(range(950, 1_001))
-        async with asyncio.timeout(120):
-            while again.log.figures().messages > 51:
-                await asyncio.sleep(0.005)
-        assert again.log.bytes == 51 * 5
-        await disk.close(again)
-
-    asyncio.run(go())
+    disk = Disk("file", tmp_path)
+    orders = await disk.open()
+    orders.append(*range(1_000))
+    await orders.durable()
+    orders.log.trim(950)
+    orders.append(1_000)
+    await orders.durable()
+    assert orders.log.figures().messages == 1_001 - 100  # one piece went with it
+    await disk.crash(orders)
+    again = await disk.open()
+    assert again.log.trimmed == 950
+    assert await again.all() == list(range(950, 1_001))
+    async with asyncio.timeout(120):
+        while again.log.figures().messages > 51:
+            await asyncio.sleep(0.005)
+    assert again.log.bytes == 51 * 5
+    await disk.close(again)
 
 
-def test_much_is_written_before_the_turn_ends(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        orders = await disk.open()
-        orders.append(*range(100))  # the first go to the disk while the others come
-        orders.claim(500)
-        await orders.durable()
-        assert orders.commits == [(32, 0), (100, 500)]
-        assert await orders.all() == list(range(100))
-        await disk.crash(orders)
-        assert await (await disk.open()).all() == list(range(100))
-
-    asyncio.run(go())
+async def test_much_is_written_before_the_turn_ends(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    orders = await disk.open()
+    orders.append(*range(100))  # the first go to the disk while the others come
+    orders.claim(500)
+    await orders.durable()
+    assert orders.commits == [(32, 0), (100, 500)]
+    assert await orders.all() == list(range(100))
+    await disk.crash(orders)
+    assert await (await disk.open()).all() == list(range(100))
 
 
 # -- faults --------------------------------------------------------------------------------------------------
@@ -224,20 +217,17 @@ async def filled(disk: Disk) -> Path:
     return disk.folder / "orders.log.sqlite"
 
 
-def test_a_damaged_file_is_not_opened(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        path = await filled(disk)
-        whole = bytearray(path.read_bytes())
-        whole[20 * PAGE : 22 * PAGE] = bytes(2 * PAGE)
-        path.write_bytes(whole)
-        with pytest.raises(StoreError, match=r"orders\.log\.sqlite: damaged: .*move the file away .*backup"):
-            await disk.open()
-        path.write_bytes(b"no database at all" * 1_000)
-        with pytest.raises(StoreError, match="file is not a database; move the file away"):
-            await disk.open()
-
-    asyncio.run(go())
+async def test_a_damaged_file_is_not_opened(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    path = await filled(disk)
+    whole = bytearray(path.read_bytes())
+    whole[20 * PAGE : 22 * PAGE] = bytes(2 * PAGE)
+    path.write_bytes(whole)
+    with pytest.raises(StoreError, match=r"orders\.log\.sqlite: damaged: .*move the file away .*backup"):
+        await disk.open()
+    path.write_bytes(b"no database at all" * 1_000)
+    with pytest.raises(StoreError, match="file is not a database; move the file away"):
+        await disk.open()
 
 
 def test_a_damaged_message_is_told_and_never_silence(
@@ -280,67 +270,53 @@ def test_a_damaged_message_is_told_and_never_silence(
     assert "can be read again" in caplog.text
 
 
-def test_a_page_that_is_damaged_while_the_node_runs(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        path = await filled(disk)
-        orders = await disk.open()
-        whole = path.read_bytes()
-        damaged = bytearray(whole)
-        damaged[20 * PAGE : 22 * PAGE] = b"\xff" * 2 * PAGE
-        path.write_bytes(damaged)
-        assert isinstance(orders.log, SqliteLog)
-        assert orders.log.read(0, 1_000, 1_000) is None
-        assert "malformed; move the file away" in orders.log.fault
-        path.write_bytes(whole)  # the disk has got over it
-        orders.log._reader.rows("PRAGMA shrink_memory")
-        await orders.until("")
-        assert await orders.all() == list(range(1_000))
-        await disk.close(orders)
-
-    asyncio.run(go())
+async def test_a_page_that_is_damaged_while_the_node_runs(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    path = await filled(disk)
+    orders = await disk.open()
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[20 * PAGE : 22 * PAGE] = b"\xff" * 2 * PAGE
+    path.write_bytes(damaged)
+    assert isinstance(orders.log, SqliteLog)
+    assert orders.log.read(0, 1_000, 1_000) is None
+    assert "malformed; move the file away" in orders.log.fault
+    path.write_bytes(whole)  # the disk has got over it
+    orders.log._reader.rows("PRAGMA shrink_memory")
+    await orders.until("")
+    assert await orders.all() == list(range(1_000))
+    await disk.close(orders)
 
 
-def test_a_log_of_another_version_is_refused(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        path = await filled(disk)
-        with sqlite3.connect(path) as other:
-            other.execute("PRAGMA user_version = 2")
-        other.close()
-        with pytest.raises(
-            StoreError, match="version 2 of the store; this is 1: use the Penstock that wrote"
-        ):
-            await disk.open()
-
-    asyncio.run(go())
+async def test_a_log_of_another_version_is_refused(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    path = await filled(disk)
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 2")
+    other.close()
+    with pytest.raises(StoreError, match="version 2 of the store; this is 1: use the Penstock that wrote"):
+        await disk.open()
 
 
-def test_a_log_without_its_figures_is_refused(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        path = await filled(disk)
-        with sqlite3.connect(path) as other:
-            other.execute("DELETE FROM meta")
-        other.close()
-        with pytest.raises(StoreError, match="damaged: 0 rows of meta"):
-            await disk.open()
-
-    asyncio.run(go())
+async def test_a_log_without_its_figures_is_refused(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    path = await filled(disk)
+    with sqlite3.connect(path) as other:
+        other.execute("DELETE FROM meta")
+    other.close()
+    with pytest.raises(StoreError, match="damaged: 0 rows of meta"):
+        await disk.open()
 
 
-def test_a_log_that_another_program_writes_to_waits(tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("file", tmp_path)
-        orders = await disk.open()
-        file_of(orders).rows("PRAGMA busy_timeout = 10")
-        other = sqlite3.connect(disk.folder / "orders.log.sqlite", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        orders.append(1)
-        assert "locked; another program uses it" in await orders.until("locked")
-        other.execute("ROLLBACK")
-        other.close()
-        await orders.durable()
-        await disk.close(orders)
-
-    asyncio.run(go())
+async def test_a_log_that_another_program_writes_to_waits(tmp_path: Path) -> None:
+    disk = Disk("file", tmp_path)
+    orders = await disk.open()
+    file_of(orders).rows("PRAGMA busy_timeout = 10")
+    other = sqlite3.connect(disk.folder / "orders.log.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    orders.append(1)
+    assert "locked; another program uses it" in await orders.until("locked")
+    other.execute("ROLLBACK")
+    other.close()
+    await orders.durable()
+    await disk.close(orders)

@@ -52,31 +52,28 @@ def test_values_survive(tmp_path: Path) -> None:
     asyncio.run(after())
 
 
-def test_whoever_waits_is_called_after_the_disk(tmp_path: Path) -> None:
-    async def go() -> None:
-        state = StateFile(tmp_path / FILE)
-        state.start()
-        second = sqlite3.connect(tmp_path / FILE)
-        said: list[int] = []
+async def test_whoever_waits_is_called_after_the_disk(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / FILE)
+    state.start()
+    second = sqlite3.connect(tmp_path / FILE)
+    said: list[int] = []
 
-        def told() -> None:
-            said.extend(count for (count,) in second.execute("SELECT COUNT(*) FROM state"))
+    def told() -> None:
+        said.extend(count for (count,) in second.execute("SELECT COUNT(*) FROM state"))
 
-        state.when_durable(told)
-        assert said == [0]  # nothing waited
-        state.put("t", ("1",), b"")
-        state.when_durable(told)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)  # the first is being written
-        state.put("t", ("2",), b"")
-        state.when_durable(told)
-        assert said == [0]
-        await durable(state)
-        assert said in ([0, 1, 2], [0, 2, 2])
-        second.close()
-        await state.close()
-
-    asyncio.run(go())
+    state.when_durable(told)
+    assert said == [0]  # nothing waited
+    state.put("t", ("1",), b"")
+    state.when_durable(told)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the first is being written
+    state.put("t", ("2",), b"")
+    state.when_durable(told)
+    assert said == [0]
+    await durable(state)
+    assert said in ([0, 1, 2], [0, 2, 2])
+    second.close()
+    await state.close()
 
 
 def test_who_fails_keeps_no_others_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

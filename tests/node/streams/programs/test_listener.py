@@ -51,188 +51,154 @@ async def alone(nodes: Tree, **more: Any) -> None:
         (hello("SB", only=("a/#/b",)), "its filter cannot be used"),
     ],
 )
-def test_strangers_hear_why_they_are_not_let_in(greeting: Hello, why: str) -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            stranger = await nodes.stranger("PB")
-            answer = await stranger.says(greeting)
-            assert isinstance(answer, Sorry)
-            assert why in answer.reason
-            assert await stranger.gone()
-            assert nodes.nodes["PB"].streams.door.refused == 1  # type: ignore[union-attr]
-            assert row(nodes.nodes["PB"], "SB").state == "down"
-
-    run(play())
+async def test_strangers_hear_why_they_are_not_let_in(greeting: Hello, why: str) -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        stranger = await nodes.stranger("PB")
+        answer = await stranger.says(greeting)
+        assert isinstance(answer, Sorry)
+        assert why in answer.reason
+        assert await stranger.gone()
+        assert nodes.nodes["PB"].streams.door.refused == 1  # type: ignore[union-attr]
+        assert row(nodes.nodes["PB"], "SB").state == "down"
 
 
 @pytest.mark.parametrize(
     "noise", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 9, wire.framed(b"\x93\x01\x02\x03"), wire.framed(b"")]
 )
-def test_noise_is_no_greeting(noise: bytes) -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            stranger = await nodes.stranger("PB")
-            stranger.writer.write(noise)
-            answer = handshake.decode_answer(await read_frame(stranger.reader))
-            assert isinstance(answer, Sorry)
-            assert await stranger.gone()
-
-    run(play())
+async def test_noise_is_no_greeting(noise: bytes) -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        stranger = await nodes.stranger("PB")
+        stranger.writer.write(noise)
+        answer = handshake.decode_answer(await read_frame(stranger.reader))
+        assert isinstance(answer, Sorry)
+        assert await stranger.gone()
 
 
-def test_who_says_nothing_does_not_stay() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes, settings={"bounds": Bounds(connect_s=0.1)})
-            stranger = await nodes.stranger("PB")
-            stranger.writer.write(b"\x00\x00")
-            assert await stranger.gone()
-
-    run(play())
+async def test_who_says_nothing_does_not_stay() -> None:
+    async with tree() as nodes:
+        await alone(nodes, settings={"bounds": Bounds(connect_s=0.1)})
+        stranger = await nodes.stranger("PB")
+        stranger.writer.write(b"\x00\x00")
+        assert await stranger.gone()
 
 
-def test_many_who_say_nothing_are_not_all_let_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_who_say_nothing_are_not_all_let_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_HANDSHAKES", 3)
-
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            silent = [await nodes.stranger("PB") for _ in range(3)]
-            await asyncio.sleep(0.05)
-            assert await (await nodes.stranger("PB")).gone()
-            for one in silent:
-                one.writer.close()
-            await until(lambda: nodes.nodes["PB"].streams.door._greeting == 0)  # type: ignore[union-attr]
-            answer = await (await nodes.stranger("PB")).says(hello("SB"))
-            assert isinstance(answer, Welcome)
-
-    run(play())
+    async with tree() as nodes:
+        await alone(nodes)
+        silent = [await nodes.stranger("PB") for _ in range(3)]
+        await asyncio.sleep(0.05)
+        assert await (await nodes.stranger("PB")).gone()
+        for one in silent:
+            one.writer.close()
+        await until(lambda: nodes.nodes["PB"].streams.door._greeting == 0)  # type: ignore[union-attr]
+        answer = await (await nodes.stranger("PB")).says(hello("SB"))
+        assert isinstance(answer, Welcome)
 
 
-def test_users_and_passwords_count_here_too() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            users = (User("ann", cheap("right")), User("bob", cheap("bobs")))
-            pb = await nodes.add(
-                "PB",
-                host=ORDERS,
-                listen=LISTENS,
-                neighbours=[{"name": "SB", "user": "ann"}],
-                settings={"users": users, "anonymous": "never"},
-            )
-            for greeting, why in (
-                (hello("SB"), "a user name and a password are required"),
-                (hello("SB", **WRONG), "wrong user name or password"),
-                (hello("SB", **OTHER), "must come as user 'ann'"),
-            ):
-                answer = await (await nodes.stranger("PB")).says(greeting)
-                assert isinstance(answer, Sorry)
-                assert why in answer.reason
-            sb = await nodes.add("SB", neighbours=[at(pb, "PB", **WRONG)])
-            await until(lambda: "wrong user name or password" in row(sb, "PB").fault)
-            await nodes.stop("SB")
-            sb = await nodes.add("SB", neighbours=[at(pb, "PB", **RIGHT)])
-            await until(lambda: "orders" in sb.streams.known)
-
-    run(play())
+async def test_users_and_passwords_count_here_too() -> None:
+    async with tree() as nodes:
+        users = (User("ann", cheap("right")), User("bob", cheap("bobs")))
+        pb = await nodes.add(
+            "PB",
+            host=ORDERS,
+            listen=LISTENS,
+            neighbours=[{"name": "SB", "user": "ann"}],
+            settings={"users": users, "anonymous": "never"},
+        )
+        for greeting, why in (
+            (hello("SB"), "a user name and a password are required"),
+            (hello("SB", **WRONG), "wrong user name or password"),
+            (hello("SB", **OTHER), "must come as user 'ann'"),
+        ):
+            answer = await (await nodes.stranger("PB")).says(greeting)
+            assert isinstance(answer, Sorry)
+            assert why in answer.reason
+        sb = await nodes.add("SB", neighbours=[at(pb, "PB", **WRONG)])
+        await until(lambda: "wrong user name or password" in row(sb, "PB").fault)
+        await nodes.stop("SB")
+        sb = await nodes.add("SB", neighbours=[at(pb, "PB", **RIGHT)])
+        await until(lambda: "orders" in sb.streams.known)
 
 
-def test_no_user_comes_as_a_neighbour_that_is_called_from_here() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            pb = await nodes.add(
-                "PB",
-                host=ORDERS,
-                listen=LISTENS,
-                neighbours=[{"name": "IB", "host": "127.0.0.1", "port": 1, "user": "ann", "password": "x"}],
-                settings={"users": (User("ann", cheap("right")), User("bob", cheap("bobs")))},
-            )
-            for greeting in (hello("IB"), hello("IB", **OTHER)):
-                answer = await (await nodes.stranger("PB")).says(greeting)
-                assert isinstance(answer, Sorry)
-                assert "must come as user 'ann'" in answer.reason
-            assert "IB" not in pb.streams.hub.links
-            assert isinstance(await (await nodes.stranger("PB")).says(hello("IB", **RIGHT)), Welcome)
-
-    run(play())
-
-
-def test_users_that_come_with_a_reload_are_named_for_neighbours_at_once() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            pb = nodes.nodes["PB"]
-            config, neighbours = pb.streams.config, (Neighbour(name="SB", user="ann"),)
-            wanted = msgspec.structs.replace(
-                config,
-                users=(User("ann", cheap("right")), User("bob", cheap("bobs"))),
-                streams=msgspec.structs.replace(config.streams, neighbours=neighbours),
-            )
-            pb.node._again = lambda: LoadedConfig(wanted)
-            assert pb.node.reload()
-            answer = await (await nodes.stranger("PB")).says(hello("SB", **OTHER))
+async def test_no_user_comes_as_a_neighbour_that_is_called_from_here() -> None:
+    async with tree() as nodes:
+        pb = await nodes.add(
+            "PB",
+            host=ORDERS,
+            listen=LISTENS,
+            neighbours=[{"name": "IB", "host": "127.0.0.1", "port": 1, "user": "ann", "password": "x"}],
+            settings={"users": (User("ann", cheap("right")), User("bob", cheap("bobs")))},
+        )
+        for greeting in (hello("IB"), hello("IB", **OTHER)):
+            answer = await (await nodes.stranger("PB")).says(greeting)
             assert isinstance(answer, Sorry)
             assert "must come as user 'ann'" in answer.reason
-            assert isinstance(await (await nodes.stranger("PB")).says(hello("SB", **RIGHT)), Welcome)
-
-    run(play())
-
-
-def test_two_nodes_of_one_name_do_not_take_each_others_place() -> None:
-    async def play() -> None:
-        async with chain() as nodes:
-            ib = nodes.nodes["IB"]
-            answer = await (await nodes.stranger("IB")).says(hello("SB"))
-            assert isinstance(answer, Sorry)
-            assert "connected already" in answer.reason
-            assert row(ib, "SB").state == "up"
-
-    run(play())
+        assert "IB" not in pb.streams.hub.links
+        assert isinstance(await (await nodes.stranger("PB")).says(hello("IB", **RIGHT)), Welcome)
 
 
-def test_a_connection_has_ended_wholly_before_the_next_is_let_in() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            pb = nodes.nodes["PB"]
-            stranger = await nodes.stranger("PB")
-            await stranger.says(hello("SB"))
-            links(pb)._known["SB"].link.end("for once")
-            while links(pb).refusal(hello("SB"), ""):
-                await asyncio.sleep(0)
-            assert "SB" not in pb.streams.hub.links
-            assert row(pb, "SB").fault == "for once"
-
-    run(play())
-
-
-def test_a_call_to_the_wrong_node_is_noticed() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            sb = await nodes.add("SB", neighbours=[at(nodes.nodes["PB"], "IB")])
-            await until(lambda: "is node 'PB', not 'IB'" in row(sb, "IB").fault)
-
-    run(play())
+async def test_users_that_come_with_a_reload_are_named_for_neighbours_at_once() -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        pb = nodes.nodes["PB"]
+        config, neighbours = pb.streams.config, (Neighbour(name="SB", user="ann"),)
+        wanted = msgspec.structs.replace(
+            config,
+            users=(User("ann", cheap("right")), User("bob", cheap("bobs"))),
+            streams=msgspec.structs.replace(config.streams, neighbours=neighbours),
+        )
+        pb.node._again = lambda: LoadedConfig(wanted)
+        assert pb.node.reload()
+        answer = await (await nodes.stranger("PB")).says(hello("SB", **OTHER))
+        assert isinstance(answer, Sorry)
+        assert "must come as user 'ann'" in answer.reason
+        assert isinstance(await (await nodes.stranger("PB")).says(hello("SB", **RIGHT)), Welcome)
 
 
-def test_two_nodes_that_call_each_other_have_one_link() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            with socket.socket() as taken:
-                taken.bind(("127.0.0.1", 0))
-                port = taken.getsockname()[1]
-            there = {"name": "B", "host": "127.0.0.1", "port": port}
-            a = await nodes.add("A", host=ORDERS, listen=LISTENS, neighbours=[there])
-            b = await nodes.add("B", listen={"enabled": True, "port": port}, neighbours=[at(a, "A")])
-            await until(lambda: "orders" in b.streams.known)
-            await asyncio.sleep(0.3)
-            assert row(a, "B").state == row(b, "A").state == "up"
-            assert row(a, "B").reconnects == 0
+async def test_two_nodes_of_one_name_do_not_take_each_others_place() -> None:
+    async with chain() as nodes:
+        ib = nodes.nodes["IB"]
+        answer = await (await nodes.stranger("IB")).says(hello("SB"))
+        assert isinstance(answer, Sorry)
+        assert "connected already" in answer.reason
+        assert row(ib, "SB").state == "up"
 
-    run(play())
+
+async def test_a_connection_has_ended_wholly_before_the_next_is_let_in() -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        pb = nodes.nodes["PB"]
+        stranger = await nodes.stranger("PB")
+        await stranger.says(hello("SB"))
+        links(pb)._known["SB"].link.end("for once")
+        while links(pb).refusal(hello("SB"), ""):
+            await asyncio.sleep(0)
+        assert "SB" not in pb.streams.hub.links
+        assert row(pb, "SB").fault == "for once"
+
+
+async def test_a_call_to_the_wrong_node_is_noticed() -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        sb = await nodes.add("SB", neighbours=[at(nodes.nodes["PB"], "IB")])
+        await until(lambda: "is node 'PB', not 'IB'" in row(sb, "IB").fault)
+
+
+async def test_two_nodes_that_call_each_other_have_one_link() -> None:
+    async with tree() as nodes:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        there = {"name": "B", "host": "127.0.0.1", "port": port}
+        a = await nodes.add("A", host=ORDERS, listen=LISTENS, neighbours=[there])
+        b = await nodes.add("B", listen={"enabled": True, "port": port}, neighbours=[at(a, "A")])
+        await until(lambda: "orders" in b.streams.known)
+        await asyncio.sleep(0.3)
+        assert row(a, "B").state == row(b, "A").state == "up"
+        assert row(a, "B").reconnects == 0
 
 
 @pytest.mark.parametrize(
@@ -249,24 +215,21 @@ def test_two_nodes_that_call_each_other_have_one_link() -> None:
         handshake.encode(Offer((Offered("bi\0lls", ("bills/#",), "SB"),))),
     ],
 )
-def test_a_neighbour_that_talks_nonsense_is_cut_off_and_disturbs_nobody(said: bytes) -> None:
-    async def play() -> None:
-        async with chain() as nodes:
-            pb = nodes.nodes["PB"]
-            got = await nodes.subscriber("SB")
-            await nodes.stop("SB")
-            stranger = await nodes.stranger("IB")
-            assert isinstance(await stranger.says(hello("SB")), Welcome)
-            stranger.writer.write(said)
-            assert await stranger.gone()
-            assert "says what cannot be" in row(nodes.nodes["IB"], "SB").fault
-            del got
-            at_ib = await nodes.subscriber("IB")
-            await (await nodes.client("PB")).publish("orders/x", b"still here", qos=1)
-            await until(lambda: at_ib == [b"still here"])
-            assert row(pb, "IB").state == "up"
-
-    run(play())
+async def test_a_neighbour_that_talks_nonsense_is_cut_off_and_disturbs_nobody(said: bytes) -> None:
+    async with chain() as nodes:
+        pb = nodes.nodes["PB"]
+        got = await nodes.subscriber("SB")
+        await nodes.stop("SB")
+        stranger = await nodes.stranger("IB")
+        assert isinstance(await stranger.says(hello("SB")), Welcome)
+        stranger.writer.write(said)
+        assert await stranger.gone()
+        assert "says what cannot be" in row(nodes.nodes["IB"], "SB").fault
+        del got
+        at_ib = await nodes.subscriber("IB")
+        await (await nodes.client("PB")).publish("orders/x", b"still here", qos=1)
+        await until(lambda: at_ib == [b"still here"])
+        assert row(pb, "IB").state == "up"
 
 
 @pytest.mark.parametrize(
@@ -304,20 +267,17 @@ def test_records_that_are_none_are_passed_over(broken: bytes, caplog: pytest.Log
     assert "a bug" not in caplog.text
 
 
-def test_many_streams_at_once_are_one_change() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            pb = await nodes.add("PB", listen=LISTENS, neighbours=[{"name": "SB"}])
-            changes: list[int] = []
-            pb.streams.on_known_changed.append(lambda: changes.append(len(pb.streams.known)))
-            stranger = await nodes.stranger("PB")
-            await stranger.says(hello("SB"))
-            streams = tuple(Offered(f"s{number}", (f"s/{number}",), "SB") for number in range(100))
-            stranger.writer.write(handshake.encode(Offer(streams)))
-            await until(lambda: changes)
-            assert changes == [100]
-
-    run(play())
+async def test_many_streams_at_once_are_one_change() -> None:
+    async with tree() as nodes:
+        pb = await nodes.add("PB", listen=LISTENS, neighbours=[{"name": "SB"}])
+        changes: list[int] = []
+        pb.streams.on_known_changed.append(lambda: changes.append(len(pb.streams.known)))
+        stranger = await nodes.stranger("PB")
+        await stranger.says(hello("SB"))
+        streams = tuple(Offered(f"s{number}", (f"s/{number}",), "SB") for number in range(100))
+        stranger.writer.write(handshake.encode(Offer(streams)))
+        await until(lambda: changes)
+        assert changes == [100]
 
 
 def test_a_stream_that_goes_back_with_its_host_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -363,82 +323,66 @@ def test_a_node_knows_no_more_streams_than_it_may(
     assert caplog.text.count("offers more streams than the 5 that a node knows") == 1
 
 
-def test_what_is_said_of_streams_nobody_knows_is_passed_over() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            pb = nodes.nodes["PB"]
-            stranger = await nodes.stranger("PB")
-            await stranger.says(hello("SB"))
-            stranger.writer.write(
-                wire.encode(Nack("bills", ((1, 2),))) + wire.encode(Data("bills", 1, 2, b""))
-            )
-            await until(lambda: row(pb, "SB").ignored == 2)
-            assert row(pb, "SB").state == "up"
-
-    run(play())
+async def test_what_is_said_of_streams_nobody_knows_is_passed_over() -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        pb = nodes.nodes["PB"]
+        stranger = await nodes.stranger("PB")
+        await stranger.says(hello("SB"))
+        stranger.writer.write(wire.encode(Nack("bills", ((1, 2),))) + wire.encode(Data("bills", 1, 2, b"")))
+        await until(lambda: row(pb, "SB").ignored == 2)
+        assert row(pb, "SB").state == "up"
 
 
-def test_a_link_on_which_nothing_is_heard_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_link_on_which_nothing_is_heard_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_ALIVE_S", 0.06)
     monkeypatch.setattr(limits, "STREAM_DEAD_S", 0.3)
-
-    async def play() -> None:
-        async with tree() as nodes:
-            await nodes.add("IB", listen=LISTENS, neighbours=[{"name": "SB"}])
-            ib = nodes.nodes["IB"]
-            stranger = await nodes.stranger("IB")
-            await stranger.says(hello("SB"))
-            frames = wire.FrameReader(handshake.decode_said)
-            said = frames.feed(await stranger.reader.read(4096))
-            while len(said) < 2:
-                said += frames.feed(await stranger.reader.read(4096))
-            assert said == [Offer(()), Alive()]
-            for _ in range(10):
-                stranger.writer.write(handshake.encode(Alive()))
-                await asyncio.sleep(0.05)
-            assert row(ib, "SB").state == "up"
-            assert await stranger.gone()
-            await until(lambda: "nothing was heard of it for 0.3 s" in row(ib, "SB").fault)
-
-    run(play())
+    async with tree() as nodes:
+        await nodes.add("IB", listen=LISTENS, neighbours=[{"name": "SB"}])
+        ib = nodes.nodes["IB"]
+        stranger = await nodes.stranger("IB")
+        await stranger.says(hello("SB"))
+        frames = wire.FrameReader(handshake.decode_said)
+        said = frames.feed(await stranger.reader.read(4096))
+        while len(said) < 2:
+            said += frames.feed(await stranger.reader.read(4096))
+        assert said == [Offer(()), Alive()]
+        for _ in range(10):
+            stranger.writer.write(handshake.encode(Alive()))
+            await asyncio.sleep(0.05)
+        assert row(ib, "SB").state == "up"
+        assert await stranger.gone()
+        await until(lambda: "nothing was heard of it for 0.3 s" in row(ib, "SB").fault)
 
 
-def test_links_can_be_encrypted(tmp_path: Path) -> None:
+async def test_links_can_be_encrypted(tmp_path: Path) -> None:
     files = certificates.make(tmp_path)
-
-    async def play() -> None:
-        async with tree() as nodes:
-            tls = {"certificate": str(files.server), "key": str(files.server_key), "host": "0.0.0.0"}  # noqa: S104
-            await nodes.add(
-                "PB", host=ORDERS, listen={**LISTENS, **tls}, neighbours=[{"name": "SB"}, {"name": "X"}]
-            )
-            pb = nodes.nodes["PB"]
-            sb = await nodes.add("SB", neighbours=[at(pb, "PB", ca=str(files.ca))])
-            await until(lambda: "orders" in sb.streams.known)
-            got = await nodes.subscriber("SB")
-            await (await nodes.client("PB")).publish("orders/x", b"secret", qos=1)
-            await until(lambda: got == [b"secret"])
-            trusts_others = await nodes.add("X", neighbours=[at(pb, "PB", ca=str(files.client))])
-            await until(lambda: "is not accepted" in row(trusts_others, "PB").fault)
-            await nodes.stop("X")
-            elsewhere = {**at(pb, "PB", ca=str(files.ca)), "host": "127.0.0.2"}
-            wrong_place = await nodes.add("X", neighbours=[elsewhere])
-            await until(lambda: "IP address mismatch" in row(wrong_place, "PB").fault)
-            await nodes.stop("X")
-            plain = await nodes.add("X", neighbours=[at(pb, "PB")])
-            await until(lambda: "needs ca" in row(plain, "PB").fault)
-            assert row(plain, "PB").state == "down"
-
-    run(play())
+    async with tree() as nodes:
+        tls = {"certificate": str(files.server), "key": str(files.server_key), "host": "0.0.0.0"}  # noqa: S104
+        await nodes.add(
+            "PB", host=ORDERS, listen={**LISTENS, **tls}, neighbours=[{"name": "SB"}, {"name": "X"}]
+        )
+        pb = nodes.nodes["PB"]
+        sb = await nodes.add("SB", neighbours=[at(pb, "PB", ca=str(files.ca))])
+        await until(lambda: "orders" in sb.streams.known)
+        got = await nodes.subscriber("SB")
+        await (await nodes.client("PB")).publish("orders/x", b"secret", qos=1)
+        await until(lambda: got == [b"secret"])
+        trusts_others = await nodes.add("X", neighbours=[at(pb, "PB", ca=str(files.client))])
+        await until(lambda: "is not accepted" in row(trusts_others, "PB").fault)
+        await nodes.stop("X")
+        elsewhere = {**at(pb, "PB", ca=str(files.ca)), "host": "127.0.0.2"}
+        wrong_place = await nodes.add("X", neighbours=[elsewhere])
+        await until(lambda: "IP address mismatch" in row(wrong_place, "PB").fault)
+        await nodes.stop("X")
+        plain = await nodes.add("X", neighbours=[at(pb, "PB")])
+        await until(lambda: "needs ca" in row(plain, "PB").fault)
+        assert row(plain, "PB").state == "down"
 
 
-def test_a_port_that_is_taken_is_told() -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            await alone(nodes)
-            taken = {"enabled": True, "port": door(nodes.nodes["PB"])}
-            with pytest.raises(NodeError, match="is in use"):
-                await nodes.add("SB", listen=taken, neighbours=[{"name": "PB"}])
-
-    run(play())
+async def test_a_port_that_is_taken_is_told() -> None:
+    async with tree() as nodes:
+        await alone(nodes)
+        taken = {"enabled": True, "port": door(nodes.nodes["PB"])}
+        with pytest.raises(NodeError, match="is in use"):
+            await nodes.add("SB", listen=taken, neighbours=[{"name": "PB"}])

@@ -32,53 +32,45 @@ def node() -> Iterator[Running]:
         yield found
 
 
-def test_requests_wait_in_turn_and_one_always_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_wait_in_turn_and_one_always_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
     monkeypatch.setattr(limits, "STREAM_REQUEST_SMALL_BYTES", 0)
+    requests = RequestMemory()
+    await requests.take(500)  # alone, however large
+    order: list[int] = []
 
-    async def go() -> None:
-        requests = RequestMemory()
-        await requests.take(500)  # alone, however large
-        order: list[int] = []
+    async def take(size: int) -> None:
+        await requests.take(size)
+        order.append(size)
 
-        async def take(size: int) -> None:
-            await requests.take(size)
-            order.append(size)
-
-        waiting = [asyncio.create_task(take(size)) for size in (60, 70, 30, 1)]
-        await asyncio.sleep(0)
-        assert order == []
-        requests.give(500)
-        await asyncio.sleep(0)
-        assert order == [60]
-        waiting[1].cancel()
-        await asyncio.gather(waiting[1], return_exceptions=True)
-        await asyncio.gather(*waiting[2:])
-        assert (order, requests.taken) == ([60, 30, 1], 91)
-        for size in order:
-            requests.give(size)
-        assert requests.taken == 0
-
-    asyncio.run(go())
+    waiting = [asyncio.create_task(take(size)) for size in (60, 70, 30, 1)]
+    await asyncio.sleep(0)
+    assert order == []
+    requests.give(500)
+    await asyncio.sleep(0)
+    assert order == [60]
+    waiting[1].cancel()
+    await asyncio.gather(waiting[1], return_exceptions=True)
+    await asyncio.gather(*waiting[2:])
+    assert (order, requests.taken) == ([60, 30, 1], 91)
+    for size in order:
+        requests.give(size)
+    assert requests.taken == 0
 
 
-def test_a_turn_that_comes_while_it_is_given_up_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_that_comes_while_it_is_given_up_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_REQUESTS_BYTES", 100)
     monkeypatch.setattr(limits, "STREAM_REQUEST_SMALL_BYTES", 0)
-
-    async def go() -> None:
-        requests = RequestMemory()
-        await requests.take(100)
-        first, second = (asyncio.create_task(requests.take(80)) for _ in range(2))
-        await asyncio.sleep(0)
-        requests.give(100)  # the first one's turn
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        await asyncio.wait_for(second, 60)
-        assert requests.taken == 80
-
-    asyncio.run(go())
+    requests = RequestMemory()
+    await requests.take(100)
+    first, second = (asyncio.create_task(requests.take(80)) for _ in range(2))
+    await asyncio.sleep(0)
+    requests.give(100)  # the first one's turn
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await asyncio.wait_for(second, 60)
+    assert requests.taken == 80
 
 
 def test_answers_become_smaller_the_more_wait() -> None:
@@ -196,7 +188,7 @@ def test_whoever_takes_no_answers_keeps_no_room_from_others(node: Running) -> No
         assert node.serving._answers.taken  # and nothing is taken yet
 
 
-def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kept:
         """A request that can be looked after."""
 
@@ -209,22 +201,19 @@ def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.Mo
         assert isinstance(request, Kept)
         dealt.append(weakref.ref(request))
 
-    async def go() -> None:
-        here, there = socket.socketpair()
-        reader, writer = await asyncio.open_connection(sock=here)
-        program = ProgramConnection(writer, name="p", user="", frame_bytes=100, requests=RequestMemory())
-        serving = asyncio.create_task(program.run(reader, deal))
-        there.sendall((5).to_bytes(4, "big") + b"12345")
-        while not dealt or program._tasks:
-            await asyncio.sleep(0)
+    here, there = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=here)
+    program = ProgramConnection(writer, name="p", user="", frame_bytes=100, requests=RequestMemory())
+    serving = asyncio.create_task(program.run(reader, deal))
+    there.sendall((5).to_bytes(4, "big") + b"12345")
+    while not dealt or program._tasks:
         await asyncio.sleep(0)
-        assert dealt[0]() is None
-        there.close()
-        await serving
-        writer.close()
-        await writer.wait_closed()
-
-    asyncio.run(go())
+    await asyncio.sleep(0)
+    assert dealt[0]() is None
+    there.close()
+    await serving
+    writer.close()
+    await writer.wait_closed()
 
 
 @pytest.mark.parametrize(("size", "within_s"), [(1_000_000, 0.1), (3 << 20, 0.3)])

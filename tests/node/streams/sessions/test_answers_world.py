@@ -153,8 +153,8 @@ async def story(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_client_that_comes_and_goes(seed: int) -> None:
-    run(story(seed))
+async def test_a_client_that_comes_and_goes(seed: int) -> None:
+    await story(seed)
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import pytest
 from penstock import limits
 from penstock.core.streams import StreamOptions
 from penstock.node.config import streams
-from tests.kit.peer import run
 from tests.kit.stream_trees import chain, until
 
 if TYPE_CHECKING:
@@ -47,43 +46,38 @@ def feeds(node: WithStreams) -> int:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_slow_sessions_and_those_that_were_away_catch_up(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_sessions_and_those_that_were_away_catch_up(
+    qos: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "STREAM_READ", 10)  # so that feeds pause
     monkeypatch.setattr(limits, "STREAM_FEEDS", 1)  # and give way
-
-    async def play() -> None:
-        async with chain() as nodes:
-            there = nodes.nodes["SB"]
-            slow = await there.connect("slow", receive_maximum=2, **KEPT)
-            await slow.subscribe("orders/#", qos=qos)
-            away = await there.connect("away", **KEPT)
-            await away.subscribe("orders/#", qos=qos)
-            away.abort()
-            await until(lambda: there.streams.status().streams[0].readers.away == 1)
-            await publish(nodes, 0, 120)
-            away = await there.connect("away", **KEPT)
-            assert await away.payloads(120) == numbers(0, 120)
-            assert await slow.payloads(120) == numbers(0, 120)
-            await publish(nodes, 120, 125)
-            for peer in (slow, away):
-                assert await peer.payloads(5) == numbers(120, 125)
-                await peer.settled()
-            await until(lambda: not feeds(there))
-            figures = there.streams.status().streams[0].readers
-            assert (figures.live, figures.catching_up, figures.missed) == (2, 0, 0)
-
-    run(play())
+    async with chain() as nodes:
+        there = nodes.nodes["SB"]
+        slow = await there.connect("slow", receive_maximum=2, **KEPT)
+        await slow.subscribe("orders/#", qos=qos)
+        away = await there.connect("away", **KEPT)
+        await away.subscribe("orders/#", qos=qos)
+        away.abort()
+        await until(lambda: there.streams.status().streams[0].readers.away == 1)
+        await publish(nodes, 0, 120)
+        away = await there.connect("away", **KEPT)
+        assert await away.payloads(120) == numbers(0, 120)
+        assert await slow.payloads(120) == numbers(0, 120)
+        await publish(nodes, 120, 125)
+        for peer in (slow, away):
+            assert await peer.payloads(5) == numbers(120, 125)
+            await peer.settled()
+        await until(lambda: not feeds(there))
+        figures = there.streams.status().streams[0].readers
+        assert (figures.live, figures.catching_up, figures.missed) == (2, 0, 0)
 
 
-def test_an_early_start_comes_from_the_node_that_hosts_the_stream() -> None:
-    async def play() -> None:
-        async with chain() as nodes:
-            await publish(nodes, 0, 50)
-            peer = await nodes.nodes["SB"].connect("s")
-            await peer.subscribe("orders/#", qos=1, user=(("start", "earliest"),))
-            assert await peer.payloads(50) == numbers(0, 50)
-            await publish(nodes, 50, 51)
-            assert await peer.payloads(1) == [b"50"]
-            assert nodes.nodes["SB"].streams.status().streams[0].readers.missed == 0
-
-    run(play())
+async def test_an_early_start_comes_from_the_node_that_hosts_the_stream() -> None:
+    async with chain() as nodes:
+        await publish(nodes, 0, 50)
+        peer = await nodes.nodes["SB"].connect("s")
+        await peer.subscribe("orders/#", qos=1, user=(("start", "earliest"),))
+        assert await peer.payloads(50) == numbers(0, 50)
+        await publish(nodes, 50, 51)
+        assert await peer.payloads(1) == [b"50"]
+        assert nodes.nodes["SB"].streams.status().streams[0].readers.missed == 0

@@ -120,8 +120,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_disks_that_fail_and_nodes_that_crash(tmp_path: Path, seed: int) -> None:
-    run(story(seed, tmp_path))
+async def test_disks_that_fail_and_nodes_that_crash(tmp_path: Path, seed: int) -> None:
+    await story(seed, tmp_path)
 
 
 @pytest.mark.slow

@@ -29,31 +29,27 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_a_qos_2_message_that_was_refused_is_taken_when_it_comes_again(version: int) -> None:
+async def test_a_qos_2_message_that_was_refused_is_taken_when_it_comes_again(version: int) -> None:
     how: dict[str, Any] = {"clean": False, "version": version}
     if version == 5:
         how["session_expiry_s"] = 1000
-
-    async def test() -> None:
-        async with streams_node() as running:
+    async with streams_node() as running:
+        peer = await running.connect("p", **how)
+        fault: Any = running.orders.log
+        fault._damage = "no disk"
+        peer.send(Publish("orders/a", b"1", qos=2, packet_id=7))
+        if version == V4:
+            assert await peer.next() is None
             peer = await running.connect("p", **how)
-            fault: Any = running.orders.log
-            fault._damage = "no disk"
-            peer.send(Publish("orders/a", b"1", qos=2, packet_id=7))
-            if version == V4:
-                assert await peer.next() is None
-                peer = await running.connect("p", **how)
-                assert peer.connack.session_present
-            else:
-                assert (await peer.expect(Pubrec)).reason >= 0x80
-            fault._damage = ""
-            peer.send(Publish("orders/a", b"1", qos=2, packet_id=7, dup=version == V4))
-            assert (await peer.expect(Pubrec)).reason == 0
-            peer.send(Pubrel(7))
-            assert await peer.expect(Pubcomp) == Pubcomp(7)
-            assert await running.payloads() == [b"1"]
-
-    run(test())
+            assert peer.connack.session_present
+        else:
+            assert (await peer.expect(Pubrec)).reason >= 0x80
+        fault._damage = ""
+        peer.send(Publish("orders/a", b"1", qos=2, packet_id=7, dup=version == V4))
+        assert (await peer.expect(Pubrec)).reason == 0
+        peer.send(Pubrel(7))
+        assert await peer.expect(Pubcomp) == Pubcomp(7)
+        assert await running.payloads() == [b"1"]
 
 
 @pytest.mark.parametrize(
@@ -65,60 +61,53 @@ def test_a_qos_2_message_that_was_refused_is_taken_when_it_comes_again(version: 
     ],
     ids=["large", "with properties", "retained"],
 )
-def test_who_publishes_any_qos_0_message_without_waiting_is_slowed(
+async def test_who_publishes_any_qos_0_message_without_waiting_is_slowed(
     monkeypatch: pytest.MonkeyPatch, message: Publish
 ) -> None:
     monkeypatch.setattr("penstock.limits.STREAM_UNLOGGED", 50)
-
-    async def test() -> None:
-        async with streams_node() as running:
-            peer = await running.connect("p")
-            go_on = hold_commits(running)
-            for _ in range(100):
-                peer.raw(encode(message, peer.version))
-            await until(lambda: running.orders.pubend.statistics().waiting > 50)
-            session = running.broker.sessions.get("p")
-            assert session is not None
-            link: Any = session.link
-            await until(lambda: not link.reading)
-            go_on()
-            await peer.settled()
-            await until(lambda: running.orders.pubend.published == 100)
-            assert link.reading
-
-    run(test())
+    async with streams_node() as running:
+        peer = await running.connect("p")
+        go_on = hold_commits(running)
+        for _ in range(100):
+            peer.raw(encode(message, peer.version))
+        await until(lambda: running.orders.pubend.statistics().waiting > 50)
+        session = running.broker.sessions.get("p")
+        assert session is not None
+        link: Any = session.link
+        await until(lambda: not link.reading)
+        go_on()
+        await peer.settled()
+        await until(lambda: running.orders.pubend.published == 100)
+        assert link.reading
 
 
-def test_a_release_that_comes_again_is_not_answered_before_it_is_on_disk(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with streams_node(data=tmp_path) as running:
-            peer = await running.connect("p", **KEPT)
-            peer.send(Publish("orders/a", b"", qos=2, packet_id=1))
-            await peer.expect(Pubrec)
-            commits: Any = running.streams.state._commits
-            real = commits._owner
-            stuck = threading.Event()
+async def test_a_release_that_comes_again_is_not_answered_before_it_is_on_disk(tmp_path: Path) -> None:
+    async with streams_node(data=tmp_path) as running:
+        peer = await running.connect("p", **KEPT)
+        peer.send(Publish("orders/a", b"", qos=2, packet_id=1))
+        await peer.expect(Pubrec)
+        commits: Any = running.streams.state._commits
+        real = commits._owner
+        stuck = threading.Event()
 
-            class Slow:
-                def write(self, work: Any) -> None:
-                    stuck.wait(20)
-                    real.write(work)
+        class Slow:
+            def write(self, work: Any) -> None:
+                stuck.wait(20)
+                real.write(work)
 
-                def __getattr__(self, attribute: str) -> Any:
-                    return getattr(real, attribute)
+            def __getattr__(self, attribute: str) -> Any:
+                return getattr(real, attribute)
 
-            commits._owner = Slow()
-            peer.send(Pubrel(1))
-            assert await peer.silent()
-            peer.abort()
-            again = await running.connect("p", **KEPT)
-            again.send(Pubrel(1))
-            await asyncio.sleep(0.05)  # the journal has written by now
-            assert await again.silent()
-            stuck.set()
-            assert (await again.expect(Pubcomp)).packet_id == 1
-
-    run(test())
+        commits._owner = Slow()
+        peer.send(Pubrel(1))
+        assert await peer.silent()
+        peer.abort()
+        again = await running.connect("p", **KEPT)
+        again.send(Pubrel(1))
+        await asyncio.sleep(0.05)  # the journal has written by now
+        assert await again.silent()
+        stuck.set()
+        assert (await again.expect(Pubcomp)).packet_id == 1
 
 
 def test_a_will_that_is_due_when_the_node_starts_is_logged(tmp_path: Path) -> None:
@@ -182,13 +171,10 @@ def test_a_link_that_fails_keeps_nothing_from_others(caplog: pytest.LogCaptureFi
     assert "a fault of ours" in caplog.text
 
 
-def test_a_node_ends_though_somebody_fails(tmp_path: Path) -> None:
-    async def test() -> None:
-        failed: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, said: failed.append(said))
-        async with streams_node(data=tmp_path) as running:
-            running.orders.on_told.append(fails)
-            running.broker.publish("orders/a", b"")
-        assert failed
-
-    run(test())
+async def test_a_node_ends_though_somebody_fails(tmp_path: Path) -> None:
+    failed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, said: failed.append(said))
+    async with streams_node(data=tmp_path) as running:
+        running.orders.on_told.append(fails)
+        running.broker.publish("orders/a", b"")
+    assert failed

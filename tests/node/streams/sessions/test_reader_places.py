@@ -59,77 +59,68 @@ def test_a_feed_may_be_ahead_of_live_messages() -> None:
     assert client.repeated == 0
 
 
-def test_what_was_sent_before_is_sent_again_before_anything_else() -> None:
-    async def test() -> None:
-        async with streams_node() as running:
-            peer = await running.connect("s", **KEPT)
-            await peer.subscribe("orders/#", qos=1)
-            await publish(running, *numbers(0, 4))
-            assert [(await peer.expect(Publish)).payload for _ in range(4)] == numbers(0, 4)
-            peer.abort()
-            await until(lambda: running.streams.status().streams[0].readers.away == 1)
-            await publish(running, b"4", qos=0)
-            peer = await running.connect("s", receive_maximum=2, **KEPT)
-            first = [await peer.expect(Publish) for _ in range(2)]
-            assert await peer.silent()  # the window is full, and what follows does not overtake the rest
-            await publish(running, b"5", qos=0)
-            assert await peer.silent()
-            for one in first:
-                peer.send(Puback(one.packet_id))
-            assert await peer.payloads(4) == numbers(2, 6)
-
-    run(test())
+async def test_what_was_sent_before_is_sent_again_before_anything_else() -> None:
+    async with streams_node() as running:
+        peer = await running.connect("s", **KEPT)
+        await peer.subscribe("orders/#", qos=1)
+        await publish(running, *numbers(0, 4))
+        assert [(await peer.expect(Publish)).payload for _ in range(4)] == numbers(0, 4)
+        peer.abort()
+        await until(lambda: running.streams.status().streams[0].readers.away == 1)
+        await publish(running, b"4", qos=0)
+        peer = await running.connect("s", receive_maximum=2, **KEPT)
+        first = [await peer.expect(Publish) for _ in range(2)]
+        assert await peer.silent()  # the window is full, and what follows does not overtake the rest
+        await publish(running, b"5", qos=0)
+        assert await peer.silent()
+        for one in first:
+            peer.send(Puback(one.packet_id))
+        assert await peer.payloads(4) == numbers(2, 6)
 
 
-def test_a_packet_identifier_is_free_when_the_disk_has_forgotten_its_message(
+async def test_a_packet_identifier_is_free_when_the_disk_has_forgotten_its_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def test() -> None:
-        async with streams_node() as running:
-            peer = await running.connect("s", **KEPT)
-            await peer.subscribe("orders/#", qos=2)
-            await publish(running, b"1", qos=2)
-            number = (await peer.expect(Publish)).packet_id
-            peer.send(Pubrec(number))
-            await peer.expect(Pubrel)
-            session = running.broker.sessions.get("s")
-            assert session is not None
-            durable: list[Callable[[], None]] = []
-            monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
-            peer.send(Pubcomp(number))
-            await until(lambda: durable)
-            # A restart now would take the next message with this identifier for the one before.
-            assert number in session.exchange.ids._used
-            for callback in durable:
-                callback()
-            assert number not in session.exchange.ids._used
-
-    run(test())
+    async with streams_node() as running:
+        peer = await running.connect("s", **KEPT)
+        await peer.subscribe("orders/#", qos=2)
+        await publish(running, b"1", qos=2)
+        number = (await peer.expect(Publish)).packet_id
+        peer.send(Pubrec(number))
+        await peer.expect(Pubrel)
+        session = running.broker.sessions.get("s")
+        assert session is not None
+        durable: list[Callable[[], None]] = []
+        monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
+        peer.send(Pubcomp(number))
+        await until(lambda: durable)
+        # A restart now would take the next message with this identifier for the one before.
+        assert number in session.exchange.ids._used
+        for callback in durable:
+            callback()
+        assert number not in session.exchange.ids._used
 
 
-def test_the_stream_is_kept_for_a_subscription_that_goes_back_at_once() -> None:
-    async def test() -> None:
-        async with streams_node() as running:
-            away = await running.connect("away", **KEPT)
-            await away.subscribe("orders/#", qos=1)
-            away.abort()
-            peer = await running.connect("s", receive_maximum=1, **KEPT)
-            await peer.subscribe("orders/#", qos=1)
-            await publish(running, *numbers(0, 10))
-            assert await peer.payloads(10) == numbers(0, 10)
-            reading, session = running.streams.reading, running.broker.sessions.get("s")
-            assert reading is not None
-            assert session is not None
-            stream = reading._streams["orders"]
-            reader = stream.readers[session]
-            await until(lambda: reader.needs == stream.at)
-            reading.subscribed(session, session.held["orders/#"], 1)
-            first = max(1, running.orders.begin)
-            assert reader.needs == first < stream.at
-            stream.hold()  # as it may be at any moment
-            assert held(running) == first
-
-    run(test())
+async def test_the_stream_is_kept_for_a_subscription_that_goes_back_at_once() -> None:
+    async with streams_node() as running:
+        away = await running.connect("away", **KEPT)
+        await away.subscribe("orders/#", qos=1)
+        away.abort()
+        peer = await running.connect("s", receive_maximum=1, **KEPT)
+        await peer.subscribe("orders/#", qos=1)
+        await publish(running, *numbers(0, 10))
+        assert await peer.payloads(10) == numbers(0, 10)
+        reading, session = running.streams.reading, running.broker.sessions.get("s")
+        assert reading is not None
+        assert session is not None
+        stream = reading._streams["orders"]
+        reader = stream.readers[session]
+        await until(lambda: reader.needs == stream.at)
+        reading.subscribed(session, session.held["orders/#"], 1)
+        first = max(1, running.orders.begin)
+        assert reader.needs == first < stream.at
+        stream.hold()  # as it may be at any moment
+        assert held(running) == first
 
 
 def test_nothing_is_kept_for_subscriptions_that_ended_in_a_crash(tmp_path: Path) -> None:
@@ -156,7 +147,7 @@ def test_nothing_is_kept_for_subscriptions_that_ended_in_a_crash(tmp_path: Path)
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("topic", ["orders/a", "ordinary"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_what_a_client_takes_no_more_is_not_sent_again(
+async def test_what_a_client_takes_no_more_is_not_sent_again(
     qos: int, topic: str, restarted: bool, tmp_path: Path
 ) -> None:
     async def first(running: WithStreams) -> None:
@@ -178,38 +169,32 @@ def test_what_a_client_takes_no_more_is_not_sent_again(
         reader = running.streams.reading._streams["orders"].readers[session]
         assert reader.acked == reader.position
 
-    async def test() -> None:
+    async with streams_node(data=tmp_path) as running:
+        await first(running)
+        if not restarted:
+            await second(running)
+    if restarted:
         async with streams_node(data=tmp_path) as running:
-            await first(running)
-            if not restarted:
-                await second(running)
-        if restarted:
-            async with streams_node(data=tmp_path) as running:
-                await second(running)
-
-    run(test())
+            await second(running)
 
 
-def test_a_topic_alias_is_not_used_before_the_client_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with streams_node() as running:
-            peer = await running.connect("s", topic_alias_maximum=5, **KEPT)
-            await peer.subscribe("orders/#", qos=2)
-            durable: list[Callable[[], None]] = []
-            monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
-            publisher = await running.connect("p")
-            publisher.send(Publish("orders/a", b"1", qos=2, retain=True, packet_id=1))
-            await publisher.expect(Pubrec)
-            await until(lambda: durable)  # the message waits for the disk, a retained one does not
-            peer.send(Subscribe(9, (Options("orders/a"),)))
-            retained = await peer.expect(Publish)
-            assert (retained.topic, retained.retain) == ("orders/a", True)
-            for callback in durable[:]:
-                callback()
-            assert (await peer.answer(Suback)).packet_id == 9
-            assert (await peer.expect(Publish)).topic == "orders/a"
-
-    run(test())
+async def test_a_topic_alias_is_not_used_before_the_client_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with streams_node() as running:
+        peer = await running.connect("s", topic_alias_maximum=5, **KEPT)
+        await peer.subscribe("orders/#", qos=2)
+        durable: list[Callable[[], None]] = []
+        monkeypatch.setattr(running.streams.state, "when_durable", durable.append)
+        publisher = await running.connect("p")
+        publisher.send(Publish("orders/a", b"1", qos=2, retain=True, packet_id=1))
+        await publisher.expect(Pubrec)
+        await until(lambda: durable)  # the message waits for the disk, a retained one does not
+        peer.send(Subscribe(9, (Options("orders/a"),)))
+        retained = await peer.expect(Publish)
+        assert (retained.topic, retained.retain) == ("orders/a", True)
+        for callback in durable[:]:
+            callback()
+        assert (await peer.answer(Suback)).packet_id == 9
+        assert (await peer.expect(Publish)).topic == "orders/a"
 
 
 def test_a_message_sent_with_less_than_qos_2_is_not_taken_for_completed_later(tmp_path: Path) -> None:
@@ -261,7 +246,7 @@ def test_a_subscription_gets_what_others_had_before_a_restart(tmp_path: Path) ->
     run(second(run(first())))
 
 
-def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> None:
+async def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> None:
     async def helpings(size: int, count: int) -> list[int]:
         async with streams_node() as running:
             hosted = running.orders
@@ -277,11 +262,8 @@ def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() -> Non
             assert sum(found) == count
             return found
 
-    async def test() -> None:
-        assert max(await helpings(100_000, 40)) == 11
-        assert max(await helpings(10, 1_000)) == limits.STREAM_READ
-
-    run(test())
+    assert max(await helpings(100_000, 40)) == 11
+    assert max(await helpings(10, 1_000)) == limits.STREAM_READ
 
 
 def test_silence_that_the_log_has_let_go_is_missed_by_nobody(tmp_path: Path) -> None:

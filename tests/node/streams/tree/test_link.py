@@ -14,7 +14,6 @@ from penstock.core.streams.handshake import Offer, Offered
 from penstock.core.streams.messages import Ack, Data
 from penstock.node.config.streams import Neighbour
 from penstock.node.streams.tree.link import Link
-from tests.kit.peer import run
 from tests.kit.stream_trees import until
 
 if TYPE_CHECKING:
@@ -65,105 +64,80 @@ def data(number: int, size: int = 1_000) -> Data:
     return Data("p", number, number, bytes(size))
 
 
-def test_control_overtakes_data_that_waits() -> None:
-    async def play() -> None:
-        async with joined() as far:
-            for number in range(400):
-                far.link.send(data(number))
-            await until(lambda: far.link.sent_bytes > 0)
-            await asyncio.sleep(0.05)  # buffers are full now
-            far.link.send(Ack("p", 7))
-            far.link.say(Offer(()))
-            heard = await far.hear(402)
-            place = heard.index(Offer(()))
-            assert heard[place + 1] == Ack("p", 7)
-            assert place < 150
-            assert [one.tick for one in heard if isinstance(one, Data)] == list(range(400))
-
-    run(play())
+async def test_control_overtakes_data_that_waits() -> None:
+    async with joined() as far:
+        for number in range(400):
+            far.link.send(data(number))
+        await until(lambda: far.link.sent_bytes > 0)
+        await asyncio.sleep(0.05)  # buffers are full now
+        far.link.send(Ack("p", 7))
+        far.link.say(Offer(()))
+        heard = await far.hear(402)
+        place = heard.index(Offer(()))
+        assert heard[place + 1] == Ack("p", 7)
+        assert place < 150
+        assert [one.tick for one in heard if isinstance(one, Data)] == list(range(400))
 
 
-def test_a_rate_holds_and_control_goes_first() -> None:
-    async def play() -> None:
-        async with joined(bytes_per_s=40_000.0) as far:
-            since_s = time.monotonic()
-            for number in range(20):
-                far.link.send(data(number))
-            await asyncio.sleep(0.05)
-            far.link.send(Ack("p", 7))
-            heard = await far.hear(21)
-            assert time.monotonic() - since_s > 0.45  # 20 kB
-            assert heard.index(Ack("p", 7)) < 8
-
-    run(play())
+async def test_a_rate_holds_and_control_goes_first() -> None:
+    async with joined(bytes_per_s=40_000.0) as far:
+        since_s = time.monotonic()
+        for number in range(20):
+            far.link.send(data(number))
+        await asyncio.sleep(0.05)
+        far.link.send(Ack("p", 7))
+        heard = await far.hear(21)
+        assert time.monotonic() - since_s > 0.45  # 20 kB
+        assert heard.index(Ack("p", 7)) < 8
 
 
-def test_another_rate_is_kept_to_at_once() -> None:
-    async def play() -> None:
-        async with joined(bytes_per_s=200) as far:
-            far.link.send(data(1, 100_000))
-            assert len(await far.reader.readexactly(512)) == 512  # the next would follow in seconds
-            far.link.change(bytes_per_s=0, enabled=True)
-            await asyncio.wait_for(far.reader.readexactly(99_000), 120)
-
-    run(play())
+async def test_another_rate_is_kept_to_at_once() -> None:
+    async with joined(bytes_per_s=200) as far:
+        far.link.send(data(1, 100_000))
+        assert len(await far.reader.readexactly(512)) == 512  # the next would follow in seconds
+        far.link.change(bytes_per_s=0, enabled=True)
+        await asyncio.wait_for(far.reader.readexactly(99_000), 120)
 
 
-def test_a_very_slow_link_is_never_silent_for_long() -> None:
-    async def play() -> None:
-        async with joined(bytes_per_s=10) as far:
-            far.link.send(data(1))
-            assert len(await far.reader.read(1_000)) == 10 * limits.STREAM_ALIVE_S
-
-    run(play())
+async def test_a_very_slow_link_is_never_silent_for_long() -> None:
+    async with joined(bytes_per_s=10) as far:
+        far.link.send(data(1))
+        assert len(await far.reader.read(1_000)) == 10 * limits.STREAM_ALIVE_S
 
 
-def test_a_message_larger_than_a_write_goes_in_pieces() -> None:
-    async def play() -> None:
-        async with joined() as far:
-            far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES + 7))
-            far.link.send(data(2, 3))
-            first, second = await far.hear(2)
-            assert first == data(1, 10 * limits.STREAM_WRITE_BYTES + 7)
-            assert second == data(2, 3)
-            assert far.link.sent == 2
-
-    run(play())
+async def test_a_message_larger_than_a_write_goes_in_pieces() -> None:
+    async with joined() as far:
+        far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES + 7))
+        far.link.send(data(2, 3))
+        first, second = await far.hear(2)
+        assert first == data(1, 10 * limits.STREAM_WRITE_BYTES + 7)
+        assert second == data(2, 3)
+        assert far.link.sent == 2
 
 
-def test_what_finds_no_room_is_counted_and_dropped() -> None:
-    async def play() -> None:
-        async with joined(queue_bytes=5_000) as far:
-            for number in range(10):
-                far.link.send(data(number))
-            assert far.link.queue.statistics().refused == 6
-            assert len(await far.hear(4)) == 4
-
-    run(play())
+async def test_what_finds_no_room_is_counted_and_dropped() -> None:
+    async with joined(queue_bytes=5_000) as far:
+        for number in range(10):
+            far.link.send(data(number))
+        assert far.link.queue.statistics().refused == 6
+        assert len(await far.hear(4)) == 4
 
 
-def test_one_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STREAM_CONTROL_BYTES", 20_000)
-
-    async def play() -> None:
-        async with joined(queue_bytes=1) as far:
-            for number in range(1_000):
-                far.link.send(Ack("p", number))
-            assert "takes nothing" in far.link._why
-            await until(lambda: not far.link.up)
-            assert len(far.link.queue) == 0
-
-    run(play())
+    async with joined(queue_bytes=1) as far:
+        for number in range(1_000):
+            far.link.send(Ack("p", number))
+        assert "takes nothing" in far.link._why
+        await until(lambda: not far.link.up)
+        assert len(far.link.queue) == 0
 
 
-def test_of_several_offers_the_last_is_said() -> None:
-    async def play() -> None:
-        async with joined() as far:
-            far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES))
-            await far.hear(0)
-            for number in range(100):
-                far.link.say(Offer((Offered("orders", (f"orders/{number}",), "other"),)))
-            assert await far.hear(1) == [Offer((Offered("orders", ("orders/99",), "other"),))]
-            assert len(await far.hear(2)) == 2
-
-    run(play())
+async def test_of_several_offers_the_last_is_said() -> None:
+    async with joined() as far:
+        far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES))
+        await far.hear(0)
+        for number in range(100):
+            far.link.say(Offer((Offered("orders", (f"orders/{number}",), "other"),)))
+        assert await far.hear(1) == [Offer((Offered("orders", ("orders/99",), "other"),))]
+        assert len(await far.hear(2)) == 2

@@ -12,7 +12,6 @@ import pytest
 from penstock import limits
 from penstock.core.streams import StreamOptions
 from penstock.node.config import streams
-from tests.kit.peer import run
 from tests.kit.stream_trees import LISTENS, at, links, tree, until
 
 if TYPE_CHECKING:
@@ -63,76 +62,70 @@ async def publish(client: Client, stream: str, dice: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_everything_comes_once_and_in_order(seed: int, tmp_path: Path) -> None:
-    async def play() -> None:
-        dice = Random(seed)
-        async with tree() as nodes:
-            hosted = [{"name": name, "topics": [f"{name}/#"]} for name in STREAMS]
-            pb = await nodes.add("PB", host=hosted, listen=LISTENS, neighbours=[{"name": "IB"}], **FREE)
-            ib = await nodes.add(
-                "IB",
-                settings={"data": tmp_path / "IB"},
-                listen=LISTENS,
-                neighbours=[at(pb, "PB"), {"name": "SB1"}, {"name": "SB2"}],
-                cache_bytes=2_000,
-                **FREE,
-            )
-            for name in ("SB1", "SB2"):
-                await nodes.add(name, neighbours=[at(ib, "IB", queue_bytes=4_000)], **FREE)
-            await until(lambda: all(len(one.streams.known) == 3 for one in nodes.nodes.values()))
-            got = {name: await nodes.subscriber(name, "#") for name in ("PB", "SB1", "SB2")}
-            over = asyncio.Event()
-            breaking = asyncio.create_task(break_things(nodes, dice, over))
-            clients = [await nodes.client("PB") for _ in STREAMS]
-            await asyncio.gather(*map(publish, clients, STREAMS, [dice] * 3))
-            over.set()
-            await breaking
-            for node in nodes.nodes.values():
-                for known in links(node)._known.values():
-                    known.link.change(bytes_per_s=0.0, enabled=True)
-            count = len(STREAMS) * MESSAGES
-            await until(lambda: all(len(one) >= count for one in got.values()), within_s=120)
-            assert reconnects(nodes) > 3
-            for name, each in got.items():
-                for stream in STREAMS:
-                    mine = [one for one in each if one.startswith(stream.encode())]
-                    assert mine == [f"{stream} {number}".encode() for number in range(MESSAGES)], name
-
-    run(play())
+async def test_everything_comes_once_and_in_order(seed: int, tmp_path: Path) -> None:
+    dice = Random(seed)
+    async with tree() as nodes:
+        hosted = [{"name": name, "topics": [f"{name}/#"]} for name in STREAMS]
+        pb = await nodes.add("PB", host=hosted, listen=LISTENS, neighbours=[{"name": "IB"}], **FREE)
+        ib = await nodes.add(
+            "IB",
+            settings={"data": tmp_path / "IB"},
+            listen=LISTENS,
+            neighbours=[at(pb, "PB"), {"name": "SB1"}, {"name": "SB2"}],
+            cache_bytes=2_000,
+            **FREE,
+        )
+        for name in ("SB1", "SB2"):
+            await nodes.add(name, neighbours=[at(ib, "IB", queue_bytes=4_000)], **FREE)
+        await until(lambda: all(len(one.streams.known) == 3 for one in nodes.nodes.values()))
+        got = {name: await nodes.subscriber(name, "#") for name in ("PB", "SB1", "SB2")}
+        over = asyncio.Event()
+        breaking = asyncio.create_task(break_things(nodes, dice, over))
+        clients = [await nodes.client("PB") for _ in STREAMS]
+        await asyncio.gather(*map(publish, clients, STREAMS, [dice] * 3))
+        over.set()
+        await breaking
+        for node in nodes.nodes.values():
+            for known in links(node)._known.values():
+                known.link.change(bytes_per_s=0.0, enabled=True)
+        count = len(STREAMS) * MESSAGES
+        await until(lambda: all(len(one) >= count for one in got.values()), within_s=120)
+        assert reconnects(nodes) > 3
+        for name, each in got.items():
+            for stream in STREAMS:
+                mine = [one for one in each if one.startswith(stream.encode())]
+                assert mine == [f"{stream} {number}".encode() for number in range(MESSAGES)], name
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_a_node_in_the_middle_starts_again_and_again(tmp_path: Path, remembers: bool) -> None:
-    async def play() -> None:
-        async with tree() as nodes:
-            hosted = [{"name": name, "topics": [f"{name}/#"]} for name in STREAMS]
-            pb = await nodes.add("PB", host=hosted, listen=LISTENS, neighbours=[{"name": "IB"}], **FREE)
+async def test_a_node_in_the_middle_starts_again_and_again(tmp_path: Path, remembers: bool) -> None:
+    async with tree() as nodes:
+        hosted = [{"name": name, "topics": [f"{name}/#"]} for name in STREAMS]
+        pb = await nodes.add("PB", host=hosted, listen=LISTENS, neighbours=[{"name": "IB"}], **FREE)
 
-            async def middle(port: int) -> WithStreams:
-                return await nodes.add(
-                    "IB",
-                    settings={"data": tmp_path if remembers else None},
-                    listen={"enabled": True, "port": port},
-                    neighbours=[at(pb, "PB"), {"name": "SB"}],
-                    **FREE,
-                )
+        async def middle(port: int) -> WithStreams:
+            return await nodes.add(
+                "IB",
+                settings={"data": tmp_path if remembers else None},
+                listen={"enabled": True, "port": port},
+                neighbours=[at(pb, "PB"), {"name": "SB"}],
+                **FREE,
+            )
 
-            there = at(await middle(0), "IB")
-            sb = await nodes.add("SB", neighbours=[there], **FREE)
-            await until(lambda: len(sb.streams.known) == 3)
-            got = await nodes.subscriber("SB", "#")
-            dice = Random(1)
-            clients = [await nodes.client("PB") for _ in STREAMS]
-            publishing = asyncio.gather(*map(publish, clients, STREAMS, [dice] * 3))
-            for _ in range(3):
-                await asyncio.sleep(0.1)
-                await nodes.stop("IB")
-                await asyncio.sleep(0.05)
-                await middle(there["port"])
-            await publishing
-            await until(lambda: len(got) >= len(STREAMS) * MESSAGES, within_s=120)
-            for stream in STREAMS:
-                mine = [one for one in got if one.startswith(stream.encode())]
-                assert mine == [f"{stream} {number}".encode() for number in range(MESSAGES)]
-
-    run(play())
+        there = at(await middle(0), "IB")
+        sb = await nodes.add("SB", neighbours=[there], **FREE)
+        await until(lambda: len(sb.streams.known) == 3)
+        got = await nodes.subscriber("SB", "#")
+        dice = Random(1)
+        clients = [await nodes.client("PB") for _ in STREAMS]
+        publishing = asyncio.gather(*map(publish, clients, STREAMS, [dice] * 3))
+        for _ in range(3):
+            await asyncio.sleep(0.1)
+            await nodes.stop("IB")
+            await asyncio.sleep(0.05)
+            await middle(there["port"])
+        await publishing
+        await until(lambda: len(got) >= len(STREAMS) * MESSAGES, within_s=120)
+        for stream in STREAMS:
+            mine = [one for one in got if one.startswith(stream.encode())]
+            assert mine == [f"{stream} {number}".encode() for number in range(MESSAGES)]

@@ -104,50 +104,42 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(
     assert "can be written again" in caplog.text
 
 
-def test_what_is_sent_again_is_stored_once(server: NatsServer, tmp_path: Path) -> None:
+async def test_what_is_sent_again_is_stored_once(server: NatsServer, tmp_path: Path) -> None:
     """Answers that are lost: the log finds out by asking."""
-
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("again")
-        log = log_of(orders)
-        heard = log._stream.on_answer
-        log._stream.on_answer = lambda *_: None
-        orders.append(1, 2, 3)
-        await asyncio.sleep(0.05)
-        orders.append(4, 5)
-        await asyncio.sleep(0.05)
-        assert len(log._sending._flight) == 2
-        assert orders.commits == []
-        for sent in list(log._sending._flight):  # the same once more, as after a lost connection
-            await log._stream.send(sent.batch, number=sent.number, sequence=sent.sequence, before=0)
-        await asyncio.sleep(0.05)
-        log._stream.on_answer = heard
-        log._sending._doubt = True
-        log._sending._wake.set()
-        await orders.durable()
-        assert await orders.all() == [1, 2, 3, 4, 5]
-        assert (await log._stream.state()).messages == 2
-        await disk.close(orders)
-
-    asyncio.run(go())
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("again")
+    log = log_of(orders)
+    heard = log._stream.on_answer
+    log._stream.on_answer = lambda *_: None
+    orders.append(1, 2, 3)
+    await asyncio.sleep(0.05)
+    orders.append(4, 5)
+    await asyncio.sleep(0.05)
+    assert len(log._sending._flight) == 2
+    assert orders.commits == []
+    for sent in list(log._sending._flight):  # the same once more, as after a lost connection
+        await log._stream.send(sent.batch, number=sent.number, sequence=sent.sequence, before=0)
+    await asyncio.sleep(0.05)
+    log._stream.on_answer = heard
+    log._sending._doubt = True
+    log._sending._wake.set()
+    await orders.durable()
+    assert await orders.all() == [1, 2, 3, 4, 5]
+    assert (await log._stream.state()).messages == 2
+    await disk.close(orders)
 
 
-def test_a_silent_server_is_asked(
+async def test_a_silent_server_is_asked(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "ANSWER_S", 0.1)
-
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("silent")
-        log = log_of(orders)
-        log._stream.on_answer = lambda *_: None
-        orders.append(1)
-        await orders.durable()
-        await disk.close(orders)
-
-    asyncio.run(go())
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("silent")
+    log = log_of(orders)
+    log._stream.on_answer = lambda *_: None
+    orders.append(1)
+    await orders.durable()
+    await disk.close(orders)
 
 
 def test_two_nodes_cannot_both_append(
@@ -178,76 +170,67 @@ def test_two_nodes_cannot_both_append(
     assert caplog.text.count("another node appends") == 1
 
 
-def test_a_batch_of_somebody_else_in_the_window_stops_all_behind_it(
+async def test_a_batch_of_somebody_else_in_the_window_stops_all_behind_it(
     server: NatsServer, tmp_path: Path
 ) -> None:
     """The next sequence alone would let the second batch in behind the stranger's."""
+    disk = Disk("nats", tmp_path, server)
+    first, second = await disk.open("window"), await disk.open("window")
+    ours = log_of(first)
+    orders = log_of(second)
+    sending = ours._stream.send
 
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        first, second = await disk.open("window"), await disk.open("window")
-        ours = log_of(first)
-        orders = log_of(second)
-        sending = ours._stream.send
+    async def late(*args: object, **kwargs: object) -> None:
+        if not second.commits:
+            second.append(5)
+            await second.durable()
+        await sending(*args, **kwargs)  # type: ignore[arg-type]
 
-        async def late(*args: object, **kwargs: object) -> None:
-            if not second.commits:
-                second.append(5)
-                await second.durable()
-            await sending(*args, **kwargs)  # type: ignore[arg-type]
-
-        ours._stream.send = late  # type: ignore[method-assign]
-        first.append(1, 2)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        first.append(3, 4)
-        await first.until("another node appends")
-        assert await second.all() == [5]
-        assert (await orders._stream.state()).messages == 1
-        with pytest.raises(StoreError):
-            await disk.close(first)
-        await disk.close(second)
-
-    asyncio.run(go())
+    ours._stream.send = late  # type: ignore[method-assign]
+    first.append(1, 2)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.append(3, 4)
+    await first.until("another node appends")
+    assert await second.all() == [5]
+    assert (await orders._stream.state()).messages == 1
+    with pytest.raises(StoreError):
+        await disk.close(first)
+    await disk.close(second)
 
 
-def test_the_largest_message_that_a_server_takes(server: NatsServer, tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("large")
-        most = orders.log.largest
-        assert most == (1 << 20) - writing.HEAD_BYTES
-        orders.append(1, size=most)
-        await orders.durable()
-        assert len((await orders.read(0, 2, 1))[0][1]) == most
-        await disk.close(orders)
-
-    asyncio.run(go())
+async def test_the_largest_message_that_a_server_takes(server: NatsServer, tmp_path: Path) -> None:
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("large")
+    most = orders.log.largest
+    assert most == (1 << 20) - writing.HEAD_BYTES
+    orders.append(1, size=most)
+    await orders.durable()
+    assert len((await orders.read(0, 2, 1))[0][1]) == most
+    await disk.close(orders)
 
 
-def test_claims_do_not_pile_up(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_claims_do_not_pile_up(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "TIDY_S", 0.01)
-
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("claims")
-        orders.append(1, 2)
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("claims")
+    orders.append(1, 2)
+    await orders.durable()
+    for claim in range(100, 150):
+        orders.claim(claim)
         await orders.durable()
-        for claim in range(100, 150):
-            orders.claim(claim)
-            await orders.durable()
-        orders.append(150)
-        await orders.durable()
-        async with asyncio.timeout(120):
-            while (await log_of(orders)._stream.state()).messages > 3:
-                await asyncio.sleep(0.01)
-        await disk.crash(orders)
-        orders = await disk.open("claims")
-        assert await orders.all() == [1, 2, 150]
-        assert orders.log.end == 151
-        await disk.close(orders)
-
-    asyncio.run(go())
+    orders.append(150)
+    await orders.durable()
+    async with asyncio.timeout(120):
+        while (await log_of(orders)._stream.state()).messages > 3:
+            await asyncio.sleep(0.01)
+    await disk.crash(orders)
+    orders = await disk.open("claims")
+    assert await orders.all() == [1, 2, 150]
+    assert orders.log.end == 151
+    await disk.close(orders)
 
 
 def test_what_others_delete_is_missed_and_never_silence(
@@ -281,7 +264,7 @@ def test_what_others_delete_is_missed_and_never_silence(
     assert caplog.text.count("are missing") == 1
 
 
-def test_the_log_is_found_by_ticks_however_far(
+async def test_the_log_is_found_by_ticks_however_far(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small caches, a small index: everything is read from the server."""
@@ -289,34 +272,30 @@ def test_the_log_is_found_by_ticks_however_far(
     monkeypatch.setattr(reading, "INDEX_MOST", 16)
     monkeypatch.setattr(reading, "PULL_BATCHES", 10)
     monkeypatch.setattr(reading, "TAIL_BYTES", 100)
-
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("far")
+    ticks = [number * number for number in range(600)]
+    for tick in ticks:
+        orders.append(tick)
+        if tick % 3 == 0:
+            await orders.durable()
+    await orders.durable()
+    for reopened in range(2):
+        for since in (0, 1, 2, 100, 5_000, 77_777, 200_000, 358_000, 358_801, 358_802, 400_000):
+            for most in (1, 40):
+                found = await orders.read(since, 359_000, most)
+                expected = [tick for tick in ticks if tick >= since][:most]
+                assert [tick for tick, _ in found] == expected, (since, most, reopened)
+        assert len(log_of(orders)._reading._index) <= 17
+        assert await orders.all(most=33) == ticks
+        await disk.crash(orders)
         orders = await disk.open("far")
-        ticks = [number * number for number in range(600)]
-        for tick in ticks:
-            orders.append(tick)
-            if tick % 3 == 0:
-                await orders.durable()
-        await orders.durable()
-        for reopened in range(2):
-            for since in (0, 1, 2, 100, 5_000, 77_777, 200_000, 358_000, 358_801, 358_802, 400_000):
-                for most in (1, 40):
-                    found = await orders.read(since, 359_000, most)
-                    expected = [tick for tick in ticks if tick >= since][:most]
-                    assert [tick for tick, _ in found] == expected, (since, most, reopened)
-            assert len(log_of(orders)._reading._index) <= 17
-            assert await orders.all(most=33) == ticks
-            await disk.crash(orders)
-            orders = await disk.open("far")
-        orders.log.trim(5_000)
-        async with asyncio.timeout(120):
-            while orders.log.figures().messages > 535:  # the batch that the tick is in stays
-                await asyncio.sleep(0.01)
-        assert await orders.all(most=50) == [tick for tick in ticks if tick >= 5_000]
-        await disk.close(orders)
-
-    asyncio.run(go())
+    orders.log.trim(5_000)
+    async with asyncio.timeout(120):
+        while orders.log.figures().messages > 535:  # the batch that the tick is in stays
+            await asyncio.sleep(0.01)
+    assert await orders.all(most=50) == [tick for tick in ticks if tick >= 5_000]
+    await disk.close(orders)
 
 
 def test_the_index_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,71 +368,60 @@ def test_nothing_is_logged_in_peace(
     assert not caplog.records
 
 
-def test_a_server_that_takes_no_more_is_told_and_asked_now_and_then(
+async def test_a_server_that_takes_no_more_is_told_and_asked_now_and_then(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when its disk, or what its account may store, is full."""
     monkeypatch.setattr(limits, "JOURNAL_RETRY_S", 0.2)
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("full")
+    orders.append(1)
+    await orders.durable()
+    client, js = await with_jetstream(server)
+    name = log_of(orders)._stream.name
+    config = (await js.stream_info(name)).config
+    await js.update_stream(config, max_bytes=1_000)
+    asked = 0
+    state = log_of(orders)._stream.state
 
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("full")
-        orders.append(1)
-        await orders.durable()
-        client, js = await with_jetstream(server)
-        name = log_of(orders)._stream.name
-        config = (await js.stream_info(name)).config
-        await js.update_stream(config, max_bytes=1_000)
-        asked = 0
-        state = log_of(orders)._stream.state
+    async def counted() -> StreamState:
+        nonlocal asked
+        asked += 1
+        return await state()
 
-        async def counted() -> StreamState:
-            nonlocal asked
-            asked += 1
-            return await state()
-
-        log_of(orders)._stream.state = counted  # type: ignore[method-assign]
-        orders.append(*range(2, 12), size=200)
-        said = await orders.until("maximum bytes exceeded")
-        assert name in said
-        await asyncio.sleep(0.5)
-        assert asked < 10
-        assert orders.commits[-1][0] == 2
-        await js.update_stream(config, max_bytes=-1)
-        await orders.durable()
-        await orders.until("")
-        assert await orders.all() == list(range(1, 12))
-        await client.close()
-        await disk.close(orders)
-
-    asyncio.run(go())
+    log_of(orders)._stream.state = counted  # type: ignore[method-assign]
+    orders.append(*range(2, 12), size=200)
+    said = await orders.until("maximum bytes exceeded")
+    assert name in said
+    await asyncio.sleep(0.5)
+    assert asked < 10
+    assert orders.commits[-1][0] == 2
+    await js.update_stream(config, max_bytes=-1)
+    await orders.durable()
+    await orders.until("")
+    assert await orders.all() == list(range(1, 12))
+    await client.close()
+    await disk.close(orders)
 
 
-def test_passwords_of_servers_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_passwords_of_servers_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "OPEN_S", 0.2)
-
-    async def go() -> None:
-        settings = Streams(log="nats", nats=Nats(servers=("nats://who:secret@127.0.0.1:9",)))
-        with pytest.raises(StoreError, match=r"cannot be opened at nats://127\.0\.0\.1:9") as error:
-            await open_log(settings, "orders", tmp_path)
-        assert "secret" not in str(error.value)
-
-    asyncio.run(go())
+    settings = Streams(log="nats", nats=Nats(servers=("nats://who:secret@127.0.0.1:9",)))
+    with pytest.raises(StoreError, match=r"cannot be opened at nats://127\.0\.0\.1:9") as error:
+        await open_log(settings, "orders", tmp_path)
+    assert "secret" not in str(error.value)
 
 
-def test_a_fault_that_nobody_has_thought_of_is_told(server: NatsServer, tmp_path: Path) -> None:
-    async def go() -> None:
-        disk = Disk("nats", tmp_path, server)
-        orders = await disk.open("fault")
+async def test_a_fault_that_nobody_has_thought_of_is_told(server: NatsServer, tmp_path: Path) -> None:
+    disk = Disk("nats", tmp_path, server)
+    orders = await disk.open("fault")
 
-        async def fails(*_: object, **__: object) -> None:
-            raise KeyError("never seen")
+    async def fails(*_: object, **__: object) -> None:
+        raise KeyError("never seen")
 
-        log_of(orders)._stream.send = fails  # type: ignore[method-assign]
-        orders.append(1)
-        said = await orders.until("never seen")
-        assert "start the node again" in said
-        with pytest.raises(StoreError, match="1 messages could not be written"):
-            await disk.close(orders)
-
-    asyncio.run(go())
+    log_of(orders)._stream.send = fails  # type: ignore[method-assign]
+    orders.append(1)
+    said = await orders.until("never seen")
+    assert "start the node again" in said
+    with pytest.raises(StoreError, match="1 messages could not be written"):
+        await disk.close(orders)
