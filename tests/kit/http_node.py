@@ -22,6 +22,7 @@ from penstock.node.broker.broker import Broker
 from penstock.node.broker.listeners import Listeners
 from penstock.node.config.schema import Config, Http, Listener, Queues
 from penstock.node.http import Window, openapi, start_http
+from penstock.node.observe.status import Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -95,9 +96,10 @@ class Running:
     """A broker, its window, and somebody who asks through it."""
 
     def __init__(
-        self, broker: Broker, doors: Listeners, window: Window, session: aiohttp.ClientSession
+        self, observed: Observed, doors: Listeners, window: Window, session: aiohttp.ClientSession
     ) -> None:
-        self.broker = broker
+        self.observed = observed
+        self.broker = observed.broker
         self.window = window
         self.url = f"http://127.0.0.1:{window.port}"
         self._session = session
@@ -182,9 +184,10 @@ async def running(*, token: str = "", events: int = 100, **settings: Any) -> Asy
         stack.push_async_callback(broker.close)
         stack.push_async_callback(doors.close)
         await doors.open(config.listeners, config.bounds)
-        window = await start_http(broker, config)
+        observed = Observed(broker, flows=broker.flows)
+        window = await start_http(observed, config)
         stack.push_async_callback(window.close)
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        found = Running(broker, doors, window, session)
+        found = Running(observed, doors, window, session)
         stack.push_async_callback(found.close)
         yield found

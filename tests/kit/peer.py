@@ -17,10 +17,12 @@ from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription, Uns
 from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
 from penstock.node.config.schema import Config
+from penstock.node.observe.status import Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
+    from penstock.core.slots.flows import FlowStatistics
     from penstock.mqtt.packets.connect import Will
     from penstock.mqtt.packets.packet import Packet
     from penstock.node.store.tables import Store
@@ -44,6 +46,7 @@ class Running:
 
     def __init__(self, broker: Broker, port: int) -> None:
         self.broker = broker
+        self.observed = Observed(broker, flows=broker.flows)
         self.port = port
         self.peers: list[Peer] = []
 
@@ -59,6 +62,10 @@ class Running:
         peer = Peer(reader, writer)
         self.peers.append(peer)
         return peer
+
+    def flow_rows(self) -> list[FlowStatistics] | None:
+        """Flows of constant rate; None if no listener has slots."""
+        return None if self.observed.flows is None else self.observed.flows.rows()
 
     def account_holds(self) -> bool:
         """Whether every event is accounted for, everywhere."""

@@ -17,6 +17,7 @@ from penstock.node.broker.background import Background
 from penstock.node.broker.broker import Broker
 from penstock.node.broker.listeners import Listeners
 from penstock.node.config.reload import Files, applicable
+from penstock.node.observe.status import Observed
 from penstock.node.observe.sys_topics import SysTopics
 from penstock.node.store.database import DataFolder
 from penstock.node.store.tables import STORE, Store
@@ -90,17 +91,18 @@ class Node:
             store = Store(folder.path / STORE)
             self._stack.callback(store.close)
         self.broker = Broker(config, gate=self._gate, store=store)
+        self.observed = Observed(self.broker, flows=self.broker.flows)
         self._doors = Listeners(self.broker.protocol)
         if config.recorder.topics:
             from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
 
-            self.broker.recorder = Recorder(config.recorder, config.data)
-            self._stack.push_async_callback(self.broker.recorder.close)
-            self.broker.recorder.start(self.broker)
+            self.observed.recorder = recorder = Recorder(config.recorder, config.data)
+            self._stack.push_async_callback(recorder.close)
+            recorder.start(self.broker)
         if config.streams.on:
             from penstock.node.streams.service import StreamService  # noqa: PLC0415  # most nodes have none
 
-            self.broker.streams = StreamService(self.broker, config)
+            self.observed.streams = self.broker.streams = StreamService(self.broker, config)
             self._stack.push_async_callback(self.broker.streams.close)
         self.broker.start()
         self._stack.push_async_callback(self._doors.close)
@@ -116,18 +118,18 @@ class Node:
                 await self._start_telling(self.channels)
             self._stack.push_async_callback(self.channels.close)
             await self.channels.start()
+            self.observed.channels = self.channels
         await self._doors.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
             more = [] if self.telling is None else self.telling.routes()
             more += [] if self.channels is None else self.channels.routes()
-            self._window = await start_http(self.broker, config, channels=self.channels, more=more)
+            self._window = await start_http(self.observed, config, channels=self.channels, more=more)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:
-            self._background.begin(
-                SysTopics(self.broker).run(config.sys_interval_s), "the $SYS topics stand still"
-            )
+            topics = SysTopics(self.observed.status, self.broker.publish)
+            self._background.begin(topics.run(config.sys_interval_s), "the $SYS topics stand still")
         if config.watch_s and self._again is not None:
             self._background.begin(
                 self._watch(config.watch_s), "changes of the configuration are not seen any more"
@@ -142,7 +144,7 @@ class Node:
         )
         self._stack.push_async_callback(self.telling.close)
         channels.tell_through(self.telling)
-        self.broker.telling = self.telling.figures
+        self.observed.notify = self.telling
         await self.telling.start()
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.mqtt.packets.publish import Publish
-    from penstock.node.observe.status import SubscriptionStatus
+    from penstock.node.broker.status import SubscriptionStatus
     from tests.kit.peer import Peer, Running
 
 VITALS = """

@@ -144,7 +144,9 @@ async def test_figures_are_published_and_measured() -> None:
         url = server.put("/news", html("one"))
         node.channels.add(url)
         await first_version(node, url)
-        figures = SysTopics(node.node.broker).figures(node.node.broker.status())
+        figures = SysTopics(node.node.observed.status, node.node.broker.publish).figures(
+            node.node.observed.status()
+        )
         assert figures["web/channels/polled"] == "1"
         assert int(figures["web/polls/count"]) >= 1
         await asyncio.sleep(0.15)  # what is answered may be a tenth of a second old

@@ -128,13 +128,13 @@ def test_the_page_fetches_nothing_from_elsewhere_and_writes_no_markup() -> None:
 async def test_without_a_token_the_window_opens_on_loopback_only() -> None:
     async with running() as node:
         with pytest.raises(NodeError, match=r"http\.token"):
-            await start_http(node.broker, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
+            await start_http(node.observed, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
 
 
 async def test_a_port_in_use_is_named() -> None:
     async with running() as node:
         with pytest.raises(NodeError, match=str(node.window.port)):
-            await start_http(node.broker, Config(http=Http(port=node.window.port)))
+            await start_http(node.observed, Config(http=Http(port=node.window.port)))
 
 
 def test_a_new_token_holds_at_once_and_the_last_one_is_not_lost_in_the_open(

@@ -14,6 +14,7 @@ from penstock import limits
 from penstock.cli import output
 from penstock.cli.app import app
 from penstock.node.http import metrics, views
+from penstock.node.observe.status import NodeStatus
 from penstock.node.observe.sys_topics import SysTopics
 from penstock.node.streams.status import (
     ConsumerRow,
@@ -24,11 +25,11 @@ from penstock.node.streams.status import (
     StreamsStatus,
 )
 from tests.kit.http_node import running
+from tests.kit.status import broker
 from tests.node.http.test_metrics import samples
-from tests.node.http.test_watch_history import node
 
 if TYPE_CHECKING:
-    from penstock.node.broker.broker import Broker
+    from penstock.node.observe.status import Observed
 
 LOG = LogRow(
     kind="file",
@@ -92,8 +93,6 @@ STATUS = StreamsStatus(node="north", streams=(ORDERS, SOUTH), neighbours=(LINK,)
 class Told:
     """Stands where the streams of a node are."""
 
-    started = True
-
     def __init__(self, status: StreamsStatus) -> None:
         self._status = status
 
@@ -101,14 +100,14 @@ class Told:
         return self._status
 
 
-def give(broker: Broker, status: StreamsStatus = STATUS) -> None:
-    """A broker that has these streams."""
-    broker.streams = Told(status)  # type: ignore[assignment]
+def give(observed: Observed, status: StreamsStatus = STATUS) -> None:
+    """Let a node have these streams."""
+    observed.streams = Told(status)
 
 
 async def test_streams_are_listed_searched_and_counted() -> None:
     async with running() as node_:
-        give(node_.broker)
+        give(node_.observed)
         found = await node_.get("/streams")
         assert found["enabled"]
         assert found["node"] == "north"
@@ -145,7 +144,7 @@ def test_stopped_streams_come_first() -> None:
 
 def test_only_so_many_streams_have_series_of_their_own() -> None:
     many = tuple(msgspec.structs.replace(ORDERS, name=f"s{number}") for number in range(500))
-    crowded = msgspec.structs.replace(node(1), streams=StreamsStatus("n", many, ()))
+    crowded = NodeStatus(broker(1), streams=StreamsStatus("n", many, ()))
     figures = samples(metrics.text(crowded)[0].decode())
     assert figures["penstock_streams"] == [({}, 500.0)]
     assert len(figures["penstock_stream_held"]) == limits.METRICS_STREAMS
@@ -153,8 +152,8 @@ def test_only_so_many_streams_have_series_of_their_own() -> None:
 
 async def test_totals_are_below_sys() -> None:
     async with running() as node_:
-        give(node_.broker)
-        found = SysTopics(node_.broker).figures(node_.broker.status())
+        give(node_.observed)
+        found = SysTopics(node_.observed.status, node_.broker.publish).figures(node_.observed.status())
         assert found["streams/count"] == "2"
         assert found["streams/hosted"] == "1"
         assert found["streams/log/bytes"] == "5000"
@@ -169,7 +168,7 @@ async def test_the_command_shows_what_the_node_says(
     monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
     async with running() as node_:
         fault = "stream 'orders': no space left"
-        give(node_.broker, msgspec.structs.replace(STATUS, faults=(fault,)))
+        give(node_.observed, msgspec.structs.replace(STATUS, faults=(fault,)))
         said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
         assert said.exit_code == 0, said.output
         if "--json" in options:

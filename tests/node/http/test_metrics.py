@@ -9,9 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock import limits
 from penstock.node.broker.journal import Journal
 from penstock.node.http import metrics
+from penstock.node.observe.status import NodeStatus
 from penstock.node.store.tables import STORE, Store
 from tests.kit.http_node import VITALS, running
-from tests.node.http.test_watch_history import client, node, subscription
+from tests.kit.status import broker, client, subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +66,7 @@ async def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path)
 
 def test_only_the_slowest_have_series_of_their_own() -> None:
     crowd = [client(f"c{number}", subscription("x", items=number)) for number in range(1_000)]
-    text, _ = metrics.text(node(1, *crowd))
+    text, _ = metrics.text(NodeStatus(broker(1, *crowd)))
     found = samples(text.decode())["penstock_slow_subscription_items"]
     assert len(found) == limits.METRICS_SLOWEST
     assert found[0] == ({"client": "c999", "filter": "x"}, 999.0)
@@ -73,7 +74,7 @@ def test_only_the_slowest_have_series_of_their_own() -> None:
 
 def test_names_of_strangers_stay_within_their_quotes() -> None:
     name = 'a"} 1\npenstock_connections 7\n\\'
-    text, _ = metrics.text(node(1, client(name, subscription("x", items=1))))
+    text, _ = metrics.text(NodeStatus(broker(1, client(name, subscription("x", items=1)))))
     found = samples(text.decode())
     assert found["penstock_connections"] == [({}, 0.0)]
     assert found["penstock_slow_subscription_items"][0][0]["client"] == name

@@ -22,6 +22,7 @@ from penstock.node.config.schema import Config, Http
 from penstock.node.config.schema import Recorder as Settings
 from penstock.node.http import metrics
 from penstock.node.observe.recorder import Recorder
+from penstock.node.observe.status import Observed
 from penstock.node.service import Node
 from tests.kit.peer import node, run
 
@@ -283,7 +284,7 @@ def test_a_node_records_as_it_is_configured(tmp_path: Path, caplog: pytest.LogCa
         )
         async with Node(LoadedConfig(config)) as running:
             running.broker.publish("b/1", b"x")
-            status = running.broker.status().recorder
+            status = running.observed.status().recorder
             assert status is not None
             assert (status.seen, status.folder) == (1, str(tmp_path / "data" / "kept"))
 
@@ -303,9 +304,10 @@ async def test_a_node_that_cannot_record_does_not_start(tmp_path: Path) -> None:
 
 async def test_its_figures_are_among_the_metrics(tmp_path: Path) -> None:
     async with recording(tmp_path) as (broker, recorder):
-        assert b"penstock_recorder" not in metrics.text(broker.status())[0]
-        broker.recorder = recorder
+        observed = Observed(broker)
+        assert b"penstock_recorder" not in metrics.text(observed.status())[0]
+        observed.recorder = recorder
         publish(broker, *some(3))
-        shown = metrics.text(broker.status())[0].decode()
+        shown = metrics.text(observed.status())[0].decode()
         assert 'penstock_recorder_events{fate="seen"} 3.0' in shown
         assert "penstock_recorder_paused 0.0" in shown

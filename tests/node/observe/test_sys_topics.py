@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.node.observe.status import Account, NodeStatus, StoreStatus
+from penstock.node.broker.status import Account, BrokerStatus, StoreStatus
+from penstock.node.observe.status import NodeStatus
 from penstock.node.observe.sys_topics import ROOT, Load, SysTopics
 
 SECOND = 1_000_000
 
-STATUS = NodeStatus(
+BROKER = BrokerStatus(
     version="1.2.3",
     started_us=0,
     now_us=90 * SECOND,
@@ -30,9 +31,10 @@ STATUS = NodeStatus(
     departed=Account(accepted=10, delivered=5, digested=3, queued=0, abandoned=1),
     clients=(),
 )
+STATUS = NodeStatus(BROKER)
 
 
-class Broker:
+class Node:
     """A status that can be changed, and what was published."""
 
     def __init__(self) -> None:
@@ -47,14 +49,19 @@ class Broker:
         self.published.append((topic, payload, retain))
 
 
+def topics(node: Node) -> SysTopics:
+    """Topics of that node."""
+    return SysTopics(node.status, node.publish)
+
+
 def changed(**facts: Any) -> NodeStatus:
     from msgspec.structs import replace  # noqa: PLC0415
 
-    return replace(STATUS, **facts)
+    return NodeStatus(replace(BROKER, **facts))
 
 
 def test_every_figure_has_its_topic() -> None:
-    found = SysTopics(Broker()).figures(STATUS)
+    found = topics(Node()).figures(STATUS)
     assert {name: text for name, text in found.items() if not name.startswith("load/")} == {
         "version": "penstock 1.2.3",
         "uptime": "90 seconds",
@@ -89,7 +96,7 @@ def test_every_figure_has_its_topic() -> None:
 
 def test_a_store_that_cannot_be_written_is_among_the_figures() -> None:
     store = StoreStatus(fault="no space left", rows=5, answers=2)
-    found = SysTopics(Broker()).figures(changed(store=store))
+    found = topics(Node()).figures(changed(store=store))
     assert found["faults"] == "1"
     assert [found[f"store/{name}"] for name in ("stopped", "rows waiting", "answers waiting")] == [
         "1",
@@ -99,33 +106,33 @@ def test_a_store_that_cannot_be_written_is_among_the_figures() -> None:
 
 
 def test_what_has_not_changed_is_not_published_again() -> None:
-    broker = Broker()
-    topics = SysTopics(broker)
-    topics.publish()
-    assert all(topic.startswith(ROOT) and retain for topic, _, retain in broker.published)
-    assert len({topic for topic, _, _ in broker.published}) == len(broker.published)
-    broker.published.clear()
-    topics.publish()
-    assert broker.published == []
-    broker.now = changed(connections=1)
-    topics.publish()
-    assert (ROOT + "clients/connected", b"1", True) in broker.published
-    assert [topic for topic, _, _ in broker.published if topic.endswith("clients/maximum")] == []
+    node = Node()
+    published = topics(node)
+    published.publish()
+    assert all(topic.startswith(ROOT) and retain for topic, _, retain in node.published)
+    assert len({topic for topic, _, _ in node.published}) == len(node.published)
+    node.published.clear()
+    published.publish()
+    assert node.published == []
+    node.now = changed(connections=1)
+    published.publish()
+    assert (ROOT + "clients/connected", b"1", True) in node.published
+    assert [topic for topic, _, _ in node.published if topic.endswith("clients/maximum")] == []
 
 
 def test_they_are_published_at_every_interval() -> None:
-    broker = Broker()
+    node = Node()
 
     async def scenario() -> None:
-        running = asyncio.create_task(SysTopics(broker).run(0.01))
+        running = asyncio.create_task(topics(node).run(0.01))
         async with asyncio.timeout(120):
-            while not any(payload == b"91 seconds" for _, payload, _ in broker.published):
+            while not any(payload == b"91 seconds" for _, payload, _ in node.published):
                 await asyncio.sleep(0.01)
-                broker.now = changed(now_us=91 * SECOND)
+                node.now = changed(now_us=91 * SECOND)
         running.cancel()
 
     asyncio.run(scenario())
-    assert (ROOT + "uptime", b"90 seconds", True) in broker.published
+    assert (ROOT + "uptime", b"90 seconds", True) in node.published
 
 
 def test_loads_approach_the_rate_the_short_ones_sooner() -> None:

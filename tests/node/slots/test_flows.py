@@ -51,7 +51,7 @@ def config(**slots: Any) -> Config:
 
 
 def row(running: Running, topic: str) -> FlowStatistics:
-    rows = running.broker.flow_rows()
+    rows = running.flow_rows()
     assert rows is not None
     return next(one for one in rows if one.topic == topic)
 
@@ -127,7 +127,7 @@ async def test_a_told_flow_is_served_and_goes_ahead_of_what_waits_longer() -> No
         assert topics.index("other") > last_beat
         assert topics[last_beat:].count("filler") > 50, "the queue of the others waited behind"
         assert running.account_holds()
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.served == 1
         assert status.flows.reserved >= 20
@@ -186,10 +186,10 @@ async def test_messages_that_come_together_are_counted_by_topic_and_stay_togethe
         for _ in range(4):
             await together(*["bulk"] * 100)
         assert row(running, "bulk").arrivals == 300
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.best_effort + status.flows.reserved + status.flows.late == 480
-        assert status.messages_received == 480
+        assert status.broker.messages_received == 480
 
 
 @pytest.mark.parametrize("qos", [0, 1])
@@ -449,7 +449,7 @@ async def test_a_silent_flow_is_told_and_so_is_its_return() -> None:
         await steps.publish(sensor, "beat", 2, every_us=100_000)
         assert (await watcher.expect(Publish)).topic == "$flows/back"
         assert steps.served("beat")
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.alarms == 1
 
@@ -475,7 +475,7 @@ async def test_a_period_that_cannot_be_served_is_refused_with_the_reason(period:
         event = next(one for one in told if one.topic == "$flows/refused")
         assert why in json.loads(event.payload)["reason"]
         assert (await sensor.publish1("beat", b"2")).properties.reason_string is None
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.refused == {why.partition(":")[0] if ":" in why else "bad period": 1}
 
@@ -501,7 +501,7 @@ async def test_each_connect_counts_and_what_a_message_says_counts_more() -> None
         steps = Steps(running)
         sensor = await running.connect("sensor")
         await steps.publish(sensor, "beat", 3, every_us=100_000)
-        assert not running.broker.flow_rows(), "nobody told a period"
+        assert not running.flow_rows(), "nobody told a period"
         sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
         await steps.publish(sensor, "beat", 3, every_us=100_000)
         assert (row(running, "beat").state, row(running, "beat").period_us) == ("served", 100_000)
@@ -575,7 +575,7 @@ async def test_a_flow_that_sends_more_than_it_declared_loses_its_slots() -> None
         assert found.state == "refused"
         assert found.told != "client", "what it told is not believed any more"
         assert found.excess > 5
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.refused == {"sends more than it declared": 1}
 
@@ -602,10 +602,10 @@ async def test_a_request_takes_a_place_comes_again_or_is_rejected_at_once() -> N
         assert [await ask(number) for number in (1, 2)] == [(0, ""), (0, "")], "those kept are still there"
         sent = [await reader.expect(Publish) for _ in range(3)]
         assert [one.topic for one in sent] == ["ask/0", "ask/1", "ask/2"], "others were not taken"
-        status = running.broker.status()
+        status = running.observed.status()
         assert status.flows is not None
         assert status.flows.requests == {"accepted": 3, "again": 3, "rejected": 2}
-        assert status.refused == {"no place in a slot": 5}
+        assert status.broker.refused == {"no place in a slot": 5}
         clients[4].send(Publish("ask/4", b"", properties=Properties(user=asks)))
         assert (await reader.expect(Publish)).topic == "ask/4", "QoS 0 has no answer, and is as ever"
         ack = await clients[4].publish1("ask/4", b"", user=(("penstock-retry", "soon"),))
@@ -656,15 +656,15 @@ async def test_a_period_can_be_taken_back_and_versions_without_properties_are_fo
         assert row(running, "beat").state == "learning"
         old = await running.connect("old", version=V4)
         await steps.publish(old, "beat4", 20, every_us=100_000)
-        assert all(one.topic != "beat4" for one in running.broker.flow_rows() or ())
+        assert all(one.topic != "beat4" for one in running.flow_rows() or ())
 
 
 async def test_a_listener_without_slots_knows_no_flows() -> None:
     async with node() as running:
         sensor = await running.connect("sensor", user=(("penstock-period", "100ms"),))
         await sensor.publish1("beat", b"")
-        assert running.broker.flow_rows() is None
-        assert running.broker.status().flows is None
+        assert running.flow_rows() is None
+        assert running.observed.status().flows is None
         session = running.broker.sessions.get("sensor")
         assert session is not None
         assert session.lanes is None
@@ -731,7 +731,7 @@ async def test_what_may_not_be_published_is_no_flow() -> None:
         sensor.raw(encode(Publish("shut/a", b""), V5) * 30)
         await sensor.publish1("shut/b", b"", user=(("penstock-period", "100ms"),))
         await sensor.publish1("open/c", b"", user=(("penstock-period", "100ms"),))
-        assert [one.topic for one in running.broker.flow_rows() or ()] == ["open/c"]
+        assert [one.topic for one in running.flow_rows() or ()] == ["open/c"]
 
 
 def test_what_clients_declare_is_read() -> None:

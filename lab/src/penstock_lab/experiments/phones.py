@@ -25,7 +25,7 @@ from penstock.cli.html_page import Table
 from penstock.client import Client
 from penstock.model.digest import Digest
 from penstock.model.instant import SECOND_US
-from penstock.node.observe.status import Account
+from penstock.node.broker.status import Account
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.experiments.ward import POLICY
 from penstock_lab.rigs.browser import take_picture

@@ -29,12 +29,11 @@ from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.restoring import restore
 from penstock.node.broker.routes import Router
 from penstock.node.broker.sessions import Sessions
-from penstock.node.observe.status import NodeStatus
+from penstock.node.broker.status import BrokerStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.core.slots.flows import FlowStatistics
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect, Will
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from penstock.node.broker.subscription import Subscription
     from penstock.node.channels.topics import ChannelTopics
     from penstock.node.config.schema import Config, Listener
-    from penstock.node.notify.status import NotifyFigures
-    from penstock.node.observe.recorder import Recorder
     from penstock.node.slots.flows import Flows
     from penstock.node.store.tables import Store
     from penstock.node.streams.service import StreamService
@@ -96,11 +93,8 @@ class Broker:
         bounds = config.bounds
         self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
         self.journal: Journal | None = None
-        self.recorder: Recorder | None = None
         self.web: ChannelTopics | None = None
         """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
-        self.telling: Callable[[], NotifyFigures] | None = None
-        """What is told by other ways than MQTT, in figures."""
         self.streams: StreamService | None = None
         """Reliable streams; None: there are none."""
         self.flows: Flows | None = None
@@ -379,14 +373,10 @@ class Broker:
         if before != after:
             subscription.install(chosen, now_us=now_us)
 
-    def flow_rows(self) -> list[FlowStatistics] | None:
-        """Flows of constant rate; None if no listener has slots."""
-        return None if self.flows is None else self.flows.rows()
-
-    def status(self) -> NodeStatus:
-        """The node at this moment."""
+    def status(self) -> BrokerStatus:
+        """Take a snapshot of the broker."""
         now_us = self.clock()
-        return NodeStatus(
+        return BrokerStatus(
             version=VERSION,
             started_us=self._started_us,
             now_us=now_us,
@@ -404,11 +394,6 @@ class Broker:
             departed=self.sessions.departed,
             clients=tuple(each.status(now_us=now_us) for each in self.sessions),
             store=None if self.journal is None else self.journal.status(),
-            recorder=None if self.recorder is None else self.recorder.status(),
-            flows=None if self.flows is None else self.flows.status(),
-            web=None if self.web is None else self.web.status(),
-            telling=None if self.telling is None else self.telling(),
-            streams=None if self.streams is None else self.streams.status(),
         )
 
 

@@ -19,7 +19,7 @@ from penstock.errors import StoreError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.broker.records import MessageState, event_bytes, item_bytes, session_bytes
-from penstock.node.observe.status import StoreStatus
+from penstock.node.broker.status import StoreStatus
 from penstock.node.store import tables as sql
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock.mqtt.packets.publish import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.sessions.session import NEVER_S
 from penstock.node.broker.answers import orphan
 from penstock.node.broker.delivery import Draining
-from penstock.node.observe.status import ClientStatus
+from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
     from penstock.model.digest import Digest

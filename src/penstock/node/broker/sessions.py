@@ -12,7 +12,7 @@ from penstock.node.access.gate import NotAdmitted
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.session import Session
-from penstock.node.observe.status import Account
+from penstock.node.broker.status import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

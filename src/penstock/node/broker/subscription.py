@@ -11,7 +11,7 @@ from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt.topics import shared_of
 from penstock.node.broker.runs import RunQueue
-from penstock.node.observe.status import Account, FilterStatus, SubscriptionStatus
+from penstock.node.broker.status import Account, FilterStatus, SubscriptionStatus
 
 if TYPE_CHECKING:
     from penstock.core.queues import BoundedQueue, QueueStatistics

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from penstock.node.config.schema import Config
-    from penstock.node.observe.status import RecorderStatus
+    from penstock.node.store.recording import RecorderStatus
 
 
 class PollRecord(NamedTuple):

@@ -14,6 +14,5 @@ page/        the files of the dashboard
 """
 
 from penstock.node.http.server import Window, start_http
-from penstock.node.http.watch import History
 
-__all__ = ["History", "Window", "start_http"]
+__all__ = ["Window", "start_http"]

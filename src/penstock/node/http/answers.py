@@ -8,7 +8,7 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
-from penstock.node.observe.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
+from penstock.node.broker.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
 from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 

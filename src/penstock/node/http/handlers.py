@@ -23,7 +23,8 @@ from penstock.policy.text import forms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.http.watch import Watch, Watched
+    from penstock.node.http.watch import Watch
+    from penstock.node.observe.status import Observed
     from penstock.policy.nodes import Policy
 
 _Checked = TypeVar("_Checked")
@@ -32,8 +33,9 @@ _Checked = TypeVar("_Checked")
 class Handlers:
     """One method per question."""
 
-    def __init__(self, broker: Watched, watch: Watch) -> None:
-        self._broker = broker
+    def __init__(self, observed: Observed, watch: Watch) -> None:
+        self._observed = observed
+        self._broker = observed.broker
         self._watch = watch
         self._tries = 0
 
@@ -55,7 +57,7 @@ class Handlers:
     async def client(self, request: web.Request) -> web.Response:
         """Everything about one client."""
         client_id = request.match_info["client_id"]
-        for found in self._watch.status().clients:
+        for found in self._watch.status().broker.clients:
             if found.client_id == client_id:
                 return json_answer(found)
         raise _no_client(client_id, where="client_id")
@@ -74,7 +76,7 @@ class Handlers:
         """Subscriptions in which something waits: longest wait first, then deepest queue."""
         status = self._watch.status()
         offset, limit = page_of(request)
-        total = sum(one.items > 0 for client in status.clients for one in client.subscriptions)
+        total = sum(one.items > 0 for client in status.broker.clients for one in client.subscriptions)
         rows = tuple((await asyncio.to_thread(views.slow, status, most=offset + limit))[offset:])
         return json_answer(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
 
@@ -84,18 +86,18 @@ class Handlers:
         state = _one_of(query.get("state", ""), "learning", "served", "refused", "silent")
         search = query.get("search", "").casefold()
         offset, limit = page_of(request)
-        rows = self._broker.flow_rows()
+        flows = self._observed.flows
         found = [
             row
-            for row in rows or ()
+            for row in (() if flows is None else flows.rows())
             if (not state or row.state == state)
             and (not search or search in row.client_id.casefold() or search in row.topic.casefold())
         ]
         page = tuple(found[offset : offset + limit])
-        status = self._broker.status().flows
+        status = None if flows is None else flows.status()
         return json_answer(
             answers.Flows(
-                enabled=rows is not None, total=len(found), offset=offset, flows=page, status=status
+                enabled=flows is not None, total=len(found), offset=offset, flows=page, status=status
             )
         )
 
@@ -232,7 +234,7 @@ class Handlers:
         return json_answer(self._subscription(asked.client_id, asked.filter))
 
     def _subscription(self, client_id: str, filter_: str) -> answers.SubscriptionRow:
-        known = [client for client in self._watch.status().clients if client.client_id == client_id]
+        known = [client for client in self._watch.status().broker.clients if client.client_id == client_id]
         if not known:
             raise _no_client(client_id, where="client_id")
         for one in known[0].subscriptions:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from penstock.node.broker.status import BrokerStatus
     from penstock.node.http.answers import SubscriptionRow
     from penstock.node.observe.status import NodeStatus
     from penstock.node.streams.status import LogRow, NeighbourRow, StreamRow, StreamsStatus
@@ -140,7 +141,7 @@ def _counter(name: str, about: str, label: str, names: list[str], values: Iterat
     return family
 
 
-_GAUGES: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
+_GAUGES: Final[tuple[tuple[str, str, Callable[[BrokerStatus], float]], ...]] = (
     ("start_time_seconds", "When the node started, in Unix time", lambda s: s.started_us / SECOND_US),
     ("connections", "Open connections", lambda s: s.connections),
     ("sessions", "Sessions, detached ones included", lambda s: s.sessions),
@@ -150,10 +151,9 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
     ("clients_behind", "Clients whose transport takes nothing", lambda s: sum(c.behind for c in s.clients)),
     ("events_queued", "Events waiting, as themselves or in digests", lambda s: s.account.queued),
     ("account_balanced", "1 if every event is accounted for", lambda s: s.account.balanced),
-    ("faults", "What does not work: the store, the recorder, a table, a stream", lambda s: len(s.faults)),
 )
 
-_COUNTERS: Final[tuple[tuple[str, str, Callable[[NodeStatus], float]], ...]] = (
+_COUNTERS: Final[tuple[tuple[str, str, Callable[[BrokerStatus], float]], ...]] = (
     ("messages_received", "Messages from clients", lambda s: s.messages_received),
     ("messages_sent", "Messages to clients", lambda s: s.messages_sent),
     ("bytes_received", "Bytes from clients", lambda s: s.bytes_received),
@@ -195,9 +195,14 @@ class _Status(Collector):
     def collect(self) -> Iterable[Metric]:
         status = self._status
         for name, about, value in _GAUGES:
-            yield GaugeMetricFamily(f"penstock_{name}", about, value=float(value(status)))
+            yield GaugeMetricFamily(f"penstock_{name}", about, value=float(value(status.broker)))
         for name, about, value in _COUNTERS:
-            yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status)))
+            yield CounterMetricFamily(f"penstock_{name}", about, value=float(value(status.broker)))
+        yield GaugeMetricFamily(
+            "penstock_faults",
+            "What does not work: the store, the recorder, a table, a stream",
+            value=float(len(status.faults)),
+        )
         yield from _events(status)
         yield from _store(status)
         yield from _recorder(status)
@@ -211,7 +216,7 @@ class _Status(Collector):
 
 
 def _events(status: NodeStatus) -> Iterator[Metric]:
-    account = status.account
+    account = status.broker.account
     family = CounterMetricFamily("penstock_events", "Events routed to receivers, by fate", labels=["fate"])
     family.add_metric(["accepted"], account.accepted)
     family.add_metric(["delivered"], account.delivered)
@@ -221,7 +226,7 @@ def _events(status: NodeStatus) -> Iterator[Metric]:
 
 
 def _store(status: NodeStatus) -> Iterator[Metric]:
-    store = status.store
+    store = status.broker.store
     if store is None:
         return
     for name, about, value in (
@@ -275,7 +280,7 @@ def _flows(status: NodeStatus) -> Iterator[Metric]:
 
 
 def _web(status: NodeStatus) -> Iterator[Metric]:
-    web = status.web
+    web = status.channels
     if web is None:
         return
     counts = web.counts
@@ -305,7 +310,7 @@ def _web(status: NodeStatus) -> Iterator[Metric]:
 
 
 def _telling(status: NodeStatus) -> Iterator[Metric]:
-    telling = status.telling
+    telling = status.notify
     if telling is None:
         return
     told = CounterMetricFamily(
@@ -324,16 +329,16 @@ def _telling(status: NodeStatus) -> Iterator[Metric]:
 
 def _by_label(status: NodeStatus) -> Iterator[Metric]:
     refused = CounterMetricFamily("penstock_refused", "Connections and packets refused", labels=["reason"])
-    for reason, count in sorted(status.refused.items()):
+    for reason, count in sorted(status.broker.refused.items()):
         refused.add_metric([reason], count)
     yield refused
     clients = GaugeMetricFamily("penstock_clients", "Clients by state", labels=["state"])
-    attached = sum(client.state == "attached" for client in status.clients)
+    attached = sum(client.state == "attached" for client in status.broker.clients)
     clients.add_metric(["attached"], attached)
-    clients.add_metric(["detached"], len(status.clients) - attached)
+    clients.add_metric(["detached"], len(status.broker.clients) - attached)
     yield clients
     levels: dict[int, int] = {}
-    for client in status.clients:
+    for client in status.broker.clients:
         for one in client.subscriptions:
             levels[one.level] = levels.get(one.level, 0) + 1
     by_level = GaugeMetricFamily(

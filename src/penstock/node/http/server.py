@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.node.channels.service import ChannelService
     from penstock.node.config.schema import Config
-    from penstock.node.http.watch import Watched
+    from penstock.node.observe.status import Observed
 
 _END: Final = b"\r\n\r\n"
 
@@ -159,7 +159,7 @@ class Window:
 
 
 async def start_http(
-    broker: Watched,
+    observed: Observed,
     config: Config,
     *,
     history: History | None = None,
@@ -173,10 +173,10 @@ async def start_http(
             f"http.host is {http.host}, which others can reach: set http.token to a long random text, "
             "or http.host to 127.0.0.1"
         )
-    watch = Watch(broker, config, history or History())
+    watch = Watch(observed, config, history or History())
     guard = Guard(http)
     app = web.Application(middlewares=[guard.middleware], client_max_size=limits.HTTP_BODY_BYTES)
-    handlers = Handlers(broker, watch)
+    handlers = Handlers(observed, watch)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, getattr(handlers, route.handler))
     about_channels = ChannelHandlers(channels, changed=watch.changed)

@@ -9,14 +9,14 @@ from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
+from penstock.node.broker.status import FilterStatus
 from penstock.node.http.answers import LevelEffect, Tried
-from penstock.node.observe.status import FilterStatus
 from penstock.policy.columns import Plan
 from penstock.policy.lint import lint
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
-    from penstock.node.http.watch import Watched
+    from penstock.node.broker.broker import Broker
     from penstock.policy.evaluate import FilterEffect
     from penstock.policy.nodes import Policy
 
@@ -42,7 +42,7 @@ class _Collected:
             self.enough.set()
 
 
-async def try_policy(broker: Watched, policy: Policy, *, filter_: str, events: int, seconds: float) -> Tried:
+async def try_policy(broker: Broker, policy: Policy, *, filter_: str, events: int, seconds: float) -> Tried:
     """Collect matching events until there are so many or the time is over; pack them as one queue."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()

@@ -7,47 +7,48 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.model.instant import SECOND_US
+from penstock.node.broker.status import Account
 from penstock.node.http.answers import ClientRow, Overview, Rates, Snapshot, SubscriptionRow
-from penstock.node.observe.status import Account
 
 if TYPE_CHECKING:
-    from penstock.node.observe.status import ClientStatus, NodeStatus, SubscriptionStatus
+    from penstock.node.broker.status import BrokerStatus, ClientStatus, SubscriptionStatus
+    from penstock.node.observe.status import NodeStatus
     from penstock.node.streams.status import StreamRow, StreamsStatus
 
 
 def overview(status: NodeStatus, *, rates: Rates, queue_events: int) -> Overview:
     """The totals."""
-    account = status.account
-    attached = sum(client.state == "attached" for client in status.clients)
+    account = status.broker.account
+    attached = sum(client.state == "attached" for client in status.broker.clients)
     return Overview(
-        version=status.version,
-        started_us=status.started_us,
-        now_us=status.now_us,
-        connections=status.connections,
-        sessions=status.sessions,
+        version=status.broker.version,
+        started_us=status.broker.started_us,
+        now_us=status.broker.now_us,
+        connections=status.broker.connections,
+        sessions=status.broker.sessions,
         attached=attached,
-        detached=len(status.clients) - attached,
-        behind=sum(client.behind for client in status.clients),
-        subscriptions=status.subscriptions,
-        waiting=sum(one.items > 0 for client in status.clients for one in client.subscriptions),
-        retained=status.retained,
-        retained_bytes=status.retained_bytes,
-        messages_received=status.messages_received,
-        messages_sent=status.messages_sent,
-        bytes_received=status.bytes_received,
-        bytes_sent=status.bytes_sent,
-        refused=status.refused,
-        unrouted=status.unrouted,
+        detached=len(status.broker.clients) - attached,
+        behind=sum(client.behind for client in status.broker.clients),
+        subscriptions=status.broker.subscriptions,
+        waiting=sum(one.items > 0 for client in status.broker.clients for one in client.subscriptions),
+        retained=status.broker.retained,
+        retained_bytes=status.broker.retained_bytes,
+        messages_received=status.broker.messages_received,
+        messages_sent=status.broker.messages_sent,
+        bytes_received=status.broker.bytes_received,
+        bytes_sent=status.broker.bytes_sent,
+        refused=status.broker.refused,
+        unrouted=status.broker.unrouted,
         account=account,
         balanced=account.balanced,
         rates=rates,
         queue_events=queue_events,
-        store=status.store,
+        store=status.broker.store,
         faults=status.faults,
     )
 
 
-def rates(before: NodeStatus | None, now: NodeStatus) -> Rates:
+def rates(before: BrokerStatus | None, now: BrokerStatus) -> Rates:
     """How fast the totals grew between two looks at the node."""
     if before is None or now.now_us <= before.now_us:
         return Rates()
@@ -100,7 +101,7 @@ def clients(status: NodeStatus, *, search: str = "", state: str = "") -> list[Cl
     wanted = search.casefold()
     found = [
         client
-        for client in status.clients
+        for client in status.broker.clients
         if (not state or client.state == state)
         and (
             not wanted
@@ -120,7 +121,7 @@ def subscriptions(
     """Subscriptions of one client or of all, those furthest behind first."""
     rows = [
         SubscriptionRow(client.client_id, client.state, client.behind, one)
-        for client in status.clients
+        for client in status.broker.clients
         if client_id is None or client.client_id == client_id
         for one in client.subscriptions
         if filter_ is None or one.filter == filter_
@@ -134,7 +135,7 @@ def slow(status: NodeStatus, *, most: int) -> list[SubscriptionRow]:
     """The subscriptions in which something waits: longest wait first, then deepest queue."""
     waiting = (
         SubscriptionRow(client.client_id, client.state, client.behind, one)
-        for client in status.clients
+        for client in status.broker.clients
         for one in client.subscriptions
         if one.items
     )
@@ -145,7 +146,9 @@ def snapshot(status: NodeStatus, *, rates: Rates, queue_events: int) -> Snapshot
     """What a live view shows."""
     return Snapshot(
         overview=overview(status, rates=rates, queue_events=queue_events),
-        clients=tuple(map(client_row, nlargest(limits.LIVE_CLIENTS, status.clients, key=_client_trouble))),
+        clients=tuple(
+            map(client_row, nlargest(limits.LIVE_CLIENTS, status.broker.clients, key=_client_trouble))
+        ),
         slow=tuple(slow(status, most=limits.METRICS_SLOWEST)),
     )
 

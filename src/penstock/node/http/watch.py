@@ -1,6 +1,6 @@
 """One look at the node per second, shared by the history, all live views, the API and the metrics.
 
-`Watched` is the part of a broker that this folder uses. `History` keeps the last minutes of each
+`History` keeps the last minutes of each
 subscription (level, depth, latency and rates) in rings of fixed size.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -19,53 +19,12 @@ from penstock.node.http import views
 from penstock.node.http.answers import Rates, Series
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
-    from penstock.core.slots.flows import FlowStatistics
-    from penstock.model.event import Event
+    from penstock.node.broker.status import Account, BrokerStatus, SubscriptionStatus
     from penstock.node.config.schema import Config
     from penstock.node.http.answers import Overview
-    from penstock.node.observe.status import Account, NodeStatus, SubscriptionStatus
-
-
-class Tap(Protocol):
-    """Events seen as they are accepted, until it is closed."""
-
-    def close(self) -> None:
-        """No more of them."""
-        ...
-
-
-class Watched(Protocol):
-    """What can be asked of a broker, and what it can be told."""
-
-    def status(self) -> NodeStatus:
-        """The node at this moment."""
-        ...
-
-    def flow_rows(self) -> list[FlowStatistics] | None:
-        """Flows of constant rate; None if no listener has slots."""
-        ...
-
-    def tap(self, filter_: str, seen: Callable[[Event], None], /) -> Tap:
-        """Call `seen` with every accepted event that matches the filter."""
-        ...
-
-    def install_policy(self, client_id: str, filter_: str, policy: str | None, /) -> None:
-        """Replace the policy of a live subscription; PolicyError if it is bad."""
-        ...
-
-    def disconnect(self, client_id: str, /, *, reason: int) -> bool:
-        """End a client's connection; False if there is none."""
-        ...
-
-    def is_own(self, topic: str, /) -> bool:
-        """Whether only the node publishes on a topic."""
-        ...
-
-    def publish(self, topic: str, payload: bytes, /, *, qos: int = 0, retain: bool = False) -> None:
-        """A message from inside the node."""
-        ...
+    from penstock.node.observe.status import NodeStatus, Observed
 
 
 _Newcomer: TypeAlias = "tuple[tuple[str, str], SubscriptionStatus]"
@@ -141,7 +100,7 @@ class History:
         self._most = subscriptions
         self._rings: dict[tuple[str, str], _Ring] = {}
 
-    def sample(self, status: NodeStatus) -> None:
+    def sample(self, status: BrokerStatus) -> None:
         """Remember this moment."""
         now_us = status.now_us
         behind: list[_Newcomer] = []
@@ -199,16 +158,16 @@ often. Sorting and writing down what was seen is done in a thread: it is a froze
 
 
 class Watch:
-    """Looks at a broker; whoever wants to know shares what was seen."""
+    """Looks at a node; whoever wants to know shares what was seen."""
 
-    def __init__(self, broker: Watched, config: Config, history: History) -> None:
+    def __init__(self, observed: Observed, config: Config, history: History) -> None:
         self.history = history
         self.config = config
         self.viewers = 0
-        self._broker = broker
-        self._status = broker.status()
+        self._observed = observed
+        self._status = observed.status()
         self._rates = Rates()
-        self._sampled: NodeStatus | None = None
+        self._sampled: BrokerStatus | None = None
         self._looked_s = float("-inf")
         self._frame = b""
         self._frames = 0
@@ -219,7 +178,7 @@ class Watch:
         """The node now, or a moment ago."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= limits.HTTP_FRESH_S:
-            self._status = self._broker.status()
+            self._status = self._observed.status()
             self._looked_s = now_s
         return self._status
 
@@ -248,7 +207,7 @@ class Watch:
 
     def _sample(self) -> None:
         self.changed()
-        status = self.status()
+        status = self.status().broker
         self._rates = views.rates(self._sampled, status)
         self._sampled = status
         self.history.sample(status)

@@ -1,202 +1,95 @@
-"""Frozen snapshots of a running node for the API, the dashboard, metrics and $SYS.
-
-The account is kept per subscription and adds up at every moment:
-
-    accepted = delivered + digested + queued + abandoned
-"""
+"""The whole node at one moment: what the API, the dashboard, metrics, $SYS and `penstock top` are made of."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
 import msgspec
 
-from penstock.node.channels.status import ChannelsStatus  # noqa: TC001  # msgspec reads annotations at run time
-from penstock.node.notify.status import NotifyFigures  # noqa: TC001
-from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations at run time
-from penstock.node.streams.status import StreamsStatus  # noqa: TC001
+if TYPE_CHECKING:
+    from penstock.core.slots.flows import FlowStatistics
+    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.status import BrokerStatus
+    from penstock.node.channels.status import ChannelsStatus
+    from penstock.node.notify.status import NotifyFigures
+    from penstock.node.slots.status import FlowsStatus
+    from penstock.node.store.recording import RecorderStatus
+    from penstock.node.streams.status import StreamsStatus
 
-
-class Account(msgspec.Struct, frozen=True, gc=False):
-    """Events of a subscription, or of all of them."""
-
-    accepted: int = 0
-    """Routed to the receiver's queue."""
-    delivered: int = 0
-    """Sent to the receiver as themselves."""
-    digested: int = 0
-    """Counted in digests that were sent, or would have been to a receiver that cannot take digests."""
-    queued: int = 0
-    """Waiting, as themselves or counted in waiting digests."""
-    abandoned: int = 0
-    """Were waiting when their session departed or their subscription ended, expired while they waited, or
-    were larger than the receiver takes. What a member of a shared group leaves is accepted by another."""
-
-    def __add__(self, other: Account) -> Account:
-        return Account(
-            self.accepted + other.accepted,
-            self.delivered + other.delivered,
-            self.digested + other.digested,
-            self.queued + other.queued,
-            self.abandoned + other.abandoned,
-        )
-
-    @property
-    def balanced(self) -> bool:
-        """Whether nothing is unaccounted for."""
-        return self.accepted == self.delivered + self.digested + self.queued + self.abandoned
-
-
-class FilterStatus(msgspec.Struct, frozen=True, gc=False):
-    """What one filter of a policy has done so far."""
-
-    level: int
-    position: int
-    filter: str
-    seen: int
-    dropped: int
-
-
-class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
-    """One subscription of one client, with its queue."""
-
-    filter: str
-    qos: int
-    policy: str
-    """Name of the policy; `inline` if it has none, empty without a policy."""
-    content_filter: bool
-    account: Account
-    level: int
-    items: int
-    bytes: int
-    packs: int
-    packs_by_level: dict[int, int]
-    filters: tuple[FilterStatus, ...]
-    digests: int
-    """Digests sent."""
-    oldest_us: int
-    """How long the oldest waiting event has waited; 0 if none waits."""
-    latency_p50_us: int
-    """From arrival to being handed to the transport, of the last events sent."""
-    latency_p99_us: int
-
-
-class ClientStatus(msgspec.Struct, frozen=True, gc=False):
-    """One session."""
-
-    client_id: str
-    user: str
-    state: str
-    """attached or detached."""
-    address: str
-    protocol: int
-    """4: MQTT 3.1.1, 5: MQTT 5."""
-    since_us: int
-    """When it attached or detached, in microseconds since 1970."""
-    expires_us: int
-    """When a detached session departs; 0: never or not detached."""
-    in_flight: int
-    """QoS 1 and 2 messages sent and not acknowledged."""
-    behind: bool
-    """Whether the transport takes nothing at the moment."""
-    received: int
-    sent: int
-    subscriptions: tuple[SubscriptionStatus, ...]
-
-
-class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
-    """The recorder. Always: seen = recorded + waiting + dropped + lost."""
-
-    folder: str
-    fault: str
-    """Why recording pauses; empty if it does not."""
-    seen: int
-    """Messages on the topics chosen."""
-    recorded: int
-    """In files, the one that is being written included."""
-    waiting: int
-    """For the disk."""
-    dropped: int
-    """Came while the buffer was full."""
-    lost: int
-    """Were in a file that could not be finished."""
-    files: int
-    """Finished since the node started."""
-    deleted: int
-    """Of the oldest files, to keep within recorder.keep_bytes."""
-
-    @property
-    def balanced(self) -> bool:
-        """Whether nothing is unaccounted for."""
-        return self.seen == self.recorded + self.waiting + self.dropped + self.lost
-
-
-class StoreStatus(msgspec.Struct, frozen=True, gc=False):
-    """The journal of sessions and retained messages."""
-
-    fault: str
-    """Why nothing can be written; empty if it can."""
-    rows: int
-    """That wait for the disk."""
-    answers: int
-    """To publishers, that wait for those rows."""
+_Status_co = TypeVar("_Status_co", covariant=True)
 
 
 class NodeStatus(msgspec.Struct, frozen=True, gc=False):
-    """The node at one moment."""
+    """A snapshot of the broker and of each part that is on."""
 
-    version: str
-    started_us: int
-    now_us: int
-    connections: int
-    sessions: int
-    subscriptions: int
-    retained: int
-    retained_bytes: int
-    messages_received: int
-    messages_sent: int
-    bytes_received: int
-    bytes_sent: int
-    refused: dict[str, int]
-    """Connections and packets refused, by reason."""
-    unrouted: int
-    """Messages nobody subscribed to."""
-    departed: Account
-    """Of sessions and subscriptions that are gone, so that totals never fall."""
-    clients: tuple[ClientStatus, ...]
-    store: StoreStatus | None = None
-    """None: nothing survives a restart."""
+    broker: BrokerStatus
     recorder: RecorderStatus | None = None
     """None: nothing is recorded."""
     flows: FlowsStatus | None = None
     """None: no listener has slots."""
-    web: ChannelsStatus | None = None
+    channels: ChannelsStatus | None = None
     """None: web channels are off."""
-    telling: NotifyFigures | None = None
-    """None: nobody is told but by MQTT."""
+    notify: NotifyFigures | None = None
+    """None: notifications are off."""
     streams: StreamsStatus | None = None
     """None: no reliable streams."""
 
     @property
-    def account(self) -> Account:
-        """Of all subscriptions, past and present."""
-        total = self.departed
-        for client in self.clients:
-            for subscription in client.subscriptions:
-                total += subscription.account
-        return total
-
-    @property
     def faults(self) -> tuple[str, ...]:
-        """What does not work at the moment, each with what it means."""
-        found = []
-        if self.store is not None and self.store.fault:
-            found.append(
-                f"{self.store.fault}; nothing that must survive a restart is acknowledged, "
-                f"{self.store.answers:,} answers to publishers wait"
-            )
+        """What does not work at the moment, each with its consequence."""
+        found = list(self.broker.faults)
         if self.recorder is not None and self.recorder.fault:
             found.append(f"nothing is recorded: {self.recorder.fault}")
         if self.flows is not None and self.flows.table_fault:
             found.append(f"a newer table of flows was refused: {self.flows.table_fault}")
-        for part in (self.web, self.streams):
+        for part in (self.channels, self.streams):
             found.extend(() if part is None else part.faults)
         return tuple(found)
+
+
+class Part(Protocol[_Status_co]):
+    """A part of a node that can be observed."""
+
+    def status(self) -> _Status_co:
+        """Take a snapshot of this part."""
+        ...
+
+
+class FlowsPart(Part["FlowsStatus"], Protocol):
+    """The flows of constant rate."""
+
+    def rows(self) -> list[FlowStatistics]:
+        """Return the figures of each flow."""
+        ...
+
+
+class NotifyPart(Protocol):
+    """The notifications."""
+
+    def figures(self) -> NotifyFigures:
+        """Return the figures of all subscribers together."""
+        ...
+
+
+@dataclass(slots=True)
+class Observed:
+    """The parts of a node that snapshots are made of; the service adds each part when it starts it."""
+
+    broker: Broker
+    recorder: Part[RecorderStatus] | None = None
+    flows: FlowsPart | None = None
+    channels: Part[ChannelsStatus] | None = None
+    notify: NotifyPart | None = None
+    streams: Part[StreamsStatus] | None = None
+
+    def status(self) -> NodeStatus:
+        """Take a snapshot of all parts."""
+        return NodeStatus(
+            broker=self.broker.status(),
+            recorder=None if self.recorder is None else self.recorder.status(),
+            flows=None if self.flows is None else self.flows.status(),
+            channels=None if self.channels is None else self.channels.status(),
+            notify=None if self.notify is None else self.notify.figures(),
+            streams=None if self.streams is None else self.streams.status(),
+        )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.node.channels.status import ChannelsStatus
     from penstock.node.observe.status import NodeStatus
     from penstock.node.streams.status import StreamsStatus
@@ -18,16 +20,10 @@ ROOT: Final = "$SYS/broker/"
 _MINUTES: Final = (1, 5, 15)
 
 
-class Source(Protocol):
-    """The part of a broker that is used here."""
+class Publish(Protocol):
+    """Publishes a message from inside the node."""
 
-    def status(self) -> NodeStatus:
-        """The node at this moment."""
-        ...
-
-    def publish(self, topic: str, payload: bytes, /, *, qos: int = 0, retain: bool = False) -> None:
-        """A message from inside the node."""
-        ...
+    def __call__(self, topic: str, payload: bytes, /, *, retain: bool = False) -> None: ...
 
 
 class Load:
@@ -99,8 +95,9 @@ def _streams(streams: StreamsStatus) -> dict[str, int]:
 class SysTopics:
     """Publishes what has changed, at every interval."""
 
-    def __init__(self, broker: Source) -> None:
-        self._broker = broker
+    def __init__(self, look: Callable[[], NodeStatus], publish: Publish) -> None:
+        self._look = look
+        self._publish = publish
         self._published: dict[str, str] = {}
         self._loads: dict[str, Load] = {}
         self._most_clients = 0
@@ -113,28 +110,29 @@ class SysTopics:
 
     def publish(self) -> None:
         """Publish now."""
-        for topic, text in self.figures(self._broker.status()).items():
+        for topic, text in self.figures(self._look()).items():
             if self._published.get(topic) != text:
                 self._published[topic] = text
-                self._broker.publish(ROOT + topic, text.encode(), retain=True)
+                self._publish(ROOT + topic, text.encode(), retain=True)
 
     def figures(self, status: NodeStatus) -> dict[str, str]:
         """Every topic below the root, with its text."""
-        account = status.account
-        self._most_clients = max(self._most_clients, status.connections)
+        broker = status.broker
+        account = broker.account
+        self._most_clients = max(self._most_clients, broker.connections)
         counts = {
-            "clients/connected": status.connections,
-            "clients/disconnected": max(0, status.sessions - status.connections),
-            "clients/total": status.sessions,
+            "clients/connected": broker.connections,
+            "clients/disconnected": max(0, broker.sessions - broker.connections),
+            "clients/total": broker.sessions,
             "clients/maximum": self._most_clients,
-            "subscriptions/count": status.subscriptions,
-            "retained messages/count": status.retained,
-            "retained messages/bytes": status.retained_bytes,
-            "publish/messages/received": status.messages_received,
-            "publish/messages/sent": status.messages_sent,
-            "publish/messages/unrouted": status.unrouted,
-            "bytes/received": status.bytes_received,
-            "bytes/sent": status.bytes_sent,
+            "subscriptions/count": broker.subscriptions,
+            "retained messages/count": broker.retained,
+            "retained messages/bytes": broker.retained_bytes,
+            "publish/messages/received": broker.messages_received,
+            "publish/messages/sent": broker.messages_sent,
+            "publish/messages/unrouted": broker.unrouted,
+            "bytes/received": broker.bytes_received,
+            "bytes/sent": broker.bytes_sent,
             "account/accepted": account.accepted,
             "account/delivered": account.delivered,
             "account/digested": account.digested,
@@ -144,24 +142,24 @@ class SysTopics:
             - (account.delivered + account.digested + account.queued + account.abandoned),
         }
         counts["faults"] = len(status.faults)
-        if status.store is not None:
+        if broker.store is not None:
             counts |= {
-                "store/stopped": bool(status.store.fault),
-                "store/rows waiting": status.store.rows,
-                "store/answers waiting": status.store.answers,
+                "store/stopped": bool(broker.store.fault),
+                "store/rows waiting": broker.store.rows,
+                "store/answers waiting": broker.store.answers,
             }
-        if status.web is not None:
-            counts |= _web(status.web)
+        if status.channels is not None:
+            counts |= _web(status.channels)
         if status.streams is not None:
             counts |= _streams(status.streams)
-        counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in status.refused.items()}
+        counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in broker.refused.items()}
         found = {
-            "version": f"penstock {status.version}",
-            "uptime": f"{(status.now_us - status.started_us) // SECOND_US} seconds",
+            "version": f"penstock {broker.version}",
+            "uptime": f"{(broker.now_us - broker.started_us) // SECOND_US} seconds",
         }
         found |= {name: str(int(count)) for name, count in counts.items()}
         for name in ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent"):
-            averages = self._loads.setdefault(name, Load()).take(counts[name], now_us=status.now_us)
+            averages = self._loads.setdefault(name, Load()).take(counts[name], now_us=broker.now_us)
             load = name.replace("publish/messages", "publish")
             found |= {
                 f"load/{load}/{span}min": f"{average:.2f}"

@@ -14,9 +14,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock import limits
 from penstock.errors import NodeError
-from penstock.node.observe.status import RecorderStatus
 from penstock.node.store.parquet import RecordFiles
 
 if TYPE_CHECKING:
@@ -26,6 +27,33 @@ if TYPE_CHECKING:
     from penstock.node.store.parquet import Kind, WriteOutcome
 
 log = logging.getLogger(__name__)
+
+
+class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
+    """The recorder. Always: seen = recorded + waiting + dropped + lost."""
+
+    folder: str
+    fault: str
+    """Why recording pauses; empty if it does not."""
+    seen: int
+    """Messages on the topics chosen."""
+    recorded: int
+    """In files, the one that is being written included."""
+    waiting: int
+    """For the disk."""
+    dropped: int
+    """Came while the buffer was full."""
+    lost: int
+    """Were in a file that could not be finished."""
+    files: int
+    """Finished since the node started."""
+    deleted: int
+    """Of the oldest files, to keep within recorder.keep_bytes."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing is unaccounted for."""
+        return self.seen == self.recorded + self.waiting + self.dropped + self.lost
 
 
 class Recording:

@@ -528,7 +528,7 @@ async def test_a_recorder_writes_messages_of_streams(tmp_path: Path) -> None:
     async with streams_node(data=tmp_path, recorder=settings) as running:
         peer: Peer = await running.connect("p")
         await peer.publish1("orders/a", b"1")
-        recorder = running.broker.recorder
+        recorder = running.observed.recorder
         assert isinstance(recorder, Recorder)
         await until(lambda: recorder.status().seen == 1)
 

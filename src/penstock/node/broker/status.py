@@ -1,0 +1,154 @@
+"""Frozen snapshots of the broker: totals, clients, subscriptions, filters, the journal.
+
+The account is kept per subscription and adds up at every moment:
+
+    accepted = delivered + digested + queued + abandoned
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Account(msgspec.Struct, frozen=True, gc=False):
+    """Events of a subscription, or of all of them."""
+
+    accepted: int = 0
+    """Routed to the receiver's queue."""
+    delivered: int = 0
+    """Sent to the receiver as themselves."""
+    digested: int = 0
+    """Counted in digests that were sent, or would have been to a receiver that cannot take digests."""
+    queued: int = 0
+    """Waiting, as themselves or counted in waiting digests."""
+    abandoned: int = 0
+    """Were waiting when their session departed or their subscription ended, expired while they waited, or
+    were larger than the receiver takes. What a member of a shared group leaves is accepted by another."""
+
+    def __add__(self, other: Account) -> Account:
+        return Account(
+            self.accepted + other.accepted,
+            self.delivered + other.delivered,
+            self.digested + other.digested,
+            self.queued + other.queued,
+            self.abandoned + other.abandoned,
+        )
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing is unaccounted for."""
+        return self.accepted == self.delivered + self.digested + self.queued + self.abandoned
+
+
+class FilterStatus(msgspec.Struct, frozen=True, gc=False):
+    """What one filter of a policy has done so far."""
+
+    level: int
+    position: int
+    filter: str
+    seen: int
+    dropped: int
+
+
+class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
+    """One subscription of one client, with its queue."""
+
+    filter: str
+    qos: int
+    policy: str
+    """Name of the policy; `inline` if it has none, empty without a policy."""
+    content_filter: bool
+    account: Account
+    level: int
+    items: int
+    bytes: int
+    packs: int
+    packs_by_level: dict[int, int]
+    filters: tuple[FilterStatus, ...]
+    digests: int
+    """Digests sent."""
+    oldest_us: int
+    """How long the oldest waiting event has waited; 0 if none waits."""
+    latency_p50_us: int
+    """From arrival to being handed to the transport, of the last events sent."""
+    latency_p99_us: int
+
+
+class ClientStatus(msgspec.Struct, frozen=True, gc=False):
+    """One session."""
+
+    client_id: str
+    user: str
+    state: str
+    """attached or detached."""
+    address: str
+    protocol: int
+    """4: MQTT 3.1.1, 5: MQTT 5."""
+    since_us: int
+    """When it attached or detached, in microseconds since 1970."""
+    expires_us: int
+    """When a detached session departs; 0: never or not detached."""
+    in_flight: int
+    """QoS 1 and 2 messages sent and not acknowledged."""
+    behind: bool
+    """Whether the transport takes nothing at the moment."""
+    received: int
+    sent: int
+    subscriptions: tuple[SubscriptionStatus, ...]
+
+
+class StoreStatus(msgspec.Struct, frozen=True, gc=False):
+    """The journal of sessions and retained messages."""
+
+    fault: str
+    """Why nothing can be written; empty if it can."""
+    rows: int
+    """That wait for the disk."""
+    answers: int
+    """To publishers, that wait for those rows."""
+
+
+class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
+    """The broker at one moment."""
+
+    version: str
+    started_us: int
+    now_us: int
+    connections: int
+    sessions: int
+    subscriptions: int
+    retained: int
+    retained_bytes: int
+    messages_received: int
+    messages_sent: int
+    bytes_received: int
+    bytes_sent: int
+    refused: dict[str, int]
+    """Connections and packets refused, by reason."""
+    unrouted: int
+    """Messages nobody subscribed to."""
+    departed: Account
+    """Of sessions and subscriptions that are gone, so that totals never fall."""
+    clients: tuple[ClientStatus, ...]
+    store: StoreStatus | None = None
+    """None: nothing survives a restart."""
+
+    @property
+    def account(self) -> Account:
+        """The sum over all subscriptions, past and present."""
+        total = self.departed
+        for client in self.clients:
+            for subscription in client.subscriptions:
+                total += subscription.account
+        return total
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What does not work at the moment, each with its consequence."""
+        if self.store is None or not self.store.fault:
+            return ()
+        consequence = (
+            "nothing that must survive a restart is acknowledged, "
+            f"{self.store.answers:,} answers to publishers wait"
+        )
+        return (f"{self.store.fault}; {consequence}",)
