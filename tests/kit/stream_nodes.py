@@ -31,6 +31,7 @@ class WithStreams(Running):
     def __init__(self, node: Node) -> None:
         super().__init__(node.broker, node.listeners[0].port)
         self.node = node
+        self.observed = node.observed
 
     @property
     def streams(self) -> StreamService:
