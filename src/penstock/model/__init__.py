@@ -6,6 +6,7 @@ sketches.py        distinct counts and quantiles in bounded space
 digest.py          the summary of dropped events
 digest_wire.py     a digest as MessagePack and as JSON
 event.py           event, control item, and the stamp of a stream message
+host.py            addresses of hosts: loopback, and which count as one
 control_table.py   versions of tables that Spark writes and nodes load
 """
 

@@ -18,6 +18,9 @@ from penstock.mqtt.fields import TEXT_BYTES, check_name
 SHARE: Final = "$share/"
 """What a shared subscription's filter begins with."""
 
+DIGEST_TOPICS: Final = "$digest/"
+"""Prefix of digest topics for clients of MQTT 3.1.1, which has no user properties to mark a digest."""
+
 _WILDCARD_WITHIN: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 
 

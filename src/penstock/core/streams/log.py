@@ -1,14 +1,36 @@
-"""The log of a pubend: the interface that a stream needs, and an implementation in memory."""
+"""The log of a pubend: its name, the interface that a stream needs, and an implementation in memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
+from penstock.errors import NodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+NAME_BYTES: Final = 200
+"""Longest safe name: file systems and NATS take 255 bytes, prefix and suffix included."""
+
+
+def safe_name(name: str) -> str:
+    """A stream's name as a file or a NATS stream can have it; two names never get the same."""
+    text = "".join(
+        sign if sign.isascii() and (sign.islower() or sign.isdigit() or sign == "-") else _escaped(sign)
+        for sign in name
+    )
+    if not 0 < len(text) <= NAME_BYTES:
+        raise NodeError(
+            f"stream {name!r}: a log cannot have this name; use one that is shorter "
+            "(small letters, digits and - count once, others three times or more)"
+        )
+    return text
+
+
+def _escaped(sign: str) -> str:
+    return "".join(f"_{byte:02x}" for byte in sign.encode("utf-8", "surrogatepass"))
 
 
 class Log(Protocol):

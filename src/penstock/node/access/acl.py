@@ -12,16 +12,13 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock import limits
-from penstock.mqtt.topics import shared_of
-from penstock.node.broker.message import DIGEST_TOPICS
+from penstock.mqtt.topics import DIGEST_TOPICS, shared_of
+from penstock.node.config.schema import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.node.config.schema import Rule
-
-ANONYMOUS: Final = "anonymous"
-"""In a line of the access list: clients without a user name."""
 
 _STANDS_FOR: Final = re.compile("%[uc]")
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import limits
 from penstock.errors import printable
+from penstock.model.host import is_loopback, network_of
 from penstock.mqtt.codes import Reason
 from penstock.node.access.acl import Acl
-from penstock.node.access.addresses import Buckets, Connections, is_loopback, network_of
+from penstock.node.access.addresses import Buckets, Connections
 from penstock.node.access.passwords import Passwords, Verdict
 
 if TYPE_CHECKING:

@@ -38,20 +38,6 @@ def hashed(password: str) -> str:
     return argon2.PasswordHasher().hash(password)
 
 
-def problem_with(hash_: str) -> str:
-    """What is wrong with a hash; empty if nothing is."""
-    try:
-        costs = argon2.extract_parameters(hash_)
-    except argon2.exceptions.InvalidHashError:
-        return "is no argon2 hash"
-    if costs.memory_cost > limits.ARGON2_KIB or costs.time_cost > limits.ARGON2_ROUNDS:
-        return (
-            f"costs {costs.memory_cost} KiB and {costs.time_cost} rounds a check; "
-            f"at most {limits.ARGON2_KIB} KiB and {limits.ARGON2_ROUNDS} rounds"
-        )
-    return ""
-
-
 def _fits(hash_: str, password: bytes) -> bool:
     try:
         return argon2.PasswordHasher().verify(hash_, password)

@@ -23,10 +23,9 @@ from penstock.mqtt.codes import V4, V5, Reason
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.mqtt.packets.publish import Puback, Pubrec
 from penstock.mqtt.sessions import session as rules
-from penstock.mqtt.topics import matches
+from penstock.mqtt.topics import DIGEST_TOPICS, matches
 from penstock.node.broker.link import PASSING, Sent
 from penstock.node.broker.message import (
-    DIGEST_TOPICS,
     digest_event,
     digest_in,
     expired,

@@ -22,9 +22,9 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from penstock import limits
 from penstock.errors import NodeError, printable
-from penstock.node.access import tls
-from penstock.node.access.addresses import is_loopback
+from penstock.model.host import is_loopback
 from penstock.node.access.tls import TlsHandshakes
+from penstock.node.config import certificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -322,7 +322,9 @@ class Listeners:
             web = WebSocketListener(listener, bounds, connection=made)
             made = web.protocol
         if listener.encrypted:
-            secure = TlsHandshakes(tls.context(listener), handshake_s=bounds.connect_s, connection=made)
+            secure = TlsHandshakes(
+                certificates.context(listener), handshake_s=bounds.connect_s, connection=made
+            )
             made = secure.protocol
         try:
             server = await asyncio.get_running_loop().create_server(
@@ -337,7 +339,7 @@ class Listeners:
         """Read the files of TLS again, for connections made from now on."""
         for door, listener in zip(self._doors, listeners, strict=True):
             if door.secure is not None:
-                tls.load(door.secure.context, listener)
+                certificates.load(door.secure.context, listener)
 
     def stop(self) -> None:
         """Listen no more; open connections go on."""

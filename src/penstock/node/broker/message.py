@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.sessions.identifiers import AliasesOut
 
-DIGEST_TOPICS: Final = "$digest/"
-"""What digests for MQTT 3.1.1 begin with, which has no user properties."""
-
 LONGEST_S: Final = 0xFFFF_FFFF
 """The longest expiry MQTT can say; more is left if the clock of the publisher's node is ahead."""
 

@@ -19,8 +19,8 @@ from penstock.mqtt.packets.connect import PINGRESP, Disconnect, Pingreq
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Ack, Pubcomp
 from penstock.mqtt.packets.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
-from penstock.node.broker.policies import ContentFilter
 from penstock.node.broker.subscription import Subscription
+from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

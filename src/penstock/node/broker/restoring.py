@@ -9,7 +9,7 @@ from penstock.errors import MqttError, PolicyError
 from penstock.mqtt.sessions.exchange import Unanswered
 from penstock.node.broker.journal import Journal
 from penstock.node.broker.link import Sent
-from penstock.node.broker.policies import NO_POLICY, ContentFilter
+from penstock.node.broker.policies import NO_POLICY
 from penstock.node.broker.records import (
     MessageState,
     SessionFacts,
@@ -20,6 +20,7 @@ from penstock.node.broker.records import (
 )
 from penstock.node.broker.session import Session
 from penstock.node.broker.subscription import Subscription
+from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.subscribe import Subscription as Options
-    from penstock.node.broker.policies import Chosen, ContentFilter, Queueing
+    from penstock.node.broker.policies import Chosen, Queueing
     from penstock.node.broker.runs import Run
     from penstock.node.broker.session import Session
+    from penstock.policy.content import ContentFilter
     from penstock.policy.nodes import Policy
 
 

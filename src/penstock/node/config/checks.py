@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import argon2
+
+from penstock import limits
 from penstock.errors import MqttError, NodeError, SlotError
+from penstock.model.host import is_loopback
 from penstock.mqtt.fields import check_name
 from penstock.mqtt.topics import SHARE, check_filter
-from penstock.node.access import passwords, tls
-from penstock.node.access.acl import ANONYMOUS
-from penstock.node.access.addresses import is_loopback
+from penstock.node.config import certificates
 from penstock.node.config import notify_checks as telling_checks
+from penstock.node.config.schema import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +161,7 @@ def _tls(path: str, listener: Listener) -> Iterator[Problem]:
         yield Problem(f"{path}.certificate", f"a listener of kind {listener.kind} needs one")
         return
     try:
-        tls.context(listener)
+        certificates.context(listener)
     except NodeError as error:
         yield Problem(f"{path}.certificate", str(error))
 
@@ -215,6 +218,20 @@ def problem_with_name(name: str) -> str:
     return ""
 
 
+def problem_with_hash(hash_: str) -> str:
+    """What is wrong with a hash; empty if nothing is."""
+    try:
+        costs = argon2.extract_parameters(hash_)
+    except argon2.exceptions.InvalidHashError:
+        return "is no argon2 hash"
+    if costs.memory_cost > limits.ARGON2_KIB or costs.time_cost > limits.ARGON2_ROUNDS:
+        return (
+            f"costs {costs.memory_cost} KiB and {costs.time_cost} rounds a check; "
+            f"at most {limits.ARGON2_KIB} KiB and {limits.ARGON2_ROUNDS} rounds"
+        )
+    return ""
+
+
 def _users(config: Config) -> Iterator[Problem]:
     seen: set[str] = set()
     for number, user in enumerate(config.users):
@@ -225,7 +242,7 @@ def _users(config: Config) -> Iterator[Problem]:
         if user.name in seen:
             yield Problem(f"{path}.name", f"'{user.name}' stands twice")
         seen.add(user.name)
-        wrong = passwords.problem_with(user.password)
+        wrong = problem_with_hash(user.password)
         if wrong:
             yield Problem(f"{path}.password", wrong, allowed="what `penstock passwd` prints")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.core.channels.address import canonical
 from penstock.errors import BadAddress
-from penstock.node.access.addresses import is_loopback
+from penstock.model.host import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -129,6 +129,10 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bearer token that requests must carry; required unless the host is a loopback address."""
 
 
+ANONYMOUS: Final = "anonymous"
+"""In a line of the access list: clients without a user name."""
+
+
 class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Somebody who may connect."""
 

@@ -7,14 +7,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock import limits
+from penstock.core.streams.log import safe_name
 from penstock.errors import MqttError, NodeError, PolicyError, StreamError
+from penstock.model.host import is_loopback
 from penstock.mqtt.fields import check_name
 from penstock.mqtt.topics import SHARE, check_filter, overlap
-from penstock.node.access import tls
-from penstock.node.access.addresses import is_loopback
-from penstock.node.broker.policies import ContentFilter
+from penstock.node.config import certificates
 from penstock.node.config.schema import Listener
-from penstock.node.streams.log.factory import safe_name
+from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +166,7 @@ def _door(door: StreamListen) -> Iterator[FoundProblem]:
                 yield f"streams.listen.{name}", "is of no use without a certificate", "with certificate"
         return
     try:
-        tls.context(
+        certificates.context(
             Listener(kind="tls", certificate=door.certificate, key=door.key, client_ca=door.client_ca)
         )
     except NodeError as error:

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
-from penstock.node.access.addresses import is_loopback
+from penstock.model.host import is_loopback
 from penstock.node.http.replies import RequestRefused, answer
 
 if TYPE_CHECKING:

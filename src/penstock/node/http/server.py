@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from penstock import limits
 from penstock.errors import NodeError
-from penstock.node.access.addresses import is_loopback
+from penstock.model.host import is_loopback
 from penstock.node.broker.listeners import cannot_listen
 from penstock.node.http import openapi
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers

@@ -7,8 +7,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.streams.log import safe_name
 from penstock.core.streams.ticks import duration_us
-from penstock.errors import NodeError
 from penstock.model.instant import SECOND_US
 from penstock.node.streams.log.jetstream.log import NatsLog
 from penstock.node.streams.log.sqlite import SqliteLog
@@ -24,29 +24,8 @@ log = logging.getLogger(__name__)
 SUFFIX: Final = ".log.sqlite"
 """Behind a safe name: no log has the name of another file of the folder."""
 
-NAME_BYTES: Final = 200
-"""Of a safe name: file systems and NATS take 255, with what comes before and behind it."""
-
 AHEAD_US: Final = 60 * SECOND_US
 """A log that ends further ahead of the clock than this is told: claims and bursts alone do not get there."""
-
-
-def safe_name(name: str) -> str:
-    """A stream's name as a file or a NATS stream can have it; two names never get the same."""
-    text = "".join(
-        sign if sign.isascii() and (sign.islower() or sign.isdigit() or sign == "-") else _escaped(sign)
-        for sign in name
-    )
-    if not 0 < len(text) <= NAME_BYTES:
-        raise NodeError(
-            f"stream {name!r}: a log cannot have this name; use one that is shorter "
-            "(small letters, digits and - count once, others three times or more)"
-        )
-    return text
-
-
-def _escaped(sign: str) -> str:
-    return "".join(f"_{byte:02x}" for byte in sign.encode("utf-8", "surrogatepass"))
 
 
 async def open_log(settings: Streams, name: str, folder: Path | None) -> DurableLog:

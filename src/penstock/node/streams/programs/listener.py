@@ -15,10 +15,10 @@ from penstock import limits
 from penstock.core.streams import handshake
 from penstock.core.streams.handshake import VERSION, Sorry, Welcome
 from penstock.errors import StreamError, printable
-from penstock.node.access import tls
 from penstock.node.access.gate import NotAdmitted
 from penstock.node.broker.background import Background
 from penstock.node.broker.listeners import cannot_listen
+from penstock.node.config import certificates
 from penstock.node.config.schema import Listener
 from penstock.node.streams.tree.links import read_frame
 from penstock.node.streams.tree.offers import NeighbourWants
@@ -62,7 +62,7 @@ class StreamListener:
     async def open(self) -> None:
         """Listen; NodeError says why not."""
         listener = self._listener
-        self._context = tls.context(listener) if listener.encrypted else None
+        self._context = certificates.context(listener) if listener.encrypted else None
         try:
             self._server = await asyncio.start_server(
                 self._called,
@@ -80,7 +80,7 @@ class StreamListener:
     def reconfigure(self, config: Config) -> None:
         """Read the files of TLS again, for connections made from now on; NodeError if they do not load."""
         if self._context is not None:
-            tls.load(self._context, _listener(config))
+            certificates.load(self._context, _listener(config))
         self._bounds(config)
 
     async def close(self) -> None:

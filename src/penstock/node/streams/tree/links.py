@@ -20,11 +20,11 @@ from penstock.core.streams.handshake import VERSION, Alive, Hello, Offer, Welcom
 from penstock.errors import MqttError, PolicyError, StreamError, printable
 from penstock.mqtt.topics import check_filter, matches
 from penstock.node.broker.background import Background
-from penstock.node.broker.policies import ContentFilter
 from penstock.node.config.stream_checks import has_users
 from penstock.node.streams.log.records import event_from
 from penstock.node.streams.tree.link import Link, LinkState
 from penstock.node.streams.tree.offers import NeighbourWants, Offers
+from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

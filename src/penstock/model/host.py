@@ -1,0 +1,27 @@
+"""Addresses of hosts: which are this machine's own, and which are counted as one."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address, or the name of a host, is this machine's own."""
+    parsed = _parsed(address)
+    return address == "localhost" if parsed is None else parsed.is_loopback
+
+
+def network_of(address: str) -> str:
+    """Who is counted as one: an IPv4 address, or an IPv6 network of 64 bits, which one host has whole."""
+    parsed = _parsed(address)
+    if isinstance(parsed, IPv6Address):
+        return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
+    return address if parsed is None else str(parsed)
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        parsed = ip_address(address.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed
