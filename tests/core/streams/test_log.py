@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock import limits
-from penstock.core.streams.log import MemoryLog, cut_short
+from penstock.core.streams.log import MemoryLog, cut_short, safe_name
 from penstock.core.streams.messages import Data, Nack
 from penstock.core.streams.options import StreamOptions
 from penstock.core.streams.pubend import Pubend
+from penstock.errors import NodeError
 
 TINY, SMALL, LARGE = b"", bytes(100), bytes(1 << 20)
 NOW_US = 1_000_000_000
@@ -65,3 +68,16 @@ def test_a_nack_is_answered_in_readings_of_few_bytes(bodies: list[bytes], readin
         told += [one.tick for one in pubend.outgoing() if isinstance(one, Data)]
     assert told == list(range(first, until))
     assert [one for one in log.readings if one] == readings
+
+
+@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
+def test_safe_names_differ_as_names_do(one: str, other: str) -> None:
+    assert (safe_name(one) == safe_name(other)) == (one == other)
+    assert not set(safe_name(one)) - set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def test_safe_names() -> None:
+    assert safe_name("orders-2") == "orders-2"
+    assert safe_name("Orders/../x") == "_4frders_2f_2e_2e_2fx"
+    with pytest.raises(NodeError, match="use one that is shorter"):
+        safe_name("ö" * 100)

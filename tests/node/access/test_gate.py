@@ -13,9 +13,9 @@ from penstock import limits
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import matches
 from penstock.node.access.acl import Acl, _glob, _pattern
-from penstock.node.access.addresses import Buckets, is_loopback, network_of
+from penstock.node.access.addresses import Buckets
 from penstock.node.access.gate import Admitted, Gate, NotAdmitted
-from penstock.node.access.passwords import Passwords, Verdict, hashed, problem_with
+from penstock.node.access.passwords import Passwords, Verdict
 from penstock.node.config.schema import Bounds, Config, Listener, Rule, User
 
 
@@ -164,14 +164,6 @@ def test_the_name_in_a_certificate_is_the_user() -> None:
     assert isinstance(admit(gate, certificate=shown, user="ann", password=b"wrong"), NotAdmitted)
 
 
-def test_hashes_are_told_from_other_texts() -> None:
-    assert problem_with(hashed("x")) == ""
-    assert problem_with("x") == "is no argon2 hash"
-    assert problem_with("$argon2id$v=19$m=65536,t=99,p=4$AAAA$AAAA").startswith(
-        "costs 65536 KiB and 99 rounds"
-    )
-
-
 # -- addresses -----------------------------------------------------------------------------------------------
 
 
@@ -207,24 +199,6 @@ def test_buckets_forget_who_was_not_seen_for_longest(monkeypatch: pytest.MonkeyP
     for key in "abac":
         buckets.spend(key, now_s=0)
     assert [buckets.left(key, now_s=0) for key in "abc"] == [0, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("not an address", "not an address"),
-    ],
-)
-def test_networks(address: str, network: str) -> None:
-    assert network_of(address) == network
-
-
-def test_loopback() -> None:
-    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "::ffff:127.0.0.1")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.0.2.1", "localhost.example.org", "")))  # noqa: S104
 
 
 # -- the access list -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from penstock.errors import PolicyError
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.message import Message, Retained, event_of, expired, expiry_of
-from penstock.node.broker.policies import NO_POLICY, ContentFilter, Policies, Queueing
+from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Budget
 from penstock.node.broker.routes import Router
 from penstock.node.broker.subscription import Latency
@@ -118,27 +118,6 @@ def test_queues_are_made_as_configured() -> None:
     assert queueing.firm.capacity_events > 10
     assert isinstance(queueing.controller(), Ladder)
     assert isinstance(Queueing(Queues(controller="predictive")).controller(), Predictive)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("keep: {gt: x, attribute: [1]}", "filter"),
-        ("levels: [keep: {gt: 1}]", "filter"),
-        ("", "filter"),
-        ("- keep: {gt: 1}\n- drop: uniq", "'uniq' looks at more than one event"),
-    ],
-)
-def test_content_filters_that_are_wrong_say_so(text: str, problem: str) -> None:
-    with pytest.raises(PolicyError, match=problem):
-        ContentFilter(text)
-
-
-def test_the_place_of_a_problem_in_a_content_filter_is_the_clients_own() -> None:
-    with pytest.raises(PolicyError) as caught:
-        ContentFilter("- keep: {gt: 1}\n- drop: {withn: [1, 2]}")
-    assert caught.value.line == 2
-    assert caught.value.column == 10
 
 
 def test_a_budget_owes_the_time_its_rates_take() -> None:

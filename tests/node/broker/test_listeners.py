@@ -15,9 +15,9 @@ import uvloop
 
 from penstock import limits
 from penstock.errors import NodeError
-from penstock.node.access import tls
 from penstock.node.access.tls import TlsHandshakes
 from penstock.node.broker.listeners import Listeners, frame
+from penstock.node.config import certificates as files
 from penstock.node.config.schema import Bounds, Listener
 from tests.kit import certificates
 
@@ -414,7 +414,7 @@ def test_handshakes_that_are_sent_away_before_they_begin_are_closed(
     made: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TLS_HANDSHAKES", 2)
-    context = tls.context(
+    context = files.context(
         Listener(kind="tls", port=0, certificate=str(made.server), key=str(made.server_key))
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.node.config import decode
 from penstock.node.config.read import load, read_config
 from penstock.node.config.schema import Config, Listener
 from penstock.node.config.write import HIDDEN, as_yaml
@@ -58,7 +59,7 @@ def test_words_mean_what_yaml_1_2_says() -> None:
 
 BAD = [
     ("listners: []", "1:1 listners: unknown setting (did you mean 'listeners'?); allowed: listeners, http"),
-    ("http: {port: 1, port: 2}", "1:17 http.port: stands twice, first at line 1, column 8"),
+    ("http: {port: 1, port: 2}", "1:17 http.port: duplicate key, first at line 1, column 8"),
     ("a\n---\nb", "2:1: a second document begins"),
     ("http: &x {}", "1:7: the anchor 'x' is not supported"),
     ("http: [}", "1:8: not YAML"),
@@ -152,6 +153,17 @@ BAD = [
 def test_a_problem_is_told_with_its_place(text: str, said: str) -> None:
     (problem,) = refused(text)
     assert said in problem
+
+
+def test_the_old_name_of_a_setting_is_told_with_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        decode, "RENAMED_KEYS", {"limits": "bounds", "store": "data", "acl[].pattern": "acl[].topic"}
+    )
+    assert refused("limits: {sessions: x}\nacl: [{user: a}, {pattern: b}]\nstore: a\nweb: {log: true}\n") == [
+        "1:1 limits: 'limits' is now 'bounds'",
+        "2:19 acl[1].pattern: 'acl[].pattern' is now 'acl[].topic'",
+        "3:1 store: 'store' is now 'data'",
+    ]
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:

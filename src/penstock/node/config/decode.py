@@ -1,16 +1,20 @@
 """From the text of a configuration to its values.
 
-The decoder goes on after a problem, so that all problems are found at once.
+msgspec converts the settings and keeps their bounds. It stops at the first problem, and knows no places in a
+file, so each setting is tried by itself first: all problems are reported at once, with line and column, what
+was found, what is allowed and the nearest name.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from math import isfinite
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
+import msgspec
 from msgspec import inspect
 
 from penstock import limits
@@ -23,33 +27,46 @@ from penstock.policy.text.forms import parse, to_yaml
 from penstock.policy.text.from_tree import policy_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.policy.nodes import Policy
 
 POLICY_FILES: Final = (".yaml", ".yml", ".json", ".xml")
 """A policy given as one word with such an ending is the path of a file."""
 
-_SETTINGS: Final = inspect.type_info(Config)
+RENAMED_KEYS: Final = {"web": "channels", "telling": "notify"}
+"""Old path of a setting → its path now, items of lists as `users[].name`; the old one is refused."""
 
 
-class _Wrong(Exception):
-    """A part that cannot be read; it has been complained about."""
+@cache
+def _about(kind: Any) -> inspect.Type:
+    """Look a type up in msgspec, once: this takes longer than a conversion."""
+    return inspect.type_info(kind)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {one.name: one for one in msgspec.structs.fields(kind)}
 
 
 @dataclass(slots=True)
 class ConfigDecoder:
-    """One reading: goes on behind a problem, so that all are found at once."""
+    """Decodes one configuration and collects the problems found in it."""
 
     source: str
     folder: Path = Path()
+    """Relative paths of policy files start here."""
     files: list[Path] = field(default_factory=list)
+    """Files that were read."""
     warnings: list[str] = field(default_factory=list)
     problems: list[ConfigError] = field(default_factory=list)
     places: dict[str, tree.Place] = field(default_factory=dict)
+    """Where each setting is in the file, by path."""
 
     def read(self, text: str) -> Config:
-        """What a text says; settings that cannot be read, and are complained about, have their defaults."""
+        """Decode a text; a section with a problem has its default value in the result."""
         if not any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines()):
-            return Config()  # nothing said: every default
+            return Config()
         try:
             root = yaml_form.tree_of(text)
         except PolicyError as error:
@@ -57,15 +74,14 @@ class ConfigDecoder:
                 ConfigError(error.problem, source=self.source, line=error.line, column=error.column)
             )
             return Config()
-        try:
-            found = self.value(_SETTINGS, root, "")
-        except _Wrong:
+        found = self.plain(Config, root, "")
+        unreadable = self.uncertain()
+        if "" in unreadable:
             return Config()
-        assert isinstance(found, Config)
-        return found
+        return msgspec.convert({key: found[key] for key in found if key not in unreadable}, Config)
 
-    def complain(self, problem: str, path: str, *, allowed: str = "", near: str = "") -> _Wrong:
-        """Note a problem, at the place of the setting or of what holds it."""
+    def complain(self, problem: str, path: str, *, allowed: str = "", near: str = "") -> None:
+        """Note a problem, at the place of the setting or of the section around it."""
         holder = path
         while holder and holder not in self.places:
             holder = holder[: max(holder.rfind("."), holder.rfind("["), 0)]
@@ -81,215 +97,180 @@ class ConfigDecoder:
                 near=near,
             )
         )
-        return _Wrong()
 
     def uncertain(self) -> set[str]:
-        """Settings of the top that have a default for want of something readable; "" if all have.
+        """Return the sections whose values are unknown because of a problem in them; "" means all sections.
 
-        A policy that is wrong is none of them: that there is one of its name is known.
+        A wrong policy does not make `policies` uncertain: that a policy of its name exists is known.
         """
         found = set()
         for problem in self.problems:
-            section = problem.path.partition(".")[0].partition("[")[0]
+            section = _section(problem.path)
             if section != "policies" or problem.path == section:
-                found.add(section)
-                if problem.near and problem.path == section:  # it was meant to be that one
-                    found.add(problem.near)
+                # An unknown section was probably meant to be the one with the near or the new name.
+                meant = problem.near if problem.path == section else ""
+                found |= {section, meant or section, _section(RENAMED_KEYS.get(problem.path, section))}
         return found
 
     def stop(self) -> None:
-        """Raise what was found so far, if anything was."""
+        """Raise the problems found so far, if there are any."""
         if self.problems:
             first, *others = sorted(self.problems, key=lambda found: (found.line or 0, found.column or 0))
             first.also = tuple(others[: limits.CONFIG_PROBLEMS - 1])
             first.args = (str(first),)
             raise first
 
-    # -- parts ---------------------------------------------------------------------------------------------
+    # -- settings ------------------------------------------------------------------------------------------
 
-    def value(self, kind: inspect.Type, part: tree.Tree, path: str, unit: str = "") -> Any:
-        """What a part says; _Wrong if it cannot be read."""
+    def plain(self, kind: Any, part: tree.Tree, path: str) -> Any:
+        """Return a part of the file as plain values for msgspec, after noting every problem in the part."""
         self.places.setdefault(path, part.place)
-        match kind:
-            case inspect.Metadata():
-                return self.value(kind.type, part, path, str((kind.extra or {}).get("unit", "")))
-            case inspect.StructType():
-                return self.struct(kind, part, path)
-            case inspect.VarTupleType():
-                return self.items(kind, part, path)
-            case inspect.DictType():
-                return self.policies(part, path)
-            case inspect.LiteralType():
-                return self.choice(kind, part, path)
-            case inspect.IntType() | inspect.FloatType():
-                return self.number(kind, part, path, unit)
-            case inspect.BoolType():
-                return self.plain(bool, "true or false", part, path)
-            case _:
-                assert isinstance(kind, inspect.StrType)
-                return self.plain(str, "a text", part, path)
+        about, unit = bare(_about(kind))
+        found: Any = part.value if isinstance(part, tree.LeafNode) else part
+        match about:
+            case inspect.StructType() if found is None or isinstance(part, tree.MapNode):
+                return self.struct(about, part, path)
+            case inspect.DictType() if found is None or isinstance(part, tree.MapNode):
+                return self.policies(self.entries(part, path), path)
+            case inspect.VarTupleType() if found is None:
+                return []
+            case inspect.VarTupleType() if isinstance(part, tree.ListNode):
+                item = get_args(kind)[0]
+                return [self.plain(item, one, f"{path}[{number}]") for number, one in enumerate(part.items)]
+        if unit and isinstance(found, str):
+            amount = quantity(found, unit)
+            found = found if amount is None else amount
+        try:
+            msgspec.convert(found, kind)
+        except msgspec.ValidationError:
+            self.refuse(about, found, part, path, unit)
+        return found
 
-    def struct(self, kind: inspect.StructType, part: tree.Tree, path: str) -> Any:
-        found = {
-            key: entry.value
-            for key, entry in self.entries(part, path, options=[one.name for one in kind.fields]).items()
+    def struct(self, about: inspect.StructType, part: tree.Tree, path: str) -> dict[str, Any]:
+        fields = _fields(about.cls)
+        entries = self.entries(part, path, options=fields)
+        for name, one in fields.items():
+            if one.required and name not in entries:
+                self.complain("is missing", _inner(path, name))
+        return {
+            key: self.plain(fields[key].type, entry.value, _inner(path, key))
+            for key, entry in entries.items()
         }
-        values: dict[str, Any] = {}
-        wrong = False
-        for one in kind.fields:
-            inner = f"{path}.{one.name}" if path else one.name
-            if one.name not in found:
-                if one.required:
-                    self.complain("is missing", inner)
-                    wrong = True
-                continue
-            try:
-                values[one.name] = self.value(one.type, found[one.name], inner)
-            except _Wrong:
-                wrong = True
-        if wrong and path:
-            raise _Wrong
-        return kind.cls(**values)  # of the whole, what is wrong has its default: the rest can be looked at
 
     def entries(
-        self, part: tree.Tree, path: str, *, options: list[str] | None = None
+        self, part: tree.Tree, path: str, *, options: Iterable[str] | None = None
     ) -> dict[str, tree.Entry]:
-        """The entries of a mapping by key, each known and there once; nothing at all is an empty one."""
-        if isinstance(part, tree.LeafNode) and part.value is None:
-            return {}
-        if not isinstance(part, tree.MapNode):
-            allowed = ", ".join(options) if options else "name: value"
-            raise self.complain(f"expected a mapping, found {tree.shown(part)}", path, allowed=allowed)
+        """Return the entries of a mapping by key, without unknown and duplicate keys; of nothing, none."""
         entries: dict[str, tree.Entry] = {}
-        for entry in part.entries:
-            inner = f"{path}.{entry.key}" if path else entry.key
+        for entry in part.entries if isinstance(part, tree.MapNode) else ():
+            inner = _inner(path, entry.key)
             if options is not None and entry.key not in options:
-                near = get_close_matches(entry.key.lower(), options, n=1)
                 self.places.setdefault(inner, entry.place)
-                self.complain(
-                    "unknown setting", inner, allowed=", ".join(options), near=near[0] if near else ""
-                )
+                old = re.sub(r"\[\d+\]", "[]", inner)
+                if old in RENAMED_KEYS:
+                    self.complain(f"'{old}' is now '{RENAMED_KEYS[old]}'", inner)
+                else:
+                    near = get_close_matches(entry.key.lower(), options, n=1)
+                    self.complain(
+                        "unknown setting", inner, allowed=", ".join(options), near=near[0] if near else ""
+                    )
             elif entry.key in entries:
                 self.places[inner] = entry.place
-                self.complain(f"stands twice, first at {entries[entry.key].place}", inner)
+                self.complain(f"duplicate key, first at {entries[entry.key].place}", inner)
             else:
                 entries[entry.key] = entry
         return entries
 
-    def items(self, kind: inspect.VarTupleType, part: tree.Tree, path: str) -> tuple[Any, ...]:
-        if isinstance(part, tree.LeafNode) and part.value is None:
-            return ()
-        if not isinstance(part, tree.ListNode):
-            raise self.complain(
-                f"expected a list, found {tree.shown(part)}", path, allowed="- … in each line"
-            )
-        values = []
-        for number, item in enumerate(part.items):
-            try:
-                values.append(self.value(kind.item_type, item, f"{path}[{number}]"))
-            except _Wrong:
-                continue
-        if len(values) < len(part.items):
-            raise _Wrong
-        return tuple(values)
-
-    def plain(self, kind: type, expected: str, part: tree.Tree, path: str) -> Any:
-        if isinstance(part, tree.LeafNode) and isinstance(part.value, kind):
-            return part.value
-        quotes = ": put it into quotes" if kind is str and isinstance(part, tree.LeafNode) else ""
-        raise self.complain(f"expected {expected}, found {tree.shown(part)}{quotes}", path)
-
-    def choice(self, kind: inspect.LiteralType, part: tree.Tree, path: str) -> Any:
-        if isinstance(part, tree.LeafNode) and part.value in kind.values:
-            return part.value
-        words = [str(word) for word in kind.values]
-        near = get_close_matches(str(part.value), words, n=1) if isinstance(part, tree.LeafNode) else []
-        raise self.complain(
-            f"found {tree.shown(part)}", path, allowed=", ".join(words), near=near[0] if near else ""
-        )
-
-    def number(
-        self, kind: inspect.IntType | inspect.FloatType, part: tree.Tree, path: str, unit: str
-    ) -> int | float:
-        found: object = part.value if isinstance(part, tree.LeafNode) else None
-        if unit and isinstance(found, str):
-            found = quantity(found, unit)
-        whole = isinstance(kind, inspect.IntType)
-        if isinstance(found, bool) or not isinstance(found, int if whole else (int, float)):
-            with_unit = f"a number with one of {', '.join(UNITS[unit])} behind it" if unit else ""
-            raise self.complain(
-                f"expected a {'whole ' if whole else ''}number{f' ({unit})' if unit else ''}, "
-                f"found {tree.shown(part)}",
-                path,
-                allowed=with_unit,
-            )
-        assert isinstance(found, int | float)
-        if not (_finite(found) and _within(kind, found)):
-            raise self.complain(f"found {shown(found)}", path, allowed=allowed_of(kind))
-        return found if whole else float(found)
+    def refuse(self, about: inspect.Type, found: object, part: tree.Tree, path: str, unit: str) -> None:
+        """Say what is wrong with a value that msgspec did not convert."""
+        allowed = near = quotes = ""
+        match about:
+            case inspect.StructType():
+                expected, allowed = "a mapping", ", ".join(one.name for one in about.fields)
+            case inspect.DictType():
+                expected, allowed = "a mapping", "name: value"
+            case inspect.VarTupleType():
+                expected, allowed = "a list", "- … in each line"
+            case inspect.LiteralType():
+                words = [str(word) for word in about.values]
+                near = next(iter(get_close_matches(str(found), words, n=1)), "")
+                expected, allowed = "", ", ".join(words)
+            case inspect.IntType() | inspect.FloatType():
+                whole = isinstance(about, inspect.IntType)
+                if isinstance(found, int if whole else int | float) and not isinstance(found, bool):
+                    self.complain(f"found {shown(found)}", path, allowed=allowed_of(about))
+                    return
+                expected = f"a {'whole ' if whole else ''}number{f' ({unit})' if unit else ''}"
+                allowed = f"a number with one of {', '.join(UNITS[unit])} behind it" if unit else ""
+            case inspect.BoolType():
+                expected = "true or false"
+            case _:
+                expected = "a text"
+                quotes = ": put it into quotes" if isinstance(part, tree.LeafNode) else ""
+        before = f"expected {expected}, " if expected else ""
+        self.complain(f"{before}found {tree.shown(part)}{quotes}", path, allowed=allowed, near=near)
 
     # -- policies ------------------------------------------------------------------------------------------
 
-    def policies(self, part: tree.Tree, path: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name, entry in self.entries(part, path).items():
+    def policies(self, entries: dict[str, tree.Entry], path: str) -> dict[str, str]:
+        """Return the text of each policy by name; of one with a problem, an empty text."""
+        found = dict.fromkeys(entries, "")
+        for name, entry in entries.items():
             inner = f"{path}.{name}"
             self.places.setdefault(inner, entry.value.place)
             try:
-                policy = self.policy(entry.value, inner)
+                policy = self.policy(entry.value)
             except PolicyError as error:
                 if isinstance(entry.value, tree.MapNode):  # its places are places of this file
                     facts = error.of(self.source).inside(inner).facts()
                     self.problems.append(ConfigError(**facts))  # type: ignore[arg-type]  # the same facts
                 else:
                     self.complain(f"the policy cannot be used: {error}", inner)
-                found[name] = ""  # there is one of that name
-            except _Wrong:
-                found[name] = ""
+            except ConfigError as error:
+                self.complain(error.problem, inner, allowed=error.allowed)
             else:
                 found[name] = to_yaml(policy)
                 self.warnings.extend(f"policy {name}: {warning}" for warning in lint(policy))
         return found
 
-    def policy(self, part: tree.Tree, path: str) -> Policy:
-        """A policy written out, in a text of its own, or in a file."""
+    def policy(self, part: tree.Tree) -> Policy:
+        """Read a policy that is written out, given as a text, or in a file."""
         if isinstance(part, tree.MapNode):
             return policy_of(part)
         if not isinstance(part, tree.LeafNode) or not isinstance(part.value, str):
-            raise self.complain(
+            raise ConfigError(
                 f"expected a policy, found {tree.shown(part)}",
-                path,
                 allowed="a policy, its text after |, or the path of a file with it",
             )
-        text = part.value
-        if not text.strip().endswith(POLICY_FILES) or "\n" in text.strip():
-            return parse(text, source="text")
-        file = self.folder / text.strip()
+        text = part.value.strip()
+        if not text.endswith(POLICY_FILES) or "\n" in text:
+            return parse(part.value, source="text")
+        file = self.folder / text
         self.files.append(file)
         try:
             with file.open("rb") as opened:
                 data = opened.read(limits.POLICY_BYTES + 1)
         except OSError as error:
-            raise self.complain(f"{file}: cannot be read: {error.strerror}", path) from None
+            raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
         return parse(data, source=str(file))
 
 
-def _finite(found: float) -> bool:
-    try:
-        return isfinite(found)
-    except OverflowError:  # a whole number beyond all others
-        return False
+def _inner(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
 
 
-def _within(kind: inspect.IntType | inspect.FloatType, found: float) -> bool:
-    return not (
-        (kind.ge is not None and found < kind.ge)
-        or (kind.gt is not None and found <= kind.gt)
-        or (kind.le is not None and found > kind.le)
-    )
+def _section(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
+
+
+def bare(about: inspect.Type) -> tuple[inspect.Type, str]:
+    """Return the type of a setting without its metadata, and its unit; empty if it has none."""
+    if isinstance(about, inspect.Metadata):
+        return about.type, str((about.extra or {}).get("unit", ""))
+    return about, ""
 
 
 def allowed_of(kind: inspect.IntType | inspect.FloatType) -> str:
-    """The range of a number, as people read it."""
+    """Return the range of a number in words."""
     least = f"above {kind.gt:,g}" if kind.gt is not None else f"{kind.ge or 0:,g}"
     return f"{least} or more" if kind.le is None or kind.le >= MOST else f"{least} to {int(kind.le):,}"

@@ -17,7 +17,7 @@ import yaml
 from msgspec import inspect
 
 from penstock.node.config import schema
-from penstock.node.config.decode import allowed_of
+from penstock.node.config.decode import allowed_of, bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +50,7 @@ def _settings(kind: inspect.StructType, prefix: str) -> Iterator[Setting]:
     docs = _docs(kind.cls)
     for one in kind.fields:
         path = f"{prefix}{one.name}"
-        type_, unit = one.type, ""
-        if isinstance(type_, inspect.Metadata):
-            unit = str((type_.extra or {}).get("unit", ""))
-            type_ = type_.type
+        type_, unit = bare(one.type)
         if isinstance(type_, inspect.StructType):
             yield from _settings(type_, f"{path}.")
         elif isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):

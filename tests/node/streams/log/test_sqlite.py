@@ -16,9 +16,8 @@ from penstock import limits
 from penstock.core.streams import StreamBroker, StreamOptions
 from penstock.core.streams.log import MemoryLog
 from penstock.core.streams.messages import Data, Nack, Silence
-from penstock.errors import NodeError, StoreError
+from penstock.errors import StoreError
 from penstock.node.streams.log import sqlite
-from penstock.node.streams.log.factory import safe_name
 from penstock.node.streams.log.sqlite import SqliteLog
 from tests.kit.stream_logs import Disk, Logged
 
@@ -108,19 +107,6 @@ def test_it_is_as_the_log_of_the_simulator(found: list[tuple[str, int]]) -> None
         ((rows, size),) = compared.log._file.rows("SELECT COUNT(*), SUM(LENGTH(body)) FROM message")
         assert (figures.messages, figures.bytes) == (rows, size or 0)
         asyncio.run(compared.log.close())
-
-
-@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
-def test_safe_names_differ_as_names_do(one: str, other: str) -> None:
-    assert (safe_name(one) == safe_name(other)) == (one == other)
-    assert not set(safe_name(one)) - set("abcdefghijklmnopqrstuvwxyz0123456789-_")
-
-
-def test_safe_names() -> None:
-    assert safe_name("orders-2") == "orders-2"
-    assert safe_name("Orders/../x") == "_4frders_2f_2e_2e_2fx"
-    with pytest.raises(NodeError, match="use one that is shorter"):
-        safe_name("ö" * 100)
 
 
 # -- trimming ------------------------------------------------------------------------------------------------
