@@ -4,37 +4,37 @@
     ├── PlacedError               a text is wrong at a place of it
     │   ├── PolicyError           a policy's text or a builder's arguments are wrong
     │   └── ConfigError           a node's configuration is wrong
-    ├── DigestError               bytes that should be a digest are not
-    ├── InputError                a file or a line of it cannot be read
+    ├── DigestError               bytes or JSON are not a valid digest
+    ├── InputError                a file, or a line of it, cannot be read
     ├── NodeError                 a node cannot start: a port or a folder is in use, a file does not load
     │   └── StoreError            the file of sessions and retained messages cannot be read or written
-    ├── QueueError                a queue was asked for what it cannot do
-    │   └── ControlOverflow       more control items wait than a queue may hold
+    ├── QueueError                a queue was set up or used wrongly
+    │   └── ControlOverflow       too many control items wait in a queue
     ├── MqttError                 an MQTT peer broke a rule; carries the reason code to answer with
-    │   ├── MalformedPacket       0x81: bytes that are no packet
-    │   ├── ProtocolError         0x82: a packet in the wrong place, or saying what it must not
-    │   ├── UnsupportedVersion    0x84: a CONNECT of another protocol
-    │   └── PacketTooLarge        0x95: a packet beyond the size that was agreed
-    ├── ClientError               a client cannot do what its program asks for
-    │   ├── Unreachable           nobody answers at the address, or not in MQTT
-    │   ├── Refused               the node said no; carries its reason code
-    │   │   ├── ConnectRefused    to the connection
-    │   │   ├── SubscribeRefused  to a subscription
-    │   │   └── PublishRefused    to a message
-    │   ├── StreamRefused         the node does not do what is asked of a stream; carries a code
-    │   ├── ConnectionLost        the connection is gone and is not made again
-    │   └── BufferFull            nothing more can wait to be sent
-    ├── ChannelError              a web channel cannot do what is asked for
-    │   ├── BadAddress            a URL that cannot be one
-    │   └── ChannelRefused        an address, a host or one channel more is not allowed
-    │       └── ChannelsFull      the bound on channels or subscriptions is reached
-    ├── ClusterError              a ring of nodes cannot be what is asked for
-    ├── SlotError                 a filter of time slots or a flow was given parameters that cannot be
-    ├── StreamError               a reliable stream was given what cannot be, or a peer sent what is none
-    ├── SimulationError           a simulation was set up wrongly or does not come to an end
+    │   ├── MalformedPacket       0x81: bytes that are not a valid packet
+    │   ├── ProtocolError         0x82: a packet that is not allowed here, or a value not allowed in it
+    │   ├── UnsupportedVersion    0x84: CONNECT of an unsupported protocol or version
+    │   └── PacketTooLarge        0x95: a packet above the agreed maximum size
+    ├── ClientError               a client cannot do what the program asked for
+    │   ├── Unreachable           nothing answers at the address, or it does not speak MQTT
+    │   ├── Refused               the node refused; carries its reason code
+    │   │   ├── ConnectRefused    a connection
+    │   │   ├── SubscribeRefused  a subscription
+    │   │   └── PublishRefused    a message
+    │   ├── StreamRefused         the node refused a request about a stream; carries a code
+    │   ├── ConnectionLost        the connection is lost and will not be retried
+    │   └── BufferFull            the client's send queue is full
+    ├── ChannelError              a web channel cannot be set up or changed as asked
+    │   ├── BadAddress            not the URL of a page or feed
+    │   └── ChannelRefused        the address, the host or another channel is not allowed
+    │       └── ChannelsFull      the limit of channels or subscriptions is reached
+    ├── ClusterError              invalid ids or levels of a ring of nodes
+    ├── SlotError                 invalid parameters of a time slot filter or a flow
+    ├── StreamError               invalid options or messages of a reliable stream
+    ├── SimulationError           a simulation was set up wrongly, or does not end
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
     ├── SparkFailed               a Spark session or job failed
-    └── GoalMissed                exit code 1: it ran, and the answer is no
+    └── GoalMissed                exit code 1: the command ran, and its check failed
 
 Input from outside raises these; our own mistakes fail asserts. A message says what was wrong, where, and
 what to do about it.
@@ -46,18 +46,18 @@ from typing import ClassVar, Self
 
 
 def printable(text: str) -> str:
-    """A stranger's text, fit for a terminal or a log: no escape sequence or reversal of it gets through."""
+    """Escape control and direction characters of untrusted text: safe in a terminal or a log."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 class PenstockError(Exception):
-    """Something outside the program is wrong; the message is fit to be shown to a person."""
+    """An error caused from outside the program; its message is fit to be shown to a user."""
 
     exit_code: ClassVar[int] = 3
 
 
 class PlacedError(PenstockError):
-    """A text cannot be understood; the facts are attributes, the sentence is made from them."""
+    """A text is invalid at some place. The facts are attributes; `str` composes the message from them."""
 
     def __init__(
         self,
@@ -80,27 +80,27 @@ class PlacedError(PenstockError):
         super().__init__(str(self))
 
     def inside(self, name: str) -> Self:
-        """The same problem, seen from one level further out: `name` goes in front of the path."""
+        """Put `name` in front of the path, as the error passes to the enclosing part; returns self."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{name}{joint}{self.path}"
         self.args = (str(self),)
         return self
 
     def at(self, *, line: int | None, column: int | None) -> Self:
-        """The same problem with its position, unless a more exact one is known already."""
+        """Set the position, unless a more exact one is known; returns self."""
         if self.line is None:
             self.line, self.column = line, column
             self.args = (str(self),)
         return self
 
     def of(self, source: str) -> Self:
-        """The same problem with the name of the text it was found in."""
+        """Set the name of the text (the file); returns self."""
         self.source = source
         self.args = (str(self),)
         return self
 
     def place(self) -> str:
-        """Where: `file:line:column path`, as much of it as is known."""
+        """Where the problem is: `file:line:column path`, as far as known."""
         position = ":".join(
             str(part) for part in (self.source, self.line, self.column) if part not in ("", None)
         )
@@ -116,7 +116,7 @@ class PlacedError(PenstockError):
         return printable("; ".join(parts))
 
     def facts(self) -> dict[str, object]:
-        """The error for `--json`."""
+        """The error as a mapping, for `--json`."""
         return {
             "problem": self.problem,
             "path": self.path,
@@ -129,11 +129,11 @@ class PlacedError(PenstockError):
 
 
 class PolicyError(PlacedError):
-    """A policy cannot be understood."""
+    """A policy's text, or the arguments of the builder, are invalid."""
 
 
 class ConfigError(PlacedError):
-    """A node's configuration cannot be used; `also` are the other problems found in it."""
+    """A node's configuration is invalid; `also` holds the further problems."""
 
     also: tuple[ConfigError, ...] = ()
 
@@ -142,12 +142,12 @@ class ConfigError(PlacedError):
         return super().__str__() + more
 
     def each(self) -> list[tuple[str, dict[str, object]]]:
-        """Every problem by itself: its sentence and its facts."""
+        """Message and facts of each problem."""
         return [(PlacedError.__str__(one), one.facts()) for one in (self, *self.also)]
 
 
 class NodeError(PenstockError):
-    """A node cannot start or go on; what stands in its way is outside of it."""
+    """A node cannot start or go on because of its surroundings (port, file, disk)."""
 
 
 class StoreError(NodeError):
@@ -158,11 +158,11 @@ class StoreError(NodeError):
 
 
 class DigestError(PenstockError):
-    """Bytes or JSON that should be a digest are damaged or from an unknown version."""
+    """Bytes or JSON are not a digest: damaged, or of an unknown version."""
 
 
 class InputError(PenstockError):
-    """A file, or a line of it, cannot be read as what it should be."""
+    """A file, or a line of it, cannot be read."""
 
     def __init__(self, problem: str, *, path: object = "", line: int | None = None) -> None:
         place = ":".join(str(part) for part in (path, line) if part not in ("", None))
@@ -170,15 +170,15 @@ class InputError(PenstockError):
 
 
 class QueueError(PenstockError):
-    """A queue was configured or used in a way it does not offer."""
+    """A queue was configured or used wrongly."""
 
 
 class ControlOverflow(QueueError):
-    """Too many control items wait; the owner should close the connection rather than drop one."""
+    """Too many control items wait. The owner should close the connection: control items are never dropped."""
 
 
 class MqttError(PenstockError):
-    """An MQTT peer broke a rule; `reason` is the MQTT 5 reason code that says so on the wire."""
+    """An MQTT peer broke a rule; `reason` is the MQTT 5 reason code to answer with."""
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x80) -> None:
         self.problem = problem
@@ -188,21 +188,21 @@ class MqttError(PenstockError):
 
 
 class MalformedPacket(MqttError):
-    """Bytes that cannot be read as the packet they claim to be."""
+    """Bytes that cannot be decoded as the packet they claim to be."""
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x81) -> None:
         super().__init__(problem, where=where, reason=reason)
 
 
 class ProtocolError(MqttError):
-    """A well-formed packet that must not come now, or must not say this."""
+    """A well-formed packet that is not allowed now, or a value not allowed in it."""
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x82) -> None:
         super().__init__(problem, where=where, reason=reason)
 
 
 class UnsupportedVersion(MqttError):
-    """A CONNECT of a protocol that is not spoken; `answer` is the CONNACK it can understand, if any."""
+    """CONNECT of an unsupported protocol; `answer` is a CONNACK that its sender understands, or empty."""
 
     def __init__(self, problem: str, *, answer: bytes) -> None:
         super().__init__(problem, where="CONNECT protocol", reason=0x84)
@@ -210,25 +210,25 @@ class UnsupportedVersion(MqttError):
 
 
 class PacketTooLarge(MqttError):
-    """A packet beyond the maximum packet size of its receiver."""
+    """A packet larger than its receiver's maximum packet size."""
 
     def __init__(self, problem: str, *, where: str = "", reason: int = 0x95) -> None:
         super().__init__(problem, where=where, reason=reason)
 
 
 class ClientError(PenstockError):
-    """A client cannot do what its program asks for; the node, or the way to it, is the reason."""
+    """A client cannot do what the program asked for, because of the node or the network."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(printable(problem))
 
 
 class Unreachable(ClientError):
-    """Nobody answers at an address, or whoever does speaks no MQTT."""
+    """Nothing answers at an address, or it does not speak MQTT."""
 
 
 class Refused(ClientError):
-    """A node said no; `reason` is its MQTT 5 reason code."""
+    """A node refused; `reason` is its MQTT 5 reason code."""
 
     def __init__(self, problem: str, *, reason: int) -> None:
         self.reason = reason
@@ -236,22 +236,22 @@ class Refused(ClientError):
 
 
 class ConnectRefused(Refused):
-    """A node does not take the connection."""
+    """A node refused the connection."""
 
 
 class SubscribeRefused(Refused):
-    """A node does not take a subscription; the connection lives."""
+    """A node refused a subscription; the connection stays open."""
 
 
 class PublishRefused(Refused):
-    """A node does not take a message of QoS 1 or 2; the connection lives."""
+    """A node refused a QoS 1 or 2 message; the connection stays open."""
 
 
 class StreamRefused(ClientError):
-    """A node does not do what a program asks of a stream.
+    """A node refused a request about a stream.
 
-    `code` says why, as `penstock.core.streams.requests.Code` names it; `first` is the first tick that can be
-    had if messages are gone.
+    `code` is one of `penstock.core.streams.requests.Code`; if messages have been deleted, `first` is the
+    first tick that can still be read.
     """
 
     def __init__(self, problem: str, *, code: str, first: int = 0) -> None:
@@ -261,7 +261,7 @@ class StreamRefused(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection is gone and is not made again; `reason` is the node's code, if it gave one."""
+    """The connection is lost and will not be retried; `reason` is the node's reason code, if it sent one."""
 
     def __init__(self, problem: str, *, reason: int | None = None) -> None:
         self.reason = reason
@@ -269,11 +269,11 @@ class ConnectionLost(ClientError):
 
 
 class BufferFull(ClientError):
-    """Nothing more can wait to be sent; wait with `publish`, or give the client a policy."""
+    """The client's send queue is full; await `publish`, or give the client a policy."""
 
 
 class ChannelError(PenstockError):
-    """A web channel cannot do what is asked for; the sentence is fit to be sent to who asked."""
+    """A web channel cannot be set up or changed as asked; the message is fit for the user who asked."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(printable(problem))
@@ -287,46 +287,46 @@ class BadAddress(ChannelError):
 
 
 class ChannelRefused(ChannelError):
-    """A channel or a subscription is not allowed: its host, its address, or their number."""
+    """A channel or subscription is not allowed: its host, its address, or the number of them."""
 
 
 class ChannelsFull(ChannelRefused):
-    """One channel or one subscription more than allowed; an end of another makes room."""
+    """The limit of channels or subscriptions is reached; ending one makes room."""
 
 
 class SlotError(PenstockError):
-    """Parameters of a filter, a slot or a flow that cannot be; the message names the parameter."""
+    """Invalid parameters of a filter, a slot or a flow; the message names the parameter."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(printable(problem))
 
 
 class ClusterError(PenstockError):
-    """A ring of nodes was given ids or levels that cannot be."""
+    """Invalid ids or levels of a ring of nodes."""
 
 
 class StreamError(PenstockError):
-    """A reliable stream was given options or a message that cannot be, or a peer's bytes are no message."""
+    """Invalid options or message of a reliable stream, or bytes of a peer that are not a message."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(printable(problem))
 
 
 class SimulationError(PenstockError):
-    """A simulation was set up wrongly, or it does not come to an end."""
+    """A simulation was set up wrongly, or does not end."""
 
 
 class MissingTool(PenstockError):
-    """A program or library that this needs is not installed; the message says how to get it."""
+    """A required program or library is not installed; the message says how to get it."""
 
     exit_code = 4
 
 
 class SparkFailed(PenstockError):
-    """Spark could not be reached, or a job of it failed for a reason that is not in the input."""
+    """Spark could not be reached, or a job failed for a reason other than its input."""
 
 
 class GoalMissed(PenstockError):
-    """The command did its work and the answer is no: a goal missed, a row not reproduced."""
+    """The command ran and its check failed: a goal missed, a row not reproduced."""
 
     exit_code = 1

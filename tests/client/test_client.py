@@ -138,7 +138,7 @@ async def test_what_the_node_does_not_take_is_refused_here() -> None:
     config = Config(data="", bounds=Bounds(packet_bytes=1_000))
     async with node(config) as running, Client(url(running)) as client:
         for qos in (0, 1, 2):
-            with pytest.raises(MqttError, match="the server takes 1000"):
+            with pytest.raises(MqttError, match="the server accepts 1000"):
                 await client.publish("a", bytes(1_000), qos=qos)
         assert (await client.publish("a", bytes(900), qos=1)).reason == 0x10
         sent = client.statistics().sent
@@ -156,7 +156,7 @@ async def test_wrong_arguments_are_refused() -> None:
             client.publish_nowait("a", expiry_s=-1)
         with pytest.raises(MqttError, match="wildcard in 'a/\\+'"):
             await client.publish("a/+")
-        with pytest.raises(MqttError, match=r"\+ and # stand for whole levels"):
+        with pytest.raises(MqttError, match=r"\+ and # must be whole levels"):
             await client.subscribe("a+")
         with pytest.raises(InputError, match="when_slow is 'sleep'"):
             await client.subscribe("a", when_slow="sleep")  # type: ignore[arg-type]

@@ -384,7 +384,7 @@ async def test_a_silent_node_is_left_after_its_keep_alive() -> None:
     ("bytes_", "problem"),
     [
         (b"\x36\x05\x00\x01aZZ", "QoS 3"),
-        (b"\x20\x03\x00\x00\x00", "a second one"),
+        (b"\x20\x03\x00\x00\x00", "a second CONNACK"),
         (b"\x10\x00", "only a client sends this"),
         (b"\x30\xff\xff\xff\x7f", "at most 1048576"),
         (b"\x90\x04\x00\x09\x00\x00", "no request has the packet identifier 9"),

@@ -78,7 +78,7 @@ def test_warnings(levels: list[Level], warning: str) -> None:
 
 def test_digests_of_texts() -> None:
     made = policy(drop.uniq(), digest={"$topic": ["mean", "distinct", "count"], "pulse": ["mean"]})
-    assert lint(made) == ["digest: $topic is always a text, `mean` tells something of numbers only"]
+    assert lint(made) == ["digest: $topic is always a text, `mean` is about numbers only"]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_pseudo_attributes(text: str, source: Source, segments: tuple[str, ...])
         ('a."', "missing at character 3"),
         ("$", "unknown pseudo-attribute"),
         ("$prop", "unknown pseudo-attribute"),
-        ("$prop.", "names no user property"),
+        ("$prop.", "lacks the name of a user property"),
         ("$topics", "did you mean '$topic'?"),
         ("$Topic", "unknown pseudo-attribute"),
         ("a" * (limits.PATH_CHARACTERS + 1), f"at most {limits.PATH_CHARACTERS}"),

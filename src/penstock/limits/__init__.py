@@ -2,12 +2,12 @@
 
 A bound is defined in the file of its part and is available here by its name: `limits.QUEUE_EVENTS`.
 
-policies.py    policies, payloads and digests that strangers and other nodes send
-queues.py      queues: what waits for a receiver
-mqtt.py        MQTT: what a stranger's packet may ask for
+policies.py    policies, payloads and digests from clients and other nodes
+queues.py      queues of receivers
+mqtt.py        MQTT packets and sessions
 client.py      the client
-node.py        the node: configuration, listeners, what it holds for clients, recorder, control tables
-access.py      access: strangers who try passwords and topics
+node.py        the node: configuration, listeners, broker, recorder, control tables
+access.py      passwords and access lists
 http.py        HTTP requests, dashboards, metrics
 channels.py    web channels: polling pages, bodies, rules and deltas
 notify.py      notifications: chat, webhooks, feeds and hubs
@@ -16,7 +16,7 @@ streams.py     reliable streams: between nodes, for programs, in Spark
 spark.py       Spark: the Java it needs, generated streams
 """
 
-# ruff: noqa: F403  # all that the parts define, and nothing else, is meant
+# ruff: noqa: F403  # re-exports everything the parts define
 
 from penstock.limits.access import *
 from penstock.limits.channels import *

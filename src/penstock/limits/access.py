@@ -1,4 +1,4 @@
-"""Limits of access control: strangers who try passwords and topics."""
+"""Limits of access control: passwords and access lists, against clients that guess."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GATE_FAILURES: Final = 10
 """Wrong passwords an address may give in GATE_FAILURES_S: a person's typing errors, not a search."""
 
 GATE_FAILURES_S: Final = 60
-"""See GATE_FAILURES."""
+"""Window of GATE_FAILURES, in seconds."""
 
 GATE_ADDRESSES: Final = 65_536
-"""Addresses whose rate is known: some 10 MB."""
+"""Addresses whose rate is remembered: some 10 MB."""
 
 ARGON2_KIB: Final = 1 << 20
 """Memory of one password check that a hash may ask for, in KiB: 1 GiB; argon2's default is 64 MiB."""
@@ -29,7 +29,7 @@ ARGON2_ROUNDS: Final = 64
 """Rounds of one password check that a hash may ask for; argon2's default is 3."""
 
 ACL_CLIENTS: Final = 10_000
-"""Clients whose view of the access list is kept; then all are made anew."""
+"""Clients whose access rules are cached; then the cache is emptied."""
 
 ACL_DECISIONS: Final = 1_000
-"""Decisions remembered for one client; then they are made anew."""
+"""Decisions cached for one client; then the cache is emptied."""

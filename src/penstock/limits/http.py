@@ -21,16 +21,17 @@ HTTP_LIVE_STREAMS: Final = 32
 """Dashboards and `penstock top` that follow at once; all get the same bytes."""
 
 HTTP_STALL_S: Final = 30
-"""A viewer whose connection takes nothing for so long is let go."""
+"""A viewer whose connection takes nothing for so long is closed."""
 
 HTTP_ROWS: Final = 1_000
 """Rows in one answer; the next ones are asked for with `offset`."""
 
 HTTP_FRESH_S: Final = 0.1
-"""Answers within this time share one look at the node: asking a thousand times a second costs ten looks."""
+"""Responses within this time share one snapshot of the node: a thousand requests a second cost ten
+snapshots."""
 
 HTTP_TRIES: Final = 4
-"""Policies tried on live traffic at once: each holds up to HTTP_TRY_BYTES."""
+"""Trials of a policy on live traffic at once: each holds up to HTTP_TRY_BYTES."""
 
 HTTP_TRY_EVENTS: Final = 10_000
 """Events a policy is tried on: ten queues of the default size."""
@@ -42,7 +43,7 @@ HTTP_TRY_S: Final = 60
 """Longest time to wait for events to try a policy on."""
 
 HTTP_TRY_ITEMS: Final = 200
-"""Items of the packed queue that are shown: more is not read by people."""
+"""Items of the packed queue that are shown."""
 
 LIVE_CLIENTS: Final = 100
 """Clients in the live view, those furthest behind first; the others are asked for by name."""
@@ -54,7 +55,7 @@ HISTORY_SAMPLES: Final = 600
 """Ten minutes, one sample a second."""
 
 HISTORY_SUBSCRIPTIONS: Final = 500
-"""Subscriptions with a history, those that were behind last: with HISTORY_SAMPLES of 64 bytes, 20 MB."""
+"""Subscriptions with a history, those most recently behind: with HISTORY_SAMPLES of 64 bytes, 20 MB."""
 
 METRICS_SLOWEST: Final = 20
 """Subscriptions with metrics of their own: Prometheus keeps every label it ever saw."""

@@ -1,4 +1,4 @@
-"""Limits of MQTT: what a stranger's packet may ask for."""
+"""Limits of MQTT packets and sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MQTT_CONNECT_S: Final = 10
 """A connection that has not sent its CONNECT after this is closed: ten slow round trips."""
 
 MQTT_REASON_CHARACTERS: Final = 1_024
-"""A reason string quotes the peer's own text, which may have 64 KB; so much says what is wrong."""
+"""Longest reason string: it may quote the peer's text of up to 64 KB."""
 
 CONNECT_S: Final = 5
 """How long a server may take to accept a connection, in seconds."""

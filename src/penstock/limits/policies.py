@@ -1,10 +1,10 @@
-"""Limits of policies, payloads and digests that strangers and other nodes send."""
+"""Limits of policies, payloads and digests that arrive from clients and other nodes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# -- policies: they arrive inside SUBSCRIBE packets from strangers -------------------------------------------
+# -- policies: they arrive inside SUBSCRIBE packets of clients ----------------------------------------------
 
 POLICY_BYTES: Final = 65_535
 """A policy must fit into one MQTT user property, whose length field has 16 bits."""
@@ -45,7 +45,7 @@ DECODE_BYTES: Final = 65_536
 """Payloads above this are not decoded (their attributes are missing): bounds the work of one pack."""
 
 LIST_VALUES: Final = 4_096
-"""Elements of a list attribute that are looked at; a longer list is unreadable."""
+"""Elements of a list attribute that are read; a longer list counts as unreadable."""
 
 # -- digests: they arrive from other nodes -------------------------------------------------------------------
 
@@ -53,12 +53,13 @@ DIGEST_BYTES: Final = 1 << 20
 """A digest of DIGESTERS sketches of 5 KB each, with room."""
 
 DIGEST_CAUSES: Final = 512
-"""Different (level, filter) causes one digest can carry: several policies along the path. Of more, the last
-in order are counted together as `other`."""
+"""Different (level, filter) causes one digest can carry: several policies along the path. Further ones, in
+order, are counted together as `other`.
+"""
 
 DIGEST_COUNT: Final = 1 << 48
 """Events a digest from another node may stand for: nine years of a million a second. Sums of 32,768 such
 counts still fit the 63 bits of the wire."""
 
 MARK_CHARACTERS: Final = 1_024
-"""A digest's `first` and `last` carry so much of a text: DIGESTERS of them stay below DIGEST_BYTES."""
+"""Longest text in a digest's `first` and `last`: DIGESTERS of them stay below DIGEST_BYTES."""

@@ -1,4 +1,4 @@
-"""Limits of queues: what waits for a receiver."""
+"""Limits of the queues of receivers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ QUEUE_EVENTS_LEAST: Final = 3
 """The newest event with a digest before and behind it: below this a digest would block the queue."""
 
 CONTROL_ITEMS: Final = 1_024
-"""Control items are never dropped, so they are bounded by refusing the connection that makes more."""
+"""Control items that may wait: they are never dropped, so a connection that makes more is closed."""
 
 HEADROOM: Final = 0.02
-"""Share of the capacity a pack must free, else it climbs: so an arriving event pays for about 50 items looked
-at per filter, at most (99 where rounding leaves one place free)."""
+"""Share of the capacity a pack must free, else it climbs a level. An arriving event then pays for at most
+about 50 items looked at per filter (99 where rounding leaves one place free).
+"""
 
 PACK_RECORDS: Final = 1_024
 """Packs a queue remembers until its owner takes the records; older ones are only counted."""
@@ -27,7 +28,8 @@ RECEIVERS_PER_LINK: Final = 65_536
 """Receivers sharing one link's queue: a split makes one private queue each."""
 
 DRAIN_LEAST: Final = 1 / 3_600
-"""Slowest drain of a replayed queue, in items or bytes a second: one an hour. A slower one is a mistake."""
+"""Slowest drain of a replayed queue, in items or bytes a second: one an hour. A slower one is a typing
+error."""
 
 DRAIN_MOST: Final = 10**12
 """Fastest drain, in items or bytes a second: a terabyte a second, beyond any link."""

@@ -8,25 +8,25 @@ JAVA_LEAST: Final = 17
 """The oldest Java that Spark 4 starts on."""
 
 SHORT_BYTES: Final = 16 << 20
-"""A recorded stream for which Spark's Java compiles quickly instead of well: about a million events."""
+"""Recorded bytes up to which Spark's Java compiles quickly instead of well: about a million events."""
 
 SHORT_EVENTS: Final = 10**6
-"""A generated stream for which it does."""
+"""Generated events up to which Spark's Java compiles quickly instead of well."""
 
 GENERATED_EVENTS: Final = 10**11
-"""Events of a generated stream: a few terabytes; one more digit is a slip of the finger."""
+"""Events of a generated stream: a few terabytes; more is a typing error."""
 
 GENERATED_SOURCES: Final = 10**7
 """Patients, vehicles, access points of a generated stream."""
 
 GENERATED_RATE: Final = 10**9
-"""Events per second of a generated stream: beyond it, times of one microsecond would hold thousands."""
+"""Events per second of a generated stream: beyond it, thousands of events would share a microsecond."""
 
 GENERATED_END_US: Final = 9_214_646_400 * 10**6
 """Generated streams end before 2262, where times in nanoseconds, which many readers use, leave 64 bits."""
 
 GENERATED_PARTS_LEAST: Final = 2
-"""Files of a generated stream: two cores have something to do."""
+"""Least number of files of a generated stream: work for two cores."""
 
 CAMPUS_SECONDS: Final = 14 * 86_400
 """Length of a campus trace: a table with a row per second is made on the driver, 30 MB for a fortnight."""

@@ -8,71 +8,75 @@ STREAM_FRAME_BYTES: Final = 1 << 25
 """A message between nodes: the largest payload a node takes from an MQTT client, with its topic."""
 
 STREAM_BODY_BYTES: Final = STREAM_FRAME_BYTES - 4_096
-"""Of a stream's message with its topic and properties: it must fit into a frame."""
+"""Body of a stream's message with topic and properties: it must fit into a frame."""
 
 STREAM_UNLOGGED: Final = 4_096
-"""Messages of one connection that streams have not acknowledged: beyond them it is not read from. More than
-the window of nearly all clients; others (QoS 0, MQTT 3.1.1) have no window."""
+"""Unacknowledged stream messages of one connection; beyond it the node stops reading from it. More than the
+window of nearly all clients; others (QoS 0, MQTT 3.1.1) have no window.
+"""
 
 STREAM_UNLOGGED_BYTES: Final = 1 << 23
-"""The same in bytes."""
+"""Unacknowledged bytes for streams of one connection; beyond it the node stops reading from it."""
 
 STREAM_SPANS: Final = 1_024
-"""Spans of one NACK, 20 KB: whoever misses more asks for the rest with the next."""
+"""Spans of one NACK, 20 KB: the rest is asked for with the next NACK."""
 
 STREAM_CURIOUS: Final = 1 << 16
-"""Gaps of a stream that one neighbour may have asked for and not been told, 1 MB: a gap between any two of
-the messages that come in ten seconds. Whoever asks for more asks again."""
+"""Gaps of a stream that one neighbour may have asked for without an answer, 1 MB: a gap between any two of
+the messages of ten seconds. A neighbour that asks for more has to ask again.
+"""
 
 STREAM_NAME_CHARS: Final = 1_024
 """Name of a pubend or of a node."""
 
 STREAM_TICKS: Final = 1 << 62
-"""Ticks lie below this: two million years of milliseconds with a thousand ticks each, and 64 bits hold it."""
+"""Ticks lie below this: two million years of milliseconds with a thousand ticks each, within 64 bits."""
 
 STREAM_HELLO_BYTES: Final = 1 << 16
-"""The first frame of whoever calls, read before anything is known about the caller."""
+"""First frame of a caller, read before anything is known about the caller."""
 
 STREAM_OFFERS: Final = 10_000
-"""Streams that a neighbour may offer, and that a node knows in all: a core of each is kept here."""
+"""Streams that a neighbour may offer, and that a node may know: the node keeps a core of each."""
 
 STREAM_TOPICS: Final = 1_000
 """Topic filters of one stream."""
 
 STREAM_ALIVE_S: Final = 3.0
-"""A link on which nothing was said for so long says that it is alive."""
+"""A link on which nothing was sent for so long gets a keep-alive message."""
 
 STREAM_DEAD_S: Final = 10.0
-"""A link on which nothing was heard for so long is dead: three times silent, and one second for the way."""
+"""A link on which nothing was received for so long is dead: three keep-alives, and one second for the way."""
 
 STREAM_CALL_LEAST_S: Final = 0.2
-"""First pause before a neighbour is called again: it may just have started anew."""
+"""First pause before a neighbour is called again: it may just have restarted."""
 
 STREAM_CALL_MOST_S: Final = 5.0
 """Longest pause before a neighbour is called again: a tree has few nodes, and streams wait for the link."""
 
 STREAM_CONTROL_BYTES: Final = 4 << 20
-"""What may wait for a link beside its data; a neighbour that lets more wait is cut off and met again."""
+"""Control bytes that may wait for a link; beyond it the link is closed and opened again."""
 
 STREAM_WRITE_BYTES: Final = 1 << 15
-"""Written to a link at once, and what may lie unsent behind it: control cannot overtake that."""
+"""Bytes written to a link at once, and left unsent behind it: control messages cannot overtake these."""
 
 STREAM_HANDSHAKES: Final = 256
-"""Callers at the streams' door whose greeting is not read and checked yet; more are refused."""
+"""Callers at the stream listener whose first frame is not yet read and checked; more are refused."""
 
 STREAM_READ: Final = 256
-"""Messages read from a log at once to answer a NACK: the loop turns between two reads."""
+"""Messages read from a log at once to answer a NACK: other tasks run between two reads."""
 
 STREAM_ANSWER_BYTES: Final = 16 << 20
-"""Read from a log at once to answer NACKs, twice what may wait before a link: the rest would be dropped there
-and is asked for again anyway."""
+"""Bytes read from a log at once to answer NACKs: twice what may wait before a link, where the rest would be
+dropped and asked for again.
+"""
 
 CLIENT_STREAMS: Final = 1_000
-"""Streams whose place a client keeps for each of its subscriptions."""
+"""Streams whose position a client keeps for each of its subscriptions."""
 
 STREAM_FLIGHT: Final = 1_024
-"""Messages of one stream that one session has not acknowledged, however large its window: each is in memory,
-and those of QoS 2 are written down with every further one."""
+"""Unacknowledged messages of one stream in one session, however large its window: each is in memory, and
+those of QoS 2 are written to disk with every further one.
+"""
 
 STREAM_FEEDS: Final = 16
 """Sessions that catch up with one stream of another node at a time: each asks for messages of its own."""
@@ -84,67 +88,68 @@ STREAM_FETCH_BYTES: Final = 1 << 20
 """Bytes of messages in one answer to a program, unless it asks for fewer; a single one may be larger."""
 
 STREAM_PARTS: Final = 10_000
-"""Parts that a span is cut into for a program at once."""
+"""Parts a program may have a span cut into at once."""
 
 STREAM_REQUESTS: Final = 16
-"""Requests of one program under way at once; it is not read from before one of them is answered."""
+"""Requests of one program under way at once; the node does not read from it until one is answered."""
 
 STREAM_REQUEST_BYTES: Final = 4 << 20
-"""And so many bytes of them, if it is more than one."""
+"""Bytes of requests of one program under way at once, if it is more than one request."""
 
 STREAM_REQUESTS_BYTES: Final = 256 << 20
-"""Bytes of requests that all programs together have under way: sixty that fill their own bound."""
+"""Bytes of requests that all programs together have under way: sixty programs at their own limit."""
 
 STREAM_REQUEST_SMALL_BYTES: Final = 4_096
-"""Smaller ones do not count for that, or whoever reads would wait for those who write into a stream that
-takes nothing: most requests without rows are. A thousand programs with STREAM_REQUESTS of them have
-64 MB."""
+"""Smaller requests do not count for STREAM_REQUESTS_BYTES: most requests without rows are small, and readers
+must not wait for writers whose stream is full. A thousand programs with STREAM_REQUESTS of them have 64 MB.
+"""
 
 STREAM_REQUEST_S: Final = 120
-"""A request that has begun to come is whole after so long for each of its megabytes, or its program is
-disconnected: it takes room from others. Time over the slowest lines, 70 kbit/s."""
+"""Seconds per megabyte for a request to arrive completely, else its program is disconnected: it occupies
+room for others. Enough for the slowest lines, 70 kbit/s.
+"""
 
 STREAM_ANSWERS_BYTES: Final = 128 << 20
-"""Bytes of answers to programs that wait to be sent; the nearer it comes, the smaller answers are made."""
+"""Bytes of answers to programs that wait to be sent; the nearer this limit, the smaller the answers."""
 
 STREAM_FETCH_LEAST_BYTES: Final = 1 << 15
-"""But not smaller than this: a thousand programs that do not read have 32 MB."""
+"""Smallest limit of an answer near STREAM_ANSWERS_BYTES: a thousand programs that do not read have 32 MB."""
 
 STREAM_UNACKED: Final = 50_000
-"""Messages of a stream that are not acknowledged, half of what a pubend holds: programs wait beyond this."""
+"""Unacknowledged messages of a stream, half of what a pubend holds; beyond it programs wait."""
 
 STREAM_ROOM_S: Final = 0.05
-"""How long they wait before they look again."""
+"""Pause of a waiting program before it looks for room again."""
 
 STREAM_IDLE_COUNT_S: Final = 3_600
-"""How often the silence of consumers and writers is counted."""
+"""How often idle consumers and writers are looked for."""
 
 STREAM_CONSUMERS: Final = 10_000
-"""Consumers of a stream, each with a place on disk that the log waits for."""
+"""Consumers of a stream, each with a position on disk up to which the log keeps messages."""
 
 STREAM_CONSUMER_S: Final = 7 * 86_400
-"""A consumer that asks for nothing for so long is forgotten: its messages would fill the disk."""
+"""A consumer without a request for so long is deleted: its unread messages would fill the disk."""
 
 STREAM_WRITERS: Final = 10_000
-"""Writers whose last number is known for a stream."""
+"""Writers of a stream whose last number is remembered."""
 
 STREAM_WRITER_S: Final = 30 * 86_400
-"""A writer that is silent for so long is forgotten; what it sends again afterwards is new."""
+"""A writer that is silent for so long is forgotten; messages it repeats afterwards count as new."""
 
 STREAM_STAGED_BYTES: Final = 4 << 30
-"""Rows on disk that wait for the commit of their batch; more are refused."""
+"""Bytes of rows on disk that wait for the commit of their batch; more are refused."""
 
 STREAM_STAGED_S: Final = 86_400
-"""Rows that nobody commits for so long belong to a job that is no more."""
+"""Rows not committed for so long belong to a job that no longer exists."""
 
 STREAM_APPEND: Final = 512
 """Messages of a program in one request; a stream that is committed twice a millisecond fills no more."""
 
 STREAM_APPEND_BYTES: Final = 1 << 18
-"""Or this many bytes of them."""
+"""Bytes of messages of a program in one request."""
 
 STREAM_ROW_BYTES: Final = STREAM_FRAME_BYTES - (1 << 20)
-"""A line that is written into a stream: a frame less its topic; the node may take less."""
+"""Longest row written into a stream: a frame less its topic; the node may accept less."""
 
 STREAM_KEEP_ALIVE_S: Final = 15
 """A program's idle connection is probed this often: a machine that is gone is noticed in a minute."""
@@ -156,21 +161,23 @@ STREAM_RECONNECT_MOST_S: Final = 5
 """Longest pause of a program before it connects again: programs are fewer than MQTT clients."""
 
 STREAM_PARTITION_ROWS: Final = 100_000
-"""Messages of one task of Spark, unless it is told: a second or two of reading."""
+"""Messages of one Spark task, unless set: a second or two of reading."""
 
 STREAM_PATIENCE_S: Final = 60
-"""How long Spark tries to reach a node, unless it is told: a restart, and some more."""
+"""How long Spark tries to reach a node, unless set: longer than a restart."""
 
 STREAM_WAIT_MS: Final = 30_000
-"""An empty answer to a program that waits for messages follows at the latest after so long."""
+"""Longest wait of a program for messages; then it gets an empty answer."""
 
 STREAM_STALLED_S: Final = 10
-"""A program whose request waits for a disk that takes nothing is told so after so long: most that is wrong
-with disks passes sooner, or not by itself."""
+"""A program whose request waits for a disk that accepts nothing is told so after this time: most disk
+problems pass sooner, or not by themselves.
+"""
 
 STREAM_UNKEPT: Final = 100_000
-"""Requests, given up ones among them, that wait for a file of places that cannot be written; more are refused
-at once. Some 50 MB."""
+"""Requests, abandoned ones included, that wait for a positions file that cannot be written; more are refused
+at once. Some 50 MB.
+"""
 
 STREAM_CONSUMERS_SHOWN: Final = 100
-"""Consumers of one stream in an answer of the API, those with the oldest places; the total counts all."""
+"""Consumers of one stream in an answer of the API, those with the oldest positions; the total counts all."""

@@ -1,11 +1,11 @@
 """Control tables: tables that Spark writes and nodes load, as versions in a folder.
 
     reservations/v=0001/part-0000.parquet
-    reservations/v=0001/version.json      what it is, and how much of it there should be
+    reservations/v=0001/version.json      name, schema and size of the version
     reservations/v=0001/_SUCCESS          empty: the version is whole
 
-A version is made under another name and renamed, so readers never see half of one. The newest whole one
-counts.
+A version is written under another name and renamed, so readers never see a partial one. Readers use the
+newest complete version.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _FOLDER: Final = re.compile(r"v=(\d{4,10})", re.ASCII)
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in version.json."""
+    """Content of version.json."""
 
     table: str
-    """The table's name: a folder of another table that was put here by mistake is found out."""
+    """Name of the table, so that a folder of another table put here by mistake is noticed."""
     version: int
     rows: int
     made_us: int
-    """When, in microseconds since 1970."""
+    """When the version was written, in microseconds since 1970."""
     files: dict[str, int]
-    """Its Parquet files and their bytes."""
+    """Parquet files of the version and their sizes in bytes."""
     note: str = ""
-    """How it was made, for people."""
+    """How the version was made, for people to read."""
 
 
 def folder_of(version: int) -> str:
-    """The name of a version's folder."""
+    """Folder name of a version."""
     return f"v={version:04d}"
 
 
 def version_of(folder: str) -> int | None:
-    """The version that a folder's name tells; None if it is another folder."""
+    """Version number of a folder name; None for other folders."""
     found = _FOLDER.fullmatch(folder)
     return None if found is None else int(found[1])

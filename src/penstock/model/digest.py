@@ -24,14 +24,14 @@ Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Cause(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Why an event was dropped: the filter that took it, by its place in its policy.
+    """Why an event was dropped: the filter that dropped it, by its place in its policy.
 
-    Level 0 stands for what no level decided: the worst case, or a queue without a policy.
+    Level 0 means that no level decided: the worst case, or a queue without a policy.
     """
 
     level: Natural
     position: Natural
-    """Place of the filter within its level's chain, from 1."""
+    """Position of the filter within its level's chain, from 1."""
     filter: Annotated[str, msgspec.Meta(max_length=64)]
 
     def __str__(self) -> str:
@@ -42,18 +42,18 @@ WORST_CASE = Cause(level=0, position=0, filter="worst-case")
 OLDEST = Cause(level=0, position=0, filter="oldest")
 NEWEST = Cause(level=0, position=0, filter="newest")
 OTHER = Cause(level=0, position=0, filter="other")
-"""What DIGEST_CAUSES leaves no room for."""
+"""Cause of events whose own cause exceeds DIGEST_CAUSES."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """A value with its place in time, so that "first" and "last" survive any merge order."""
+    """A value with its time, so that "first" and "last" come out the same in any order of merging."""
 
     ts_us: int
     seq: int
     value: bool | int | float | str
 
     def _key(self) -> tuple[int, int, str]:
-        # The text of the identity decides between two senders' events of one instant and number.
+        # The identity as text breaks ties between events of two senders with equal time and number.
         return (self.ts_us, self.seq, repr(values.identity(self.value)))
 
     def __lt__(self, other: Mark) -> bool:
@@ -61,23 +61,23 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about."""
+        """Approximate bytes on the wire."""
         return 16 + (len(self.value) if isinstance(self.value, str) else 0)
 
 
 def mark(*, ts_us: int, seq: int, value: values.Scalar) -> Mark:
-    """The mark of one event's value, of a text its beginning."""
+    """Mark of one event's value; a long text is cut."""
     return Mark(ts_us, seq, value[: limits.MARK_CHARACTERS] if isinstance(value, str) else value)
 
 
 class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
-    """What is known about one attribute of the dropped events; None: was not asked, or nothing readable."""
+    """Summary of one attribute of the dropped events; None: not asked for, or no readable value."""
 
     n: Natural = 0
-    """How many numbers `total` and `squares` cover."""
+    """Numbers that `total` and `squares` cover."""
     total: float = 0.0
     squares: float | None = None
-    """Sum of squared distances from the mean (Welford's M2); None once a part did not carry it."""
+    """Sum of squared distances from the mean (Welford's M2); None if a merged part did not carry it."""
     least: float | None = None
     most: float | None = None
     first: Mark | None = None
@@ -86,7 +86,7 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
     quantiles: bytes | None = None
 
     def merge(self, other: AttributeSummary) -> AttributeSummary:
-        """Both summaries in one."""
+        """Summary of both parts."""
         return AttributeSummary(
             n=self.n + other.n,
             total=self.total + other.total,
@@ -101,23 +101,23 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def mean(self) -> float | None:
-        """Mean of the numbers dropped."""
+        """Mean of the dropped numbers."""
         return self.total / self.n if self.n else None
 
     @property
     def stddev(self) -> float | None:
-        """Population standard deviation of the numbers dropped."""
+        """Population standard deviation of the dropped numbers."""
         return sqrt(max(self.squares, 0.0) / self.n) if self.n and self.squares is not None else None
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about."""
+        """Approximate bytes on the wire."""
         marks = sum(mark.size for mark in (self.first, self.last) if mark is not None)
         return 40 + marks + len(self.distinct or b"") + len(self.quantiles or b"")
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """The summary of `count` dropped events, in their place in the stream."""
+    """Summary of `count` dropped events, placed in the stream where they were."""
 
     count: Annotated[int, msgspec.Meta(ge=1)]
     from_us: int
@@ -125,14 +125,14 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
     seq_first: int
     seq_last: int
     causes: Annotated[tuple[tuple[Cause, Natural], ...], msgspec.Meta(max_length=limits.DIGEST_CAUSES)]
-    """How many events each filter took, sorted by cause; the counts add up to `count`."""
+    """Events dropped by each filter, sorted by cause; the counts add up to `count`."""
     attributes: Annotated[
         tuple[tuple[str, AttributeSummary], ...], msgspec.Meta(max_length=limits.DIGESTERS)
     ] = ()
-    """Summaries by attribute path, sorted by path; of more than DIGESTERS the last in order are left out."""
+    """Summaries by attribute path, sorted; paths beyond DIGESTERS, in order, are left out."""
 
     def merge(self, other: Digest) -> Digest:
-        """Both digests in one."""
+        """Digest of both parts."""
         return Digest(
             count=self.count + other.count,
             from_us=min(self.from_us, other.from_us),
@@ -145,17 +145,17 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def level(self) -> int:
-        """The highest level that took part; 0 if only the worst case did."""
+        """Highest level that dropped an event; 0 if only the worst case did."""
         return max(cause.level for cause, _ in self.causes)
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about: what a byte capacity counts."""
+        """Approximate bytes on the wire, as byte capacities count them."""
         return 24 + 14 * len(self.causes) + sum(len(name) + found.size for name, found in self.attributes)
 
 
 def merge_all(digests: Iterable[Digest]) -> Digest:
-    """One digest of at least one."""
+    """Merge digests, at least one."""
     return reduce(Digest.merge, digests)
 
 
@@ -164,7 +164,7 @@ def _present(*candidates: T | None) -> list[T]:
 
 
 def _merge_squares(a: AttributeSummary, b: AttributeSummary) -> float | None:
-    """Chan's parallel form of Welford's sum; a part that covers nothing changes nothing."""
+    """Chan's parallel form of Welford's sum of squares; a part without numbers changes nothing."""
     if not a.n:
         return b.squares
     if not b.n:
@@ -190,7 +190,7 @@ def _merge_causes(
     for cause, count in b:
         counts[cause] = counts.get(cause, 0) + count
     if len(counts) >= limits.DIGEST_CAUSES:
-        # The first in order stay whatever else is merged, so the result is the same in any order of merging.
+        # Keeping the first causes in order makes the result independent of the order of merging.
         for cause in sorted(counts.keys() - {OTHER})[limits.DIGEST_CAUSES - 1 :]:
             counts[OTHER] = counts.get(OTHER, 0) + counts.pop(cause)
     return tuple(sorted(counts.items()))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DIGEST_MARK: Final = ("penstock-digest", "1")
-"""User property by which a receiver tells a digest from an event."""
+"""User property that marks a message as a digest."""
 
 VERSION: Final = 0xD1
 """First byte of version 1; no UTF-8 text and no MessagePack map begins with it."""
@@ -30,7 +30,7 @@ _json = msgspec.json.Decoder()
 
 
 def to_bytes(digest: Digest) -> bytes:
-    """The compact form that travels between nodes and to Spark."""
+    """Encode a digest in the compact form used between nodes and by Spark."""
     try:
         return bytes((VERSION,)) + _encoder.encode(digest)
     except OverflowError:
@@ -38,7 +38,7 @@ def to_bytes(digest: Digest) -> bytes:
 
 
 def from_bytes(data: bytes) -> Digest:
-    """The digest in these bytes; DigestError says what is wrong with them."""
+    """Decode a digest; DigestError says what is wrong."""
     if len(data) > limits.DIGEST_BYTES:
         raise DigestError(f"a digest of {len(data)} bytes; at most {limits.DIGEST_BYTES} are accepted")
     if not data or data[0] != VERSION:
@@ -53,7 +53,7 @@ def from_bytes(data: bytes) -> Digest:
 
 
 def to_json(digest: Digest, *, with_sketches: bool = False) -> dict[str, Any]:
-    """The digest as a JSON object; sketches appear as their estimates, and as base64 if asked for."""
+    """Digest as a JSON object; sketches appear as estimates, and in base64 if `with_sketches`."""
     return {
         "count": digest.count,
         "from_us": digest.from_us,
@@ -98,10 +98,10 @@ class _DigestJson(msgspec.Struct):
 
 
 def from_json(found: object) -> Digest:
-    """The digest that `to_json` made this of; DigestError says what is wrong with it.
+    """Digest from the JSON that `to_json` made; DigestError says what is wrong.
 
-    JSON does not say when `first` and `last` were: they are given the ends of the digest's span. Estimates
-    cannot be turned back into sketches; those are there only if they were asked for.
+    JSON has no times for `first` and `last`: they get the ends of the digest's time span. Sketches are
+    restored only if the JSON has them in base64; estimates cannot be turned back.
     """
     try:
         read = msgspec.convert(found, _DigestJson)
@@ -128,7 +128,10 @@ def from_json(found: object) -> Digest:
 
 
 def from_message(payload: bytes) -> tuple[Digest, dict[str, Any]]:
-    """The digest in a message with DIGEST_MARK, and all that was told of it; DigestError if it is none."""
+    """Digest of a message marked with DIGEST_MARK, and the whole JSON object.
+
+    DigestError if it is not one.
+    """
     if len(payload) > limits.DIGEST_BYTES:
         raise DigestError(f"a digest of {len(payload)} bytes; at most {limits.DIGEST_BYTES} are accepted")
     try:
@@ -173,16 +176,16 @@ def _summary_json(summary: AttributeSummary, *, with_sketches: bool) -> dict[str
 
 
 def _sayable(found: Any) -> bool:
-    """Whether JSON has a word for it: there is none for an overflown sum."""
+    """Whether JSON can express the value: an overflown sum (infinity) has no JSON form."""
     return found is not None and not (isinstance(found, float) and not isfinite(found))
 
 
 def _check(digest: Digest) -> None:
-    """What the types cannot say."""
+    """Check what the types do not express."""
     if sum(count for _, count in digest.causes) != digest.count:
         raise DigestError(f"a damaged digest: its causes do not add up to its count {digest.count}")
     if digest.count > limits.DIGEST_COUNT:
-        raise DigestError(f"a digest of {digest.count} events; at most {limits.DIGEST_COUNT} are believed")
+        raise DigestError(f"a digest of {digest.count} events; at most {limits.DIGEST_COUNT} are accepted")
     if digest.from_us > digest.to_us or digest.seq_first > digest.seq_last:
         raise DigestError("a damaged digest: its time span or sequence range is reversed")
     if max(digest.to_us, digest.seq_last) > INT64_MOST:
@@ -202,7 +205,7 @@ def _check_summary(summary: AttributeSummary, count: int) -> None:
     if not summary.n and (summary.total or summary.squares is not None):
         raise DigestError("a damaged digest: a sum of no numbers")
     if any(found is not None and isnan(found) for found in (summary.least, summary.most)):
-        raise DigestError("a damaged digest: an extreme that is no number")
+        raise DigestError("a damaged digest: a minimum or maximum that is not a number")
     for mark in (summary.first, summary.last):
         if mark is not None and not _small(mark):
             raise DigestError("a damaged digest: a first or last value out of bounds")
@@ -218,5 +221,5 @@ def _small(mark: Mark) -> bool:
 
 
 def _rising(names: Sequence[Any]) -> bool:
-    """Whether these are in strict order."""
+    """Whether the names are in strictly ascending order."""
     return all(before < after for before, after in pairwise(names))

@@ -1,7 +1,7 @@
 """An event, a control item, and the stamp that says from which stream and tick a message comes.
 
-The stamp is the user properties `stream` and `tick` behind all others. Only a node sets them: what a
-publisher sends that looks like them is removed, so a receiver may believe them.
+The stamp is the user properties `stream` and `tick`, behind all others. Only a node sets them: it removes
+properties of that form that a publisher sends, so a receiver may trust the stamp.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ STREAM: Final = "stream"
 TICK: Final = "tick"
 
 _DIGITS: Final = 19
-"""Of the largest tick."""
+"""Digits of the largest tick."""
 
 
 def stamped(user: User, stream: str, tick: int) -> User:
-    """User properties with the stamp behind them."""
+    """User properties with the stamp appended."""
     return (*unstamped(user), (STREAM, stream), (TICK, str(tick)))
 
 
@@ -38,7 +38,7 @@ def unstamped(user: User) -> User:
 
 
 def stamp_of(user: User) -> tuple[str, int] | None:
-    """Stream and tick, if these are the properties of a message of a stream."""
+    """Stream and tick of a message, if its user properties end with a stamp."""
     if len(user) < 2:
         return None
     (first, stream), (second, tick) = user[-2:]
@@ -48,29 +48,30 @@ def stamp_of(user: User) -> tuple[str, int] | None:
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One published message; shared by reference among all queues that hold it.
+    """One published message; all queues that hold it share the object.
 
-    A msgspec Struct and not a dataclass: 0.1 µs to make against 0.9 µs, and invisible to the garbage
-    collector (a full collection over a million queued events took 64 ms).
+    A msgspec Struct and not a dataclass: 0.1 µs to make against 0.9 µs, and untracked by the garbage
+    collector (a full collection over a million queued events took 64 ms). The fields from `root` on are
+    caches and are not part of the event's value: equality and hash leave them out.
     """
 
     topic: str
     payload: bytes
     ts_us: Instant
-    """When it happened, as far as Penstock knows: the publisher's time, else the time of admission."""
+    """Event time: the publisher's time if given, else the time of admission."""
     sender: str = ""
     seq: int = 0
-    """Position among the events of its sender."""
+    """Sequence number among the events of its sender."""
     properties: tuple[tuple[str, str], ...] = ()
     """MQTT user properties in order; a name may repeat."""
     content_type: str = ""
-    """MQTT content type; says how the payload is encoded, empty means: find out."""
+    """MQTT content type, which names the payload's encoding; empty: the encoding is detected."""
     root: Any = None
-    """The decoded payload once someone needed it; belongs to `policy.payload`, no part of the value."""
+    """Decoded payload, cached by `policy.attributes`."""
     cells: bytes | None = None
-    """Attributes once read, as numbers in a row; belongs to `policy.fast`, the same holds."""
+    """Numeric attributes as one row of bytes, cached by `policy.columns.frame`."""
     other: Any = None
-    """The payload decoded as a policy's `payload` setting wants it; the same holds."""
+    """Payload decoded by a policy's `payload` setting, cached by `policy.attributes`."""
     carried: Any = None
     """What a node needs to send it on, MQTT's flags and properties; the same holds."""
     beside: int = 0
@@ -78,18 +79,21 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about: what byte capacities count; `$size` is of payload and topic alone."""
+        """Approximate bytes on the wire, as byte capacities count them.
+
+        `$size` counts payload and topic only.
+        """
         return len(self.payload) + len(self.topic) + self.beside
 
     @property
     def stream(self) -> str:
-        """The reliable stream it came by; empty: by none."""
+        """Name of the reliable stream the event came from; empty if none."""
         stamp = stamp_of(self.properties)
         return "" if stamp is None else stamp[0]
 
     @property
     def tick(self) -> int:
-        """Its place in that stream; 0 without one."""
+        """Tick of the event in its stream; 0 if it came from none."""
         stamp = stamp_of(self.properties)
         return 0 if stamp is None else stamp[1]
 
@@ -112,14 +116,14 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Control(msgspec.Struct, frozen=True, gc=False):
-    """A message about the stream, in its place in the stream; no policy ever drops it."""
+    """A message about the stream itself, placed in the stream; no policy drops it."""
 
     kind: str
     body: bytes = b""
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, headers aside."""
+        """Bytes of the payload, without headers."""
         return len(self.kind) + len(self.body)
 
 

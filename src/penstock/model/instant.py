@@ -11,21 +11,22 @@ Instant: TypeAlias = int
 SECOND_US: Final = 1_000_000
 
 LONGEST_US: Final = 2**62
-"""Durations end here, 146,000 years: they and their sums with instants stay within 64 bits."""
+"""Longest duration, 146,000 years: sums of instants and durations stay within 64 bits."""
 
 
 def to_us(seconds: float) -> int:
-    """Whole microseconds of a duration a person wrote in seconds, LONGEST_US at most."""
+    """Whole microseconds of a duration in seconds, LONGEST_US at most."""
     return round(min(seconds * SECOND_US, LONGEST_US))
 
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _LATEST_S: Final = 253_402_300_799 - 86_400
-"""A day before the end of the year 9999, where datetime ends in every time zone."""
+"""Latest date shown: a day before the end of year 9999, the end of datetime, to be valid in every time
+zone."""
 
 
 def duration(us: int) -> str:
-    """As 90 s, 15 min, 2.5 h."""
+    """Duration as text: 90 s, 15 min, 2.5 h."""
     seconds = us / SECOND_US
     if seconds < 1:
         return f"{us / 1_000:.3g} ms"
@@ -36,10 +37,13 @@ def duration(us: int) -> str:
 
 
 def date_of(at_us: Instant) -> datetime:
-    """A moment as a date in UTC, to the second; a page may say that it was changed in the year 300,000."""
+    """Date of an instant in UTC, to the second.
+
+    Clamped: a page may claim to be changed in the year 300,000.
+    """
     return datetime.fromtimestamp(min(max(at_us // SECOND_US, 0), _LATEST_S), UTC)
 
 
 def moment(at_us: Instant) -> str:
-    """As 2026-05-04 10:20:30 UTC."""
+    """Instant as text: 2026-05-04 10:20:30 UTC."""
     return f"{date_of(at_us):%Y-%m-%d %H:%M:%S} UTC"

@@ -33,10 +33,11 @@ HASH_SEED: Final = 42
 
 _KLL_SINGLE_BYTES: Final = 16
 _KLL_LEVELS_AT: Final = 18
-"""Place of the number of levels; an unused byte, the levels' offsets, minimum, maximum and items follow."""
+"""Offset of the number of levels; behind it an unused byte, the levels' offsets, minimum, maximum and
+items."""
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-"""The ranks shown to people."""
+"""Ranks shown to people."""
 
 
 def hash64(data: bytes) -> int:
@@ -46,7 +47,7 @@ def hash64(data: bytes) -> int:
 
 
 def value_hash(value: Scalar) -> int:
-    """The number under which a value is counted: `xxhash64` of a string, int, bigint or double."""
+    """Hash of a value for counting: `xxhash64` of a string, int, bigint or double."""
     if isinstance(value, str):
         return hash64(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bool):
@@ -57,7 +58,7 @@ def value_hash(value: Scalar) -> int:
 
 
 def distinct_of(found: Iterable[Scalar]) -> bytes:
-    """An HLL sketch of these values."""
+    """HLL sketch of the values."""
     sketch = datasketches.hll_sketch(LG_REGISTERS, datasketches.tgt_hll_type.HLL_8)
     for value in found:
         sketch.update(value_hash(value))
@@ -65,7 +66,7 @@ def distinct_of(found: Iterable[Scalar]) -> bytes:
 
 
 def quantiles_of(numbers: Iterable[float]) -> bytes:
-    """A KLL sketch of these numbers."""
+    """KLL sketch of the numbers."""
     sketch = datasketches.kll_doubles_sketch(KLL_K)
     for found in numbers:
         sketch.update(found)
@@ -73,7 +74,7 @@ def quantiles_of(numbers: Iterable[float]) -> bytes:
 
 
 def merge_distinct(a: bytes, b: bytes) -> bytes:
-    """The sketch of both sets."""
+    """HLL sketch of the union."""
     union = datasketches.hll_union(LG_REGISTERS)
     union.update(_read_distinct(a))
     union.update(_read_distinct(b))
@@ -81,19 +82,19 @@ def merge_distinct(a: bytes, b: bytes) -> bytes:
 
 
 def merge_quantiles(a: bytes, b: bytes) -> bytes:
-    """The sketch of both collections."""
+    """KLL sketch of both collections."""
     merged = _read_quantiles(a)
     merged.merge(_read_quantiles(b))
     return bytes(merged.serialize())
 
 
 def distinct_estimate(sketch: bytes) -> float:
-    """How many different values, about."""
+    """Estimated number of different values."""
     return float(_read_distinct(sketch).get_estimate())
 
 
 def quantile_estimates(sketch: bytes, ranks: tuple[float, ...] = QUANTILES) -> dict[float, float]:
-    """The value at each rank, about, by Spark's rule (own rank included); empty if nothing was counted."""
+    """Estimated value at each rank, by Spark's rule (inclusive); empty if the sketch is empty."""
     read = _read_quantiles(sketch)
     return {} if read.is_empty() else {rank: float(read.get_quantile(rank, True)) for rank in ranks}
 
@@ -102,15 +103,17 @@ def check_distinct(sketch: bytes) -> None:
     """Raise DigestError unless these bytes are an HLL sketch as this module makes them."""
     read = _read_distinct(sketch)
     if (read.lg_config_k, read.tgt_type) != (LG_REGISTERS, datasketches.tgt_hll_type.HLL_8):
-        raise DigestError(f"the digest's `distinct` sketch is no HLL_8 sketch of 2^{LG_REGISTERS} registers")
+        raise DigestError(
+            f"the digest's `distinct` sketch is not an HLL_8 sketch of 2^{LG_REGISTERS} registers"
+        )
     if not isfinite(read.get_estimate()):
-        raise DigestError("the digest's `distinct` sketch is damaged: it estimates no number")
+        raise DigestError("the digest's `distinct` sketch is damaged: its estimate is not a number")
 
 
 def check_quantiles(sketch: bytes) -> None:
     """Raise DigestError unless these bytes are a KLL sketch as this module makes them.
 
-    The library believes the header; merging a sketch whose `n` disagrees with its levels takes for ever.
+    The library trusts the header: merging a sketch whose `n` disagrees with its levels does not end.
     """
     read = _read_quantiles(sketch)
     if read.k != KLL_K:
@@ -125,8 +128,8 @@ def check_quantiles(sketch: bytes) -> None:
 
 
 def _kll_parts(sketch: bytes, retained: int) -> tuple[list[int], tuple[float, ...]]:
-    """How many items each level holds, and all numbers of the sketch."""
-    if len(sketch) <= _KLL_SINGLE_BYTES:  # none or one, in the short forms without levels
+    """Number of items at each level, and all numbers of the sketch."""
+    if len(sketch) <= _KLL_SINGLE_BYTES:  # short forms without levels: empty, or a single item
         count = len(sketch) // _KLL_SINGLE_BYTES
         return [count], struct.unpack_from(f"<{count}d", sketch, 8)
     levels = struct.unpack_from(f"<{sketch[_KLL_LEVELS_AT]}I", sketch, _KLL_LEVELS_AT + 2)

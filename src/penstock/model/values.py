@@ -1,11 +1,11 @@
-"""Attribute values: what is a value, and when two are the same, with one meaning for every engine.
+"""Attribute values: what counts as a value, and when two are equal; the same in every engine.
 
-A value is a number, a text, a truth value, or a list of these. Null and NaN are no values: they read as
-missing, and so do maps, bytes and whatever else a payload may hold.
+A value is a number, a text, a truth value, or a list of these. Null, NaN, maps, bytes and all other objects
+of a payload are not values: they read as missing.
 
 * Order and arithmetic are those of 64-bit floats (Spark's `double`).
-* Identity is exact: 2⁵³ and 2⁵³+1 are two device ids, though one float. `1` and `1.0` are the same number,
-  `true` and `1` are not the same value.
+* Identity is exact: 2⁵³ and 2⁵³+1 are two device ids, though equal as floats. `1` and `1.0` are the same
+  number, `true` and `1` are not the same value.
 * Text is ordered by code point, which is the byte order of UTF-8.
 """
 
@@ -23,7 +23,7 @@ Value: TypeAlias = Scalar | tuple["Scalar | None", ...]
 INT64_LEAST: Final = -(2**63)
 INT64_MOST: Final = 2**63 - 1
 
-# Stand-ins under which truth values are compared and hashed, since Python holds True == 1.
+# Keys under which truth values are compared and hashed, because Python has True == 1.
 _TRUE: Final = ("true",)
 _FALSE: Final = ("false",)
 
@@ -31,7 +31,7 @@ Identity: TypeAlias = int | float | str | tuple[str]
 
 
 def scalar(raw: object) -> Scalar | None:
-    """The scalar that `raw` is, or None if it is none."""
+    """`raw` as a scalar, or None if it is not one."""
     kind = raw.__class__
     if kind is str or kind is bool:
         return raw  # type: ignore[return-value]  # the class was just compared
@@ -45,7 +45,7 @@ def scalar(raw: object) -> Scalar | None:
 
 
 def value(raw: object) -> Value | None:
-    """The value that `raw` is (a scalar or a list), or None where there is nothing to read."""
+    """`raw` as a value (a scalar or a list), or None."""
     found = scalar(raw)
     if found is None and isinstance(raw, list | tuple | set | frozenset) and len(raw) <= limits.LIST_VALUES:
         return tuple(scalar(element) for element in raw)
@@ -53,31 +53,31 @@ def value(raw: object) -> Value | None:
 
 
 def number(found: Value | None) -> float | None:
-    """The value as a 64-bit float if it is a number."""
+    """The value as a 64-bit float if it is a number, else None."""
     if isinstance(found, float):
         return found
     return float(found) if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def text(found: Value | None) -> str | None:
-    """The value if it is a text."""
+    """The value if it is a text, else None."""
     return found if isinstance(found, str) else None
 
 
 def order(found: float | str) -> Any:
-    """What a number or text is compared by: itself, a number as a 64-bit float."""
+    """Sort key of a number or text: itself, a number as a 64-bit float."""
     return found if isinstance(found, str) else float(found)
 
 
 def identity(found: Scalar) -> Identity:
-    """A hashable stand-in: two scalars are the same value exactly if their stand-ins are equal."""
+    """Hashable key of a scalar: two scalars are the same value exactly if their keys are equal."""
     if found is True:
         return _TRUE
     return _FALSE if found is False else found
 
 
 def identities(found: tuple[Scalar | None, ...]) -> frozenset[Identity]:
-    """A list attribute as a set; its unreadable elements equal nothing and are left out."""
+    """Keys of the elements of a list; unreadable elements equal nothing and are left out."""
     return frozenset(identity(element) for element in found if element is not None)
 
 

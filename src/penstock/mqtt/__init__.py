@@ -7,7 +7,6 @@
     packets/     one value class for each packet, and its bytes
     sessions/    QoS 1 and 2, server and client connections, sessions
 
-Whatever a peer does wrong raises an error below `penstock.errors.MqttError`, whose `reason` is the code to
-answer with. Decoding checks everything a packet says by itself; the session rules check what depends on
-earlier packets.
+A peer's mistake raises an error below `penstock.errors.MqttError`; its `reason` is the MQTT reason code to
+answer with. The codec checks each packet by itself; the session rules check what depends on earlier packets.
 """

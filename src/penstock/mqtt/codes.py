@@ -1,6 +1,6 @@
-"""Packet kinds and reason codes: the flags of each kind, which packet may carry which reason.
+"""Packet kinds and reason codes: the flags of each kind, and which packet may carry which reason.
 
-MQTT 3.1.1 has its own return codes for some of the reasons.
+MQTT 3.1.1 numbers some of the reasons differently (return codes): CONNACK_V4 translates.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ FROM_CLIENT: Final = frozenset(
         Kind.AUTH,
     }
 )
-"""What a server may receive."""
+"""Packets a client may send to a server."""
 
 FROM_SERVER: Final = frozenset(Kind) - {Kind.CONNECT, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE, Kind.PINGREQ}
-"""What a client may receive."""
+"""Packets a server may send to a client."""
 
 
 class Reason(IntEnum):
@@ -119,7 +119,7 @@ _RELEASED: Final = _codes(0x00, 0x92)
 DISCONNECT_FROM_CLIENT: Final = _codes(
     0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99
 )  # fmt: skip
-"""What a client may give as its reason to leave (table 3-10)."""
+"""Reason codes of a DISCONNECT sent by a client (table 3-10)."""
 
 _DISCONNECT_FROM_SERVER: Final = _codes(
     0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97,
@@ -140,7 +140,7 @@ ALLOWED: Final[dict[Kind, frozenset[int]]] = {
     Kind.DISCONNECT: DISCONNECT_FROM_CLIENT | _DISCONNECT_FROM_SERVER,
     Kind.AUTH: _codes(0x00, 0x18, 0x19),
 }  # fmt: skip
-"""Which reason codes a packet may carry in MQTT 5."""
+"""Reason codes each packet may carry in MQTT 5."""
 
 CONNACK_V4: Final = {
     Reason.SUCCESS: 0,
@@ -150,24 +150,24 @@ CONNACK_V4: Final = {
     Reason.BAD_USER_NAME_OR_PASSWORD: 4,
     Reason.NOT_AUTHORIZED: 5,
 }
-"""MQTT 3.1.1's return code for a reason; for any other the connection is closed without a word
+"""MQTT 3.1.1 return code of a reason. For any other reason the server closes without a CONNACK
 [MQTT-3.2.2-6]."""
 
 FROM_CONNACK_V4: Final = {code: reason for reason, code in CONNACK_V4.items()}
-"""The reason behind a return code of MQTT 3.1.1."""
+"""Reason of an MQTT 3.1.1 return code."""
 
 
 def check_reason(reason: int, kind: Kind) -> int:
-    """The same code, if that packet may carry it."""
+    """Return the reason code if a packet of this kind may carry it; else raise ProtocolError."""
     if reason not in ALLOWED[kind]:
         raise ProtocolError(
-            f"{explained(reason)} has no place in this packet", where=f"{kind.name} reason code"
+            f"{explained(reason)} is not allowed in this packet", where=f"{kind.name} reason code"
         )
     return reason
 
 
 def explained(reason: int) -> str:
-    """A reason code as people read it: `0x8D keep alive timeout`."""
+    """A reason code for people to read: `0x8D keep alive timeout`."""
     try:
         name = Reason(reason).name.lower().replace("_", " ")
     except ValueError:

@@ -15,13 +15,13 @@ from typing import Final
 from penstock.errors import MalformedPacket
 
 MOST_VARINT: Final = 268_435_455
-"""Four bytes of seven bits."""
+"""Largest variable byte integer: four bytes of seven bits."""
 
 _ONE_BYTE: Final = tuple(bytes([value]) for value in range(128))
 
 
 def encode_varint(value: int) -> bytes:
-    """A number from 0 to MOST as its bytes."""
+    """Encode a number from 0 to MOST_VARINT."""
     if value < 128:
         return _ONE_BYTE[value]
     if value < 16_384:
@@ -37,7 +37,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: bytes, at: int, *, where: str) -> tuple[int, int]:
-    """The number at a place, and the place behind it; raises IndexError where the bytes end too soon."""
+    """Decode the number at `at`; returns it and the index behind it. IndexError if `data` ends inside it."""
     value = shift = 0
     for place in range(at, at + 4):
         digit = data[place]
@@ -58,7 +58,7 @@ _UNFIT_IN_NAMES: Final = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\uf
 
 
 def decode_text(raw: bytes, *, where: str, reason: int = 0x81) -> str:
-    """Text from its bytes."""
+    """Decode and check UTF-8 text."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -71,7 +71,7 @@ def decode_text(raw: bytes, *, where: str, reason: int = 0x81) -> str:
 
 
 def check_name(text: str, *, where: str, reason: int = 0x81) -> str:
-    """The same text, if it may name something."""
+    """Return the text if it is fit to name something: no control characters, no noncharacters."""
     unfit = _UNFIT_IN_NAMES.search(text)
     if unfit:
         raise MalformedPacket(
@@ -83,7 +83,7 @@ def check_name(text: str, *, where: str, reason: int = 0x81) -> str:
 
 
 def encode_text(text: str, *, where: str) -> bytes:
-    """Text with its length in front."""
+    """Encode text with its length in front."""
     try:
         raw = text.encode()
     except UnicodeEncodeError as error:
@@ -94,14 +94,14 @@ def encode_text(text: str, *, where: str) -> bytes:
 
 
 def encode_binary(raw: bytes, *, where: str) -> bytes:
-    """Bytes with their length in front."""
+    """Encode bytes with their length in front."""
     if len(raw) > TEXT_BYTES:
         raise MalformedPacket(f"{len(raw)} bytes; at most {TEXT_BYTES}", where=where)
     return len(raw).to_bytes(2, "big") + raw
 
 
 class FieldReader:
-    """Reads the values of a packet one after the other."""
+    """Cursor that reads the fields of a packet one after the other."""
 
     __slots__ = ("_at", "_data", "_end", "packet")
 
@@ -118,11 +118,11 @@ class FieldReader:
         return self._end - self._at
 
     def where(self, name: str) -> str:
-        """A value's place in the packet, for messages."""
+        """Name of a field together with its packet, for error messages."""
         return f"{self.packet} {name}"
 
     def _pass(self, count: int, name: str) -> int:
-        """Go on by so many bytes; the place they begin at."""
+        """Advance by `count` bytes; returns the index they begin at."""
         start = self._at
         if start + count > self._end:
             raise MalformedPacket(f"{count} bytes wanted, {self.left} are left", where=self.where(name))
@@ -130,59 +130,61 @@ class FieldReader:
         return start
 
     def take(self, count: int, name: str) -> bytes:
-        """So many bytes."""
+        """Read `count` bytes."""
         start = self._pass(count, name)
         return self._data[start : self._at]
 
     def u8(self, name: str) -> int:
-        """One byte."""
+        """Read one byte."""
         return self._data[self._pass(1, name)]
 
     def u16(self, name: str) -> int:
-        """A two byte integer."""
+        """Read a two byte integer."""
         at = self._pass(2, name)
         return self._data[at] << 8 | self._data[at + 1]
 
     def u32(self, name: str) -> int:
-        """A four byte integer."""
+        """Read a four byte integer."""
         return int.from_bytes(self.take(4, name), "big")
 
     def varint(self, name: str) -> int:
-        """A variable byte integer."""
+        """Read a variable byte integer."""
         try:
             value, at = decode_varint(self._data, self._at, where=self.where(name))
         except IndexError:
             at = self._end + 1
         if at > self._end:
-            raise MalformedPacket("the packet ends within it", where=self.where(name))
+            raise MalformedPacket("the packet ends inside it", where=self.where(name))
         self._at = at
         return value
 
     def binary(self, name: str) -> bytes:
-        """Bytes with their length in front."""
+        """Read binary data with its length in front."""
         return self.take(self.u16(name), name)
 
     def text(self, name: str, *, reason: int = 0x81) -> str:
-        """Text with its length in front."""
+        """Read text with its length in front."""
         return decode_text(self.binary(name), where=self.where(name), reason=reason)
 
     def name(self, name: str, *, reason: int = 0x81) -> str:
-        """Text that names something: no control characters."""
+        """Read text that names something: control characters are refused."""
         return check_name(self.text(name, reason=reason), where=self.where(name), reason=reason)
 
     def packet_id(self, *, reason: int = 0x81) -> int:
-        """A packet identifier, which is never 0."""
+        """Read a packet identifier, which is never 0 [MQTT-2.2.1-3]."""
         found = self.u16("packet identifier")
         if not found:
-            raise MalformedPacket("0 is not one", where=self.where("packet identifier"), reason=reason)
+            raise MalformedPacket(
+                "0 is not a packet identifier", where=self.where("packet identifier"), reason=reason
+            )
         return found
 
     def inside(self, count: int, name: str) -> FieldReader:
-        """A cursor over the next so many bytes, which this one skips."""
+        """Skip the next `count` bytes and return a cursor over them."""
         start = self._pass(count, name)
         return FieldReader(self._data, packet=self.packet, at=start, end=self._at)
 
     def finish(self) -> None:
-        """Nothing may be left."""
+        """Check that every byte has been read."""
         if self.left:
             raise MalformedPacket(f"{self.left} bytes too many", where=self.packet)

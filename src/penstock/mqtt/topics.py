@@ -1,7 +1,6 @@
 """Topic names and topic filters: what is valid, which filter matches which name, which filters overlap.
 
-`matches` is the definition of matching, written to be read; `trees.py` finds all matching filters of many at
-once.
+`matches` is the readable definition of matching; `trees.py` finds the matching filters among many.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from penstock.mqtt.codes import Reason
 from penstock.mqtt.fields import TEXT_BYTES, check_name
 
 SHARE: Final = "$share/"
-"""What a shared subscription's filter begins with."""
+"""Prefix of the filter of a shared subscription."""
 
 DIGEST_TOPICS: Final = "$digest/"
 """Prefix of digest topics for clients of MQTT 3.1.1, which has no user properties to mark a digest."""
@@ -25,21 +24,21 @@ _WILDCARD_WITHIN: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 
 
 class Shared(NamedTuple):
-    """A filter taken apart: members of a group share what matches."""
+    """Parts of a filter: the members of a group share the matching messages."""
 
     group: str
-    """Empty: not shared."""
+    """Empty: not a shared subscription."""
     filter: str
 
 
 def check_topic(topic: str, *, where: str = "PUBLISH topic") -> str:
-    """The same text, if it is a topic name."""
+    """Return the topic name if it is valid."""
     check_name(topic, where=where)
     if not topic:
         raise ProtocolError("empty; a topic has at least one character", where=where)
     if "+" in topic or "#" in topic:
         raise MqttError(
-            f"wildcard in '{topic}'; only filters have them",
+            f"wildcard in '{topic}'; only filters may have wildcards",
             where=where,
             reason=Reason.TOPIC_NAME_INVALID,
         )
@@ -48,7 +47,7 @@ def check_topic(topic: str, *, where: str = "PUBLISH topic") -> str:
 
 
 def check_filter(filter_: str, *, where: str = "SUBSCRIBE filter") -> Shared:
-    """A filter taken apart, if it is one."""
+    """Check a filter and split it into group and filter."""
     check_name(filter_, where=where)
     if not filter_:
         raise MalformedPacket("empty; a filter has at least one character", where=where)
@@ -56,15 +55,15 @@ def check_filter(filter_: str, *, where: str = "SUBSCRIBE filter") -> Shared:
     if filter_.startswith(SHARE) and (not shared.group or "+" in shared.group or "#" in shared.group):
         raise _bad_filter(f"'{filter_}' should be $share/group/filter, no wildcard in the group", where)
     if not shared.filter:
-        raise _bad_filter(f"'{filter_}' names no filter behind its group", where)
+        raise _bad_filter(f"'{filter_}' has no filter after the group", where)
     if _WILDCARD_WITHIN.search(shared.filter):
-        raise _bad_filter(f"'{filter_}': + and # stand for whole levels, # only for the last", where)
+        raise _bad_filter(f"'{filter_}': + and # must be whole levels, # the last one", where)
     _check_size(filter_, where, Reason.TOPIC_FILTER_INVALID)
     return shared
 
 
 def shared_of(filter_: str) -> Shared:
-    """A checked filter taken apart."""
+    """Split a checked filter into group and filter."""
     if not filter_.startswith(SHARE):
         return Shared("", filter_)
     group, _, rest = filter_[len(SHARE) :].partition("/")
@@ -74,7 +73,7 @@ def shared_of(filter_: str) -> Shared:
 def matches(filter_: str, topic: str) -> bool:
     """Whether a filter (not a shared one) matches a topic name."""
     if topic.startswith("$") and filter_[0] in "+#":
-        return False  # [MQTT-4.7.2-1]
+        return False  # wildcards at the first level do not match $ topics [MQTT-4.7.2-1]
     wanted = filter_.split("/")
     given = topic.split("/")
     if wanted[-1] == "#":
@@ -100,11 +99,12 @@ def _check_size(text: str, where: str, reason: Reason) -> None:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether there is a topic that both filters match, those that begin with `$` aside."""
+    """Whether some topic matches both filters; topics beginning with `$` are left aside."""
     levels = shared_of(one).filter.split("/"), shared_of(other).filter.split("/")
     for depth, (a, b) in enumerate(zip_longest(*levels)):
         if "#" in (a, b):
-            # `/#` has the empty topic above it, which is none, so `+` has nothing in common with it.
+            # `/#` would also match its parent, but that is the empty name, no topic: `+` and `/#` do not
+            # overlap.
             return not (None in (a, b) and depth == 1 and "" in (levels[0][0], levels[1][0]))
         if a is None or b is None or (a != b and "+" not in (a, b)):
             return False

@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class _FilterNode(Generic[K, V]):
-    """A level: who subscribed up to here, who to all below (`#`), and the levels that follow."""
+    """A level: values of filters ending here, values of filters ending in `#` here, and the next levels."""
 
     __slots__ = ("children", "deep", "here")
 
@@ -40,11 +40,11 @@ class TopicTree(Generic[K, V]):
         self._size = 0
 
     def __len__(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return self._size
 
     def add(self, filter_: str, key: K, value: V) -> bool:
-        """Put a value at a filter (not a shared one); whether the key had none there."""
+        """Set the value of a key at a filter (not a shared one); returns whether the key had none there."""
         check_filter(filter_)
         levels = filter_.split("/")
         deep = levels[-1] == "#"
@@ -66,7 +66,7 @@ class TopicTree(Generic[K, V]):
         return new
 
     def remove(self, filter_: str, key: K) -> V | None:
-        """Take a value away; the value, if there was one."""
+        """Remove the value of a key at a filter; returns it."""
         levels = filter_.split("/")
         deep = levels[-1] == "#"
         if deep:
@@ -88,10 +88,10 @@ class TopicTree(Generic[K, V]):
         return value
 
     def match(self, topic: str) -> list[V]:
-        """The values at all filters that match a topic name."""
+        """Values at all filters that match a topic name."""
         found: list[V] = []
         reached = [self._root]
-        # A topic beginning with $ is not for filters beginning with a wildcard [MQTT-4.7.2-1].
+        # A topic beginning with $ does not match filters beginning with a wildcard [MQTT-4.7.2-1].
         wild = not topic.startswith("$")
         for level in topic.split("/"):
             following = []
@@ -117,7 +117,7 @@ class TopicTree(Generic[K, V]):
 
 
 class _TopicNode(Generic[V]):
-    """A level: the value of the topic that ends here, and the levels that follow."""
+    """A level: the value of the topic that ends here, and the next levels."""
 
     __slots__ = ("children", "item")
 
@@ -127,18 +127,18 @@ class _TopicNode(Generic[V]):
 
 
 class RetainedTree(Generic[V]):
-    """One value for a topic; found by topic, or by any filter."""
+    """One value for each topic, found by topic or by filter."""
 
     def __init__(self) -> None:
         self._root: _TopicNode[V] = _TopicNode()
         self._size = 0
 
     def __len__(self) -> int:
-        """How many topics have a value."""
+        """Topics with a value."""
         return self._size
 
     def set(self, topic: str, value: V) -> V | None:
-        """Give a topic its value; the one before."""
+        """Set the value of a topic; returns the previous one."""
         check_topic(topic)
         node = self._root
         for level in topic.split("/"):
@@ -152,13 +152,13 @@ class RetainedTree(Generic[V]):
         return before[1] if before else None
 
     def get(self, topic: str) -> V | None:
-        """A topic's value."""
+        """Value of a topic."""
         path = self._path(topic)
         item = path[-1].item if path else None
         return item[1] if item else None
 
     def discard(self, topic: str) -> V | None:
-        """Take a topic's value away; the value, if there was one."""
+        """Remove the value of a topic; returns it."""
         path = self._path(topic)
         item = path[-1].item if path else None
         if item is None:
@@ -181,7 +181,10 @@ class RetainedTree(Generic[V]):
         return path
 
     def match(self, filter_: str) -> Iterator[tuple[str, V]]:
-        """Topics and values a filter (checked, not shared) matches; do not change the tree meanwhile."""
+        """Topics and values that match a checked filter (not a shared one).
+
+        The tree must not change meanwhile.
+        """
         levels = filter_.split("/")
         waiting = [(self._root, 0)]
         while waiting:

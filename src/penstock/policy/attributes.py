@@ -1,7 +1,7 @@
 """Attributes of an event: decodes the payload (JSON, MessagePack, CBOR, number, text) and reads a path.
 
-An event's payload is decoded at most once per format and remembered on the event, so all queues that hold the
-event share the work. What cannot be decoded has no attributes, and reads as None; nothing here raises.
+A payload is decoded at most once per format and cached on the event, so all queues that hold the event share
+the work. A payload that cannot be decoded has no attributes: they read as None. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from penstock.model.values import Value
 
 UNDECODABLE: Final = b""
-"""What the payload is when it cannot be decoded: something without attributes, but not None, so that
-nobody tries again."""
+"""Decoded form of a payload that cannot be decoded: without attributes, but not None, so that it is not tried
+again.
+"""
 
 CONTENT_TYPES: Final = {
     "application/json": PayloadFormat.JSON,
@@ -40,7 +41,7 @@ CONTENT_TYPES: Final = {
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 
 _CBOR_MAGIC: Final = b"\xd9\xd9\xf7"
-"""The tag by which CBOR says that it is CBOR (RFC 8949 §3.4.6)."""
+"""Tag that marks data as CBOR (RFC 8949 §3.4.6)."""
 
 
 def _content(tagged: Any, _: bool) -> Any:
@@ -61,7 +62,7 @@ def _negative_bignum(tagged: Any, _: bool) -> Any:
 
 
 _BIGNUM_BYTES: Final = 128
-"""The largest float has 1,024 bits; a longer number is none."""
+"""Longest bignum that is read: the largest float has 1,024 bits."""
 
 _CBOR_TAGS: Final = {
     **dict.fromkeys((0, 1, 4, 5, 28, 30, 35, 36, 37, 100), _content),
@@ -70,16 +71,17 @@ _CBOR_TAGS: Final = {
     2: _bignum,
     3: _negative_bignum,
 }
-"""Tags are not obeyed, short bignums aside: a date is its text or number, a fraction its two parts, a pattern
-its text. What tags ask for (arithmetic, compiling patterns, parsing mail) took up to 9 s for one payload. A
-reference to another part (25, 29) is nothing to read."""
+"""How CBOR tags are treated: ignored except for short bignums. A date is its text or number, a fraction its
+two parts, a pattern its text. Obeying tags (arithmetic, compiling patterns, parsing mail) took up to 9 s for
+one payload. A reference to another part (25, 29) reads as missing.
+"""
 
 _json = msgspec.json.Decoder()
 _msgpack = msgspec.msgpack.Decoder()
 
 
 def decoded(event: Event, given: PayloadFormat) -> Any:
-    """The event's payload as Python values; `given` holds where the event does not say itself."""
+    """The event's payload as Python values; `given` is the format for events without a known content type."""
     own = own_format(event)
     if own is None and given is not PayloadFormat.AUTO:
         memo = event.other
@@ -95,10 +97,10 @@ def decoded(event: Event, given: PayloadFormat) -> Any:
 
 
 def decode_all(events: list[Event]) -> None:
-    """Decode what nobody has decoded yet, where events speak for themselves: `decoded`, in one sweep.
+    """Decode the payloads that are not decoded yet, for policies with `payload: auto`.
 
-    A JSON object without a content type, which most payloads are, goes straight to its decoder: half the
-    time of the calls between.
+    Same result as `decoded` for each. A JSON object without a content type, the most common payload, goes
+    straight to its decoder: half the time of the calls between.
     """
     from_json, remember = _json.decode, msgspec.structs.force_setattr
     for event in events:
@@ -110,12 +112,12 @@ def decode_all(events: list[Event]) -> None:
                 remember(event, "root", from_json(payload))
                 continue
             except (msgspec.DecodeError, ValueError, RecursionError):
-                pass  # text that begins like JSON
+                pass  # plain text that begins like JSON
         decoded(event, PayloadFormat.AUTO)
 
 
 def own_format(event: Event) -> PayloadFormat | None:
-    """The format an event's content type names, if it names one known here."""
+    """Format named by an event's content type; None if unknown."""
     if not event.content_type:
         return None
     plain = event.content_type.partition(";")[0].strip().lower()
@@ -141,10 +143,10 @@ def decode(payload: bytes, kind: PayloadFormat) -> Any:
 
 
 def _auto(payload: bytes) -> Any:
-    """Binary if the first byte begins a MessagePack or CBOR map and no UTF-8 text; else JSON, else text.
+    """Binary if the first byte begins a MessagePack or CBOR map but no UTF-8 text; else JSON, else text.
 
-    Maps are what has attributes; 0x80 … 0x8f could be a short CBOR list too, 0xa0 … 0xaf a short MessagePack
-    text. Whoever sends those bare says so by content type, or in the policy's `payload`.
+    Only maps have attributes. 0x80 … 0x8f could also be a short CBOR list, 0xa0 … 0xaf a short MessagePack
+    text: publishers of such bare values must set the content type, or the policy its `payload`.
     """
     first = payload[0] if payload else 0
     if 0x80 <= first <= 0x8F or first in (0xDE, 0xDF):
@@ -173,7 +175,7 @@ def _from_msgpack(payload: bytes) -> Any:
 
 def _from_cbor(payload: bytes) -> Any:
     try:
-        # Keys of other kinds could be made to collide: a map of 14,000 such took 1.6 s.
+        # Other kinds of keys can be made to collide in a hash table: a map of 14,000 such keys took 1.6 s.
         return cbor2.loads(
             payload.removeprefix(_CBOR_MAGIC), semantic_decoders=_CBOR_TAGS, strict_hashable_types=True
         )
@@ -193,7 +195,7 @@ _INDEX = re.compile("[0-9]{1,9}")
 
 
 def read(event: Event, path: Path, given: PayloadFormat) -> Value | None:
-    """The value of `path` in `event`, whose payload is in the format `given` unless it says otherwise."""
+    """Value at `path` in an event; `given` is the payload format for events without a known content type."""
     match path.source:
         case Source.PAYLOAD:
             return value(descend(decoded(event, given), path.segments))
@@ -210,7 +212,7 @@ def read(event: Event, path: Path, given: PayloadFormat) -> Value | None:
 
 
 def descend(root: Any, segments: tuple[str, ...]) -> Any:
-    """What lies at the end of a path through maps (by key) and lists (by index from 0)."""
+    """Object at the end of a path through maps (by key) and lists (by index from 0)."""
     for segment in segments:
         if isinstance(root, dict):
             root = root.get(segment)

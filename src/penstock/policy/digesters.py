@@ -1,4 +1,4 @@
-"""The digesters: what a digest can tell about the events that were dropped.
+"""The digesters: what a digest can say about dropped events.
 
 `summary_of` says what one event contributes; merging those contributions is `AttributeSummary.merge`.
 """
@@ -27,7 +27,7 @@ class Digester:
     doc: str
     in_paper: bool = True
     numeric: bool = True
-    """Whether it reads numbers only; the others take any scalar."""
+    """Whether it reads only numbers; the others read any scalar."""
 
 
 CATALOGUE: Final[dict[str, Digester]] = {
@@ -55,7 +55,7 @@ SUMMING: Final = frozenset({"sum", "mean", "stddev"})
 
 
 def summary_of(value: Value | None, event: Event, asked: Collection[str]) -> AttributeSummary:
-    """What one event says about one attribute, for the digesters asked."""
+    """Contribution of one event to the summary of one attribute, for the requested digesters."""
     found = number(value)
     known = value if not isinstance(value, tuple) else None
     place = None if known is None else mark(ts_us=event.ts_us, seq=event.seq, value=known)

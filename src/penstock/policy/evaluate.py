@@ -1,8 +1,8 @@
-"""The reference meaning of a policy, written to be read; every other engine must agree with it.
+"""The reference meaning of a policy, written for clarity; every other engine must agree with it.
 
-One step over one queue (the paper's Figure 3): walk in order with an accumulator; a digest is merged into it,
-a dropped event is added to it; a kept event first emits the accumulator and then itself; at the end what is
-left in the accumulator is emitted. Control items are kept by every step.
+One step over one queue (the paper's Figure 3): walk in order with an accumulator. A digest is merged into it,
+a dropped event is added to it. A kept event first emits the accumulator, then itself. At the end the rest of
+the accumulator is emitted. Every step keeps control items.
 
 A step asks its filter for a verdict about each event:
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What a filter says about one event."""
+    """A filter's verdict about one event."""
 
     MATCHES = "matches"
     DIFFERS = "differs"
@@ -47,7 +47,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FilterEffect:
-    """What one step did to one queue."""
+    """Effect of one step on one queue."""
 
     cause: Cause
     seen: int
@@ -65,7 +65,7 @@ class Packed:
 def pack(policy: Policy, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
     """The queue after every step of levels 1 … `level`; level 0 changes nothing.
 
-    A queue that was just packed at level `above` may be packed further: only the steps beyond it apply.
+    A queue just packed at level `above` may be packed further: only the steps above that level apply.
     """
     assert 0 <= above <= level <= policy.highest
     queue = list(items)
@@ -109,7 +109,7 @@ def _read(policy: Policy | None, event: Event, attribute: str) -> Value | None:
 
 
 def _walk(policy: Policy | None, queue: Sequence[Item], dropped: list[bool], cause: Cause) -> list[Item]:
-    """Figure 3: `dropped` says for each event of the queue, in order, whether it goes."""
+    """The walk of Figure 3; `dropped` has a flag for each event of the queue, in order."""
     out: list[Item] = []
     accumulator: Digest | None = None
     fates = iter(dropped)
@@ -151,18 +151,18 @@ class View:
         return [attributes.read(event, path, self.policy.payload) for event in self.events]
 
     def numbers(self, by: str | None = None) -> list[float | None]:
-        """The same, where it is a number."""
+        """The numbers among `values(by)`; None for anything else."""
         return [number(value) for value in self.values(by)]
 
     def ids(self, by: str | None = None) -> list[Identity | None]:
-        """The same, where it is a scalar, as something to compare and to group by."""
+        """Comparable keys of the scalars among `values(by)`; None for anything else."""
         return [
             None if value is None or isinstance(value, tuple) else identity(value)
             for value in self.values(by)
         ]
 
     def ages(self) -> list[tuple[Instant, int]]:
-        """Sort keys from old to new: event time, then place in the queue."""
+        """Sort keys from old to new: event time, then position in the queue."""
         return [(event.ts_us, place) for place, event in enumerate(self.events)]
 
 
@@ -176,7 +176,7 @@ _DECIDE: Final[dict[type[filters.Filter], Callable[[Any, View], list[Verdict]]]]
 def _decides(
     *kinds: type[filters.Filter],
 ) -> Callable[[Callable[[F, View], list[Verdict]]], Callable[[F, View], list[Verdict]]]:
-    """Register the meaning of these filters."""
+    """Register a function as the meaning of these filters."""
 
     def register(decide: Callable[[F, View], list[Verdict]]) -> Callable[[F, View], list[Verdict]]:
         _DECIDE.update(dict.fromkeys(kinds, decide))
@@ -190,12 +190,12 @@ def _verdict(matches: bool) -> Verdict:
 
 
 def _each(readings: Sequence[T | None], test: Callable[[T], bool]) -> list[Verdict]:
-    """A verdict about each reading on its own."""
+    """Test each reading by itself."""
     return [Verdict.UNREADABLE if reading is None else _verdict(test(reading)) for reading in readings]
 
 
 def _ordered(view: View, like: float | str) -> list[Any]:
-    """Readings of the kind of a parameter that is a number or a text."""
+    """Readings of the type of `like`, a parameter that is a number or a text."""
     return [text(value) for value in view.values()] if isinstance(like, str) else view.numbers()
 
 
@@ -272,7 +272,7 @@ def _supset(node: filters.Supset, view: View) -> list[Verdict]:
 
 
 def _edge(members: tuple[Scalar, ...] | None, view: View, end: int) -> list[Verdict]:
-    """MATCHES for the event at one end (0 or −1) of those in scope, UNTOUCHED for those out of scope."""
+    """MATCHES for the event at one end (0 or −1) of those in scope, UNTOUCHED for events out of scope."""
     scope = None if members is None else identities(members)
     keys = view.ids()
     places = [place for place, key in enumerate(keys) if key is not None and (scope is None or key in scope)]
@@ -315,10 +315,10 @@ def _guniq(_: filters.Guniq, view: View) -> list[Verdict]:
 
 @_decides(filters.Delta)
 def _delta(node: filters.Delta, view: View) -> list[Verdict]:
-    """The dead band; the first readable event has no reference and never matches.
+    """The dead band. The first readable event has no reference and never matches.
 
-    The reference does not outlive the pack: a filter keeps no state (paper §2), so what a pack does depends
-    on nothing but the queue.
+    The reference does not outlive the pack: a filter keeps no state (paper §2), so the result of a pack
+    depends on the queue only.
     """
     change = float(node.change)
     silence_us = to_us(node.max_silence) if node.max_silence else None
@@ -339,11 +339,11 @@ def _delta(node: filters.Delta, view: View) -> list[Verdict]:
 
 @_decides(filters.Swing)
 def _swing(node: filters.Swing, view: View) -> list[Verdict]:
-    """The swinging door, in the form whose error is bounded.
+    """The swinging door, in the variant whose error is bounded.
 
-    `pivot` is the last point that stays, `held` the newest one. The slopes from the pivot that pass every
-    point between them within the deviation form a door; while the next point's slope fits through it, the
-    held point may go. When it does not fit, the held point stays and becomes the pivot.
+    `pivot` is the last point kept, `held` the newest one. The slopes from the pivot that pass every point
+    between them within the deviation form a door. While the next point's slope fits through the door, the
+    held point is dropped. When it does not fit, the held point is kept and becomes the pivot.
     """
     verdicts: list[Verdict] = []
     pivot: _Point | None = None
@@ -358,7 +358,7 @@ def _swing(node: filters.Swing, view: View) -> list[Verdict]:
             low = max(low, pivot.slope(held, -node.deviation))
             high = min(high, pivot.slope(held, +node.deviation))
             fits = point.ts_us > held.ts_us and low <= pivot.slope(point) <= high
-            if fits and isfinite(pivot.slope(point)):  # no line leads to infinity
+            if fits and isfinite(pivot.slope(point)):  # a line to infinity has no slope
                 verdicts[held.place] = Verdict.MATCHES
                 held = point
                 continue
@@ -424,7 +424,7 @@ def _older(node: filters.Older, view: View) -> list[Verdict]:
 
 @_decides(filters.Throttle)
 def _throttle(node: filters.Throttle, view: View) -> list[Verdict]:
-    """The newest of each interval stays, so the last sample of a burst is never the one that goes."""
+    """The newest event of each interval is kept, so the last sample of a burst is never dropped."""
     interval_us = max(to_us(node.seconds), 1)
     keys: Sequence[Identity | None] = view.ids(node.by) if node.by else [0] * len(view.events)
     groups = [(event.ts_us // interval_us, key) for event, key in zip(view.events, keys, strict=True)]
@@ -449,5 +449,5 @@ def _top(node: filters.Top, view: View) -> list[Verdict]:
 
 
 def undecided() -> Iterator[str]:
-    """Filters of the catalogue that have no meaning here; a test holds this empty."""
+    """Filters of the catalogue without a function here; a test checks that there are none."""
     return (name for name, kind in filters.CATALOGUE.items() if kind not in _DECIDE)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def explain(policy: Policy) -> list[str]:
-    """Sentences, one per line: what it is about, what each level does, what is told of the dropped."""
+    """The policy in sentences, one per line: subject, levels, digests."""
     return [*_opening(policy), *_levels(policy), *_unreadable(policy), _digests(policy), _worst_case(policy)]
 
 
 def looks(step: Step) -> bool:
-    """Whether a step looks at any attribute, so that there is something it may fail to read."""
+    """Whether a step reads an attribute, which may then be unreadable."""
     found = step.filter
     keys = (param.name for param in params.params_of(type(found)) if param.kind is params.PATH)
     return found.reads or any(getattr(found, key) is not None for key in keys)

@@ -24,12 +24,12 @@ C = TypeVar("C")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param,))
 def node(cls: type[C]) -> type[C]:
-    """A frozen, slotted dataclass with keyword arguments only; equality is `Filter`'s."""
+    """Class decorator: a frozen, slotted, keyword-only dataclass with the equality of `Filter`."""
     return dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
 
 
 class Verb(Enum):
-    """What becomes of the events a filter matches."""
+    """What a step does with the events its filter matches."""
 
     DROP = "drop"
     KEEP = "keep"
@@ -41,27 +41,27 @@ class Shape(Enum):
     PREDICATE = "event"
     """The event alone."""
     WINDOW = "queue"
-    """Other events of the queue, whatever became of them."""
+    """Other events of the queue, kept or not."""
     SEQUENTIAL = "kept"
-    """What was kept before it: decided one after the other."""
+    """The events kept before it: decided one after the other."""
 
 
 @node
 class Filter:
-    """What all filters have in common."""
+    """Base class of all filters."""
 
     name: ClassVar[str]
     doc: ClassVar[str]
     """Which events match, in one line."""
     shape: ClassVar[Shape] = Shape.PREDICATE
     verb: ClassVar[Verb]
-    """The verb people mean: the paper's XML does not write one."""
+    """Verb if none is written: the paper's XML has no verbs."""
     reads: ClassVar[bool] = True
     """Whether it looks at the step's attribute."""
     in_paper: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Bring every parameter into its one form; PolicyError names the parameter that is wrong."""
+        """Normalise every parameter; PolicyError names the wrong one."""
         for found in params.params_of(type(self)):
             raw = getattr(self, found.name)
             if raw is None and not found.required and found.default is None:
@@ -73,7 +73,7 @@ class Filter:
         self.check()
 
     def _facts(self) -> tuple[object, ...]:
-        """What makes two filters the same: Python's own equality takes `eq: true` for `eq: 1`."""
+        """Key of equality: Python's own would take `eq: true` and `eq: 1` for equal."""
         return tuple(_exact(getattr(self, found.name)) for found in params.params_of(type(self)))
 
     def __eq__(self, other: object) -> bool:
@@ -83,7 +83,7 @@ class Filter:
         return hash((type(self), self._facts()))
 
     def says(self, attribute: str) -> str:
-        """Which events match, with this filter's parameters, in plain words."""
+        """Condition under which an event matches, with this filter's parameters, as a clause for people."""
         raise AssertionError(f"{self.name} has no words for {attribute}")
 
     def check(self) -> None:

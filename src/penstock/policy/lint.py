@@ -1,4 +1,4 @@
-"""Warnings about a policy that is valid but surely not what its author meant."""
+"""Warnings about a policy that is valid but surely not what its author intended."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ _LASTING: Final = {
     (Verb.KEEP, filters.LatestBy),
     (Verb.KEEP, filters.Top),
 }
-"""Besides all filters that see one event alone: what these left over they would leave over again, whatever
-other filters took away meanwhile."""
+"""Filters, besides those that see one event alone, whose second run drops nothing: what they let through
+once they let through again, even if other filters dropped events meanwhile.
+"""
 
 _WIDENING: Final[dict[tuple[Verb, type[filters.Filter]], str]] = {
     (Verb.KEEP, filters.Latest): "n",
@@ -45,7 +46,7 @@ _WIDENING: Final[dict[tuple[Verb, type[filters.Filter]], str]] = {
     (Verb.DROP, filters.Older): "seconds",
     (Verb.KEEP, filters.Random): "fraction",
 }
-"""The parameter that, made larger, lets more through: `latest: 20` has nothing to do after `latest: 10`."""
+"""The parameter whose larger value drops less: `latest: 20` has nothing to do after `latest: 10`."""
 
 _NUMBERS: Final = (Source.TS, Source.SIZE)
 _TEXTS: Final = (Source.TOPIC, Source.SENDER, Source.PROPERTY)
@@ -54,7 +55,7 @@ _WANT_LISTS: Final = (filters.Contain, filters.Subset, filters.Supset)
 
 
 def lint(policy: Policy) -> list[str]:
-    """Warnings, each with the level it is about; none is a matter of taste."""
+    """Warnings, each with its level; only about mistakes, not about style."""
     placed = list(policy.steps(policy.highest))
     found: list[str] = []
     for number, each in enumerate(placed):
@@ -87,7 +88,7 @@ def _surprising(step: Step) -> Iterator[str]:
 
 
 def _constant(step: Step) -> Iterator[str]:
-    """A filter that matches everything, or nothing, that it can read."""
+    """Warn about a filter that matches every event it can read, or none."""
     match step.filter:
         case filters.Every(n=1) | filters.Random(fraction=1) | filters.Match(pattern=""):
             matches = "every"
@@ -108,7 +109,7 @@ def _idle_missing(step: Step) -> Iterator[str]:
 
 
 def _unreadable(policy: Policy, step: Step) -> Iterator[str]:
-    """A filter that wants another kind of value than its attribute can ever have."""
+    """Warn about a filter that needs another kind of value than its attribute ever has."""
     found = step.filter
     by = found.by if isinstance(found, filters.Top) else None
     path = paths.parse(by) if by else policy.path_of(step)
@@ -118,11 +119,11 @@ def _unreadable(policy: Policy, step: Step) -> Iterator[str]:
     kind = "a number" if is_number else "a text"
     wanted = _wanted(found)
     if wanted and wanted != kind:
-        yield f"{path} is always {kind}, `{found.name}` here reads only {wanted}: it decides about no event"
+        yield f"{path} is always {kind}, `{found.name}` here reads only {wanted}: it never matches"
 
 
 def _wanted(found: filters.Filter) -> str:
-    """The kind of value a filter reads; empty if it takes several."""
+    """Kind of value a filter reads; empty if several."""
     if isinstance(found, _WANT_NUMBERS):
         return "a number"
     if isinstance(found, _WANT_LISTS):
@@ -141,7 +142,7 @@ def _about_digest(policy: Policy) -> Iterator[str]:
         if paths.parse(attribute).source in _TEXTS:
             for name in names:
                 if digesters.CATALOGUE[name].numeric:
-                    yield f"digest: {attribute} is always a text, `{name}` tells something of numbers only"
+                    yield f"digest: {attribute} is always a text, `{name}` is about numbers only"
 
 
 # -- steps that an earlier one leaves nothing to do ----------------------------------------------------------
@@ -156,7 +157,7 @@ def _pointless(policy: Policy, step: Step, earlier: list[Placed]) -> Iterator[st
 
 
 def _covers(policy: Policy, before: Step, step: Step) -> bool:
-    """Whether what `before` let through, `step` lets through too."""
+    """Whether `step` lets through everything that `before` let through."""
     if before.verb is not step.verb or type(before.filter) is not type(step.filter):
         return False
     if looks(step) and not _alike(policy, before, step):
@@ -172,6 +173,6 @@ def _covers(policy: Policy, before: Step, step: Step) -> bool:
 
 
 def _alike(policy: Policy, before: Step, step: Step) -> bool:
-    """Whether both read the same attribute and do the same with what they cannot read."""
+    """Whether both read the same attribute and treat unreadable events alike."""
     same_attribute = not step.filter.reads or policy.path_of(before) == policy.path_of(step)
     return same_attribute and policy.missing_of(before) is policy.missing_of(step)

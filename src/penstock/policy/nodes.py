@@ -1,6 +1,6 @@
 """A policy as values: an attribute, digesters, and an ordered list of levels of filter steps.
 
-Level n means: every step of levels 1 … n, lowest first, the whole queue through each step before the next.
+Level n means every step of levels 1 … n, lowest first; each step runs over the whole queue before the next.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Missing(Enum):
     """What a filter does with an event whose attribute it cannot read."""
 
     KEEP = "keep"
-    """A policy never drops what it cannot read."""
+    """The default: a policy never drops an event it cannot read."""
     DROP = "drop"
 
 
 class PayloadFormat(Enum):
-    """How payloads are encoded, where the event itself does not say so."""
+    """Encoding of payloads, for events whose content type does not name it."""
 
     AUTO = "auto"
     JSON = "json"
@@ -43,14 +43,14 @@ class PayloadFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One filter at work: drop what it matches, or keep only that."""
+    """A filter with its verb: drop the events it matches, or keep only those."""
 
     verb: Verb
     filter: Filter
     attribute: str | None = None
-    """Instead of the policy's own."""
+    """Overrides the policy's attribute."""
     missing: Missing | None = None
-    """Instead of the policy's own."""
+    """Overrides the policy's rule for unreadable events."""
 
     def __post_init__(self) -> None:
         if self.attribute is not None:
@@ -73,13 +73,13 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a receiver wants kept, in order of its willingness to lose."""
+    """What a receiver wants kept: levels in order of its willingness to lose events."""
 
     levels: tuple[Level, ...]
     attribute: str = paths.Source.PAYLOAD.value
-    """Read by every step that names no other."""
+    """Attribute of the steps that name none."""
     digest: tuple[tuple[str, str], ...] = ()
-    """(attribute, digester) pairs; COUNT and the time span need no asking."""
+    """(attribute, digester) pairs; count and time span are always in a digest."""
     missing: Missing = Missing.KEEP
     payload: PayloadFormat = PayloadFormat.AUTO
     name: str = ""
@@ -95,7 +95,7 @@ class Policy:
 
     @property
     def highest(self) -> int:
-        """The number of the highest level."""
+        """Number of the highest level."""
         return len(self.levels)
 
     def steps(self, level: int) -> Iterator[Placed]:
@@ -109,11 +109,11 @@ class Policy:
         return paths.parse(step.attribute or self.attribute)
 
     def missing_of(self, step: Step) -> Missing:
-        """What a step does with what it cannot read."""
+        """What a step does with events it cannot read."""
         return step.missing or self.missing
 
     def asked(self) -> dict[str, tuple[str, ...]]:
-        """Digesters by attribute, COUNT left out."""
+        """Digesters by attribute, without COUNT."""
         found: dict[str, tuple[str, ...]] = {}
         for attribute, digester in self.digest:
             if digester != "count":
@@ -152,7 +152,7 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
 
 
 def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The pairs without repetition, those of one attribute together, else in the order written."""
+    """The pairs without repetition, grouped by attribute, else in the order written."""
     if len(pairs) > limits.DIGESTERS:
         raise PolicyError(f"{len(pairs)} digesters; at most {limits.DIGESTERS}", path="digest")
     for attribute, digester in pairs:
@@ -169,10 +169,10 @@ def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
 
 
 def _with_seeds(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """Give each `random` without a seed its number among the policy's random filters.
+    """Give each `random` without a seed its number among the policy's random filters as seed.
 
-    With one seed for all, RANDOM 25 % would drop only what RANDOM 10 % dropped already and a little more;
-    different lots make the paper's 0.1 + 0.9 · 0.25.
+    With one seed for all, RANDOM 25 % would drop what RANDOM 10 % dropped already and a little more.
+    Different seeds give the paper's 0.1 + 0.9 · 0.25.
     """
     numbers = count()
 

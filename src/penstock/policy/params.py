@@ -1,4 +1,4 @@
-"""Kinds of filter parameters: what may be written, what it becomes, how a JSON Schema describes it."""
+"""Kinds of filter parameters: what may be written, the value it becomes, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class ParamKind:
     """A kind of parameter."""
 
     name: str
-    """What a person is told to write."""
+    """Name shown to users: what to write."""
     parse: Callable[[object], Any]
-    """The value of what was written; PolicyError says what is wrong with it."""
+    """Convert what was written; PolicyError says what is wrong."""
     schema: Mapping[str, Any]
     is_list: bool = False
 
     @property
     def is_text(self) -> bool:
-        """Whether nothing but a text will do."""
+        """Whether only a text is accepted."""
         return self.schema.get("type") == "string" or "enum" in self.schema
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of a filter, as the catalogue shows it."""
+    """One parameter of a filter, as listed in the catalogue."""
 
     name: str
     kind: ParamKind
@@ -52,12 +52,12 @@ class Param:
 
 
 def param(kind: ParamKind, doc: str, *, default: Any = MISSING, aliases: tuple[str, ...] = ()) -> Any:
-    """A dataclass field that is a filter's parameter."""
+    """Declare a dataclass field as a parameter of a filter."""
     return field(default=default, metadata={"kind": kind, "doc": doc, "aliases": aliases})
 
 
 def params_of(node: type) -> tuple[Param, ...]:
-    """The parameters a filter class declares, in order; the first is the one its short form gives."""
+    """Parameters of a filter class in order; the short form of the filter gives the first."""
     return tuple(_param(found) for found in fields(node))
 
 
@@ -93,7 +93,7 @@ def _count(raw: object) -> int:
 
 
 def _fraction(raw: object) -> int | float:
-    """A share; the paper writes per cent, XML may too: `10%`."""
+    """A share between 0 and 1; also `10%`, as the paper and XML write it."""
     if isinstance(raw, str) and raw.endswith("%"):
         try:
             raw = float(raw[:-1]) / 100
@@ -129,7 +129,7 @@ def _ordered(raw: object) -> float | str:
 
 
 def _scalars(raw: object) -> tuple[Scalar, ...]:
-    """A set of values, in the order written; a repeated value counts once."""
+    """A set of values in the order written; repeated values count once."""
     members = list(raw) if isinstance(raw, list | tuple | set | frozenset) else [raw]
     if not members:
         raise PolicyError("expected at least one value, found an empty list")
@@ -156,13 +156,13 @@ def _text(raw: object) -> str:
 
 
 def check_characters(text: str) -> None:
-    """Raise PolicyError if a text cannot be written in UTF-8, as every form of a policy is."""
+    """Raise PolicyError if a text cannot be encoded as UTF-8, as every form of a policy is."""
     if not text.isascii() and _SURROGATE.search(text):
-        raise PolicyError(f"half a surrogate pair is no character: {shown(text)}")
+        raise PolicyError(f"half a surrogate pair is not a character: {shown(text)}")
 
 
 def regex(pattern: str) -> re2._Regexp:
-    """The compiled pattern, in bounded memory: matching is linear in the text whatever the pattern."""
+    """Compile a pattern with RE2, in bounded memory: matching takes linear time for every pattern."""
     options = re2.Options()
     options.max_mem = limits.PATTERN_MEMORY
     options.log_errors = False
@@ -195,7 +195,7 @@ def _path(raw: object) -> str:
 
 
 def choice(*options: str) -> ParamKind:
-    """One of a few words."""
+    """A kind that accepts one of a few words."""
 
     def parse(raw: object) -> str:
         if raw not in options:
@@ -206,7 +206,7 @@ def choice(*options: str) -> ParamKind:
 
 
 def shown(raw: object) -> str:
-    """What was found, short enough and safe to stand in a message."""
+    """The value for an error message: shortened, and safe to print."""
     if isinstance(raw, dict):
         return "a mapping"
     if isinstance(raw, list | tuple):

@@ -13,10 +13,10 @@ from penstock.errors import PolicyError
 
 
 class Source(Enum):
-    """Where an attribute is found; the value is its pseudo-attribute."""
+    """Where an attribute is read from; the member's value is its pseudo-attribute."""
 
     PAYLOAD = "$value"
-    """The payload, or something inside it."""
+    """The payload, or a part of it."""
     TOPIC = "$topic"
     TS = "$ts"
     SIZE = "$size"
@@ -42,7 +42,7 @@ class Path:
     """A parsed attribute path."""
 
     text: str
-    """As written: the name under which digests show it."""
+    """As written; digests name the attribute by it."""
     source: Source
     segments: tuple[str, ...] = ()
     """Keys into the payload (or list indexes), or the one name of a user property."""
@@ -52,7 +52,7 @@ class Path:
 
 
 def parse(text: object) -> Path:
-    """The path a person wrote; PolicyError if it is none."""
+    """Parse an attribute path; PolicyError if it is invalid."""
     if not isinstance(text, str) or not text:
         raise PolicyError(f"an attribute path is a text like 'vitals.pulse', found {text!r}")
     if len(text) > limits.PATH_CHARACTERS:
@@ -64,7 +64,7 @@ def _pseudo(text: str) -> Path:
     if text.startswith("$prop."):
         name = text.removeprefix("$prop.")
         if not name:
-            raise PolicyError("'$prop.' names no user property; write for example $prop.unit")
+            raise PolicyError("'$prop.' lacks the name of a user property; write for example $prop.unit")
         return Path(text, Source.PROPERTY, (name,))
     for source in Source:
         if source.value == text and source is not Source.PROPERTY:

@@ -1,7 +1,7 @@
 """A JSON Schema of the policy language, made from the catalogues, for editors and other programs.
 
-It knows every key, filter, digester, parameter and short form. What one part demands of another (`low` below
-`high`, a pattern that compiles) only `forms.parse` can check.
+The schema has every key, filter, digester, parameter and short form. Conditions between parts (`low` below
+`high`, a pattern that compiles) are checked by `forms.parse` only.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _step() -> dict[str, Any]:
 
 
 def _use() -> dict[str, Any]:
-    """A filter by name, or with parameters; only a filter that reads an attribute can be given another."""
+    """A filter by name or with parameters; `attribute` is allowed only for filters that read one."""
     bare = [
         {"const": kind.name, "description": kind.doc}
         for kind in filters.CATALOGUE.values()
@@ -144,7 +144,7 @@ def _one_of(kinds: list[type[filters.Filter]], **beside: dict[str, Any]) -> dict
 
 
 def _filter(kind: type[filters.Filter]) -> dict[str, Any]:
-    """The shapes of `arguments`: by name, the first alone, by position, none."""
+    """Schema of a filter's parameters: by name, the first alone, by position, or none."""
     declared = params_of(kind)
     shapes = [_by_name(declared)]
     if declared and not any(param.required for param in declared[1:]):
@@ -173,7 +173,7 @@ def _by_name(declared: tuple[params.Param, ...]) -> dict[str, Any]:
 
 
 def _once(param: params.Param) -> dict[str, Any]:
-    """A parameter under one of its names: exactly once if it is required, at most once if not."""
+    """A parameter under one of its names: exactly once if required, else at most once."""
     names = [{"required": [name]} for name in (param.name, *param.aliases)]
     absent = [] if param.required else [{"not": {"anyOf": names}}]
     return {"oneOf": [*names, *absent]}

@@ -66,7 +66,7 @@ def test_what_may_repeat_and_what_may_not() -> None:
 @pytest.mark.parametrize(
     ("kind", "wrong", "words"),
     [
-        (Kind.PUBACK, Properties(topic_alias=1), "does not have this property"),
+        (Kind.PUBACK, Properties(topic_alias=1), "not allowed in this packet"),
         (Kind.CONNECT, Properties(receive_maximum=0), "0; from 1 to 65535"),
         (Kind.CONNECT, Properties(session_expiry_s=1 << 32), "from 0 to 4294967295"),
         (Kind.CONNACK, Properties(maximum_qos=2), "2; from 0 to 1"),

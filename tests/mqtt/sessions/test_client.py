@@ -242,7 +242,7 @@ def test_a_refusal_is_told() -> None:
     ("before", "packet", "words"),
     [
         (False, Suback(1, (0,)), "before the CONNACK"),
-        (True, Connack(), "a second one"),
+        (True, Connack(), "a second CONNACK"),
         (True, Pingreq(), "only a client"),
         (True, Auth(0x18), "no authentication method"),
         (True, Publish("", properties=Properties(topic_alias=1)), "none were offered"),
@@ -269,11 +269,11 @@ def test_what_the_server_did_not_grant_is_not_sent() -> None:
     connection = accepted(
         Connack(properties=Properties(maximum_qos=1, retain_available=0, maximum_packet_size=50))
     )
-    with pytest.raises(MqttError, match="takes up to 1"):
+    with pytest.raises(MqttError, match="accepts up to 1"):
         connection.encode(Publish("t", qos=2, packet_id=1), now_us=0)
     with pytest.raises(MqttError, match="RETAIN"):
         connection.encode(Publish("t", retain=True), now_us=0)
-    with pytest.raises(PacketTooLarge, match="the server takes 50"):
+    with pytest.raises(PacketTooLarge, match="the server accepts 50"):
         connection.encode(Publish("t", b"x" * 50), now_us=0)
 
 

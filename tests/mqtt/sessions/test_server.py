@@ -94,7 +94,7 @@ def test_a_clients_farewell_has_a_clients_reason() -> None:
     connection.close()
     assert connection.farewell(ProtocolError("late")) == b""
     error, said = refused(connected(), encode(Disconnect(0x8B), 5))
-    assert "server shutting down is for servers to say" in str(error)
+    assert "server shutting down may only be sent by a server" in str(error)
     assert said[2] == 0x82
 
 
@@ -171,7 +171,7 @@ def test_a_client_is_overdue_after_one_and_a_half_keep_alives() -> None:
     assert connection.overdue(now_us=19 * S - 1) is None
     error = connection.overdue(now_us=19 * S)
     assert error is not None
-    assert str(error) == "keep alive: nothing heard for 15 s"
+    assert str(error) == "keep alive: nothing received for 15 s"
     assert connection.farewell(error)[2] == 0x8D
     assert connection.timer() is None
 
@@ -191,7 +191,7 @@ def test_a_connect_has_to_come_in_time() -> None:
     assert connection.timer() == 5 * S
     error = connection.overdue(now_us=5 * S)
     assert error is not None
-    assert "none within 3 s" in str(error)
+    assert "not received within 3 s" in str(error)
     assert connection.farewell(error) == b""
 
 

@@ -112,7 +112,7 @@ def test_expiry_is_what_the_server_grants_and_the_last_word_counts() -> None:
 
 def test_a_session_that_was_to_end_cannot_be_kept_by_a_farewell() -> None:
     session = attached(expiry_s=0)
-    with pytest.raises(ProtocolError, match="30 s for a session that was to end"):
+    with pytest.raises(ProtocolError, match="30 s, but the CONNECT set 0"):
         session.leave(Disconnect(properties=Properties(session_expiry_s=30)))
 
 

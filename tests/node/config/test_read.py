@@ -113,7 +113,7 @@ BAD = [
         "users: [{name: a, password: '" + HASH.replace("m=65536", "m=99999999") + "'}]",
         "users[0].password: costs 99999999 KiB and 3 rounds a check; at most",
     ),
-    ("acl: [{topic: a/#/b}]", "1:15 acl[0].topic: 'a/#/b': + and # stand for whole levels"),
+    ("acl: [{topic: a/#/b}]", "1:15 acl[0].topic: 'a/#/b': + and # must be whole levels"),
     ("acl: [{topic: ''}]", "1:15 acl[0].topic: empty"),
     ("acl: [{topic: $share/g/a}]", "1:15 acl[0].topic: a shared subscription has no place here"),
     ("acl: [{action: read}]", "1:16 acl[0].action: found 'read'; allowed: both, publish, subscribe"),
@@ -132,7 +132,7 @@ BAD = [
         "2:20 install[0].policy: there is no policy 'vital' (did you mean 'vitals'?); allowed: vitals",
     ),
     ("install: [{}]", "1:11 install[0].policy: is missing"),
-    ("recorder: {topics: [a+]}", "1:21 recorder.topics[0]: 'a+': + and # stand for whole levels"),
+    ("recorder: {topics: [a+]}", "1:21 recorder.topics[0]: 'a+': + and # must be whole levels"),
     ("queues: {events: 2}", "1:18 queues.events: found 2; allowed: 3 or more"),
     (
         "bounds: {packet_bytes: 1XB}",

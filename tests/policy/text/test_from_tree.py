@@ -123,7 +123,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ("uniq", "1:1: a policy is a mapping, found 'uniq'"),
         ("name: a", "1:1: the policy has no 'levels', for example `- drop: {delta: 5}`"),
         ("nmae: a\n" + LEVELS, "1:1: unknown key 'nmae' (did you mean 'name'?); allowed: name, descr"),
-        (LEVELS + "levels: []", "3:1: 'levels' stands twice, first at line 1, column 1"),
+        (LEVELS + "levels: []", "3:1: duplicate key 'levels', first at line 1, column 1"),
         ("name: 5\n" + LEVELS, "1:7 name: expected a text, found 5: put it into quotes"),
         ("name:\n" + LEVELS, "1:6 name: expected a text, found nothing"),
         (f"name: {'x' * 5000}\n" + LEVELS, "1:7 name: expected a text of at most 4096 characters"),
@@ -148,7 +148,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ),
         (
             "digest: {a: [max], a: [min]}\n" + LEVELS,
-            "1:20 digest.a: 'a' stands twice, first at line 1, column 10",
+            "1:20 digest.a: duplicate key 'a', first at line 1, column 10",
         ),
         ("digest: {$x: [max]}\n" + LEVELS, "1:10 digest.$x: unknown pseudo-attribute '$x'"),
         (
@@ -177,7 +177,7 @@ LEVELS = "levels:\n- drop: uniq\n"
         ),
         (
             "levels:\n- keep: {latest: {n: 1, window: 2}}",
-            "2:25 levels[0].keep.latest: 'window' stands twice, first at line 2, column 19 (as 'n')",
+            "2:25 levels[0].keep.latest: duplicate key 'window', first at line 2, column 19 (as 'n')",
         ),
         (
             "levels:\n- keep: {latest: 0}",
@@ -255,7 +255,7 @@ def test_bytes_with_a_byte_order_mark() -> None:
 
 def test_bytes_that_are_no_text() -> None:
     assert "not UTF-8: byte 0xff at offset 6" in str(refused(b"name: \xff"))
-    assert "half a surrogate pair is no character" in str(refused("name: \ud800"))
+    assert "half a surrogate pair is not a character" in str(refused("name: \ud800"))
 
 
 def test_size() -> None:

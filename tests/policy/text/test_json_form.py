@@ -67,7 +67,7 @@ def test_places() -> None:
         ("[NaN]", "1:2: not JSON: expected a value, found 'N'"),
         ('["\\x"]', "1:3: not JSON: Invalid \\escape"),
         ('["a\nb"]', "1:2: not JSON: expected a value, found '\"'"),
-        ('["\\ud800"]', "1:2: half a surrogate pair is no character"),
+        ('["\\ud800"]', "1:2: half a surrogate pair is not a character"),
         ("[] []", "1:4: not JSON: expected the end of the text, found '['"),
         ("[" * 17 + "]" * 17, "1:17: nested more than 16 deep"),
         ("[" * 60_000, "1:17: nested more than 16 deep"),

@@ -93,7 +93,7 @@ def test_names_agree_with_the_catalogues() -> None:
         (lambda: drop.within(9, 1), "drop.within: low 9 is above high 1: nothing can match"),
         (lambda: drop.delta(0), "drop.delta.change: expected a number above 0, found 0"),
         (drop.inset, "drop.inset.values: expected at least one value, found an empty list"),
-        (lambda: drop.inset("a", "\ud800"), "drop.inset.values[1]: half a surrogate pair is no character"),
+        (lambda: drop.inset("a", "\ud800"), "drop.inset.values[1]: half a surrogate pair is not a character"),
         (lambda: drop.gt(10**400), "drop.gt.value: expected a number of at most 64 bits"),
         (lambda: drop.every(1e300), "drop.every.n: expected a number of at most 64 bits"),  # type: ignore[arg-type]
         (lambda: drop(attribute="a").latest(5), "drop.latest.attribute: 'latest' looks at no attribute"),
@@ -101,7 +101,7 @@ def test_names_agree_with_the_catalogues() -> None:
         (lambda: drop.delta(1, since=None), "drop.delta.since: found nothing; allowed: kept or event"),  # type: ignore[arg-type]
         (policy, "levels: a policy needs at least one level"),
         (lambda: policy(drop.uniq(), payload="xml"), "payload: found 'xml'; allowed: auto, json"),  # type: ignore[arg-type]
-        (lambda: policy(drop.uniq(), name="\ud800"), "name: half a surrogate pair is no character"),
+        (lambda: policy(drop.uniq(), name="\ud800"), "name: half a surrogate pair is not a character"),
         (lambda: policy(drop.uniq(), digest=["avg"]), "digest: unknown digester 'avg'"),  # type: ignore[list-item]
     ],
 )

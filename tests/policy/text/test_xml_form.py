@@ -135,7 +135,7 @@ def test_every_attribute() -> None:
 def test_values(para: str, expected: object) -> None:
     inner = f'<filter name="EQ">{para}</filter>'
     if expected is None:
-        assert "not a text with JSON's escapes" in refused(f"<policy><level>{inner}</level></policy>")
+        assert "invalid JSON escapes" in refused(f"<policy><level>{inner}</level></policy>")
         return
     found = filter_in(inner)
     assert isinstance(found, filters.Eq)
@@ -182,10 +182,10 @@ UNIQ = '<level><filter name="UNIQ"/></level>'
             f"<policy nmae='a'>{UNIQ}</policy>",
             "1:1: unknown attribute of <policy> 'nmae' (did you mean 'name'?)",
         ),
-        (f"<policy>text{UNIQ}</policy>", "1:9: a text stands between the elements: 'text'"),
+        (f"<policy>text{UNIQ}</policy>", "1:9: unexpected text between elements: 'text'"),
         (
             f"<policy><description/><description/>{UNIQ}</policy>",
-            "1:23: 'description' stands twice, first at",
+            "1:23: duplicate key 'description', first at",
         ),
         (f"<policy attribute='a..b'>{UNIQ}</policy>", "1:1 attribute: attribute path 'a..b'"),
         (f"<policy>{UNIQ}</policy><policy/>", "1:54: not XML: junk after document element"),
@@ -198,7 +198,7 @@ UNIQ = '<level><filter name="UNIQ"/></level>'
         (f"<policy escapes='xml'>{UNIQ}</policy>", "1:1: escapes='xml'; allowed: json"),
         (
             f"<policy escapes='json' name='\\ud800'>{UNIQ}</policy>",
-            "1:1: half a surrogate pair is no character",
+            "1:1: half a surrogate pair is not a character",
         ),
         ("<!DOCTYPE policy [<!ENTITY a 'b'>]><policy/>", "1:18: a document type declaration is not"),
         (
@@ -239,7 +239,7 @@ def test_refused(text: str, says: str) -> None:
         ),
         (
             "<filter name='LATEST'>\n<para name='n' value='1'/>\n<para name='window' value='1'/></filter>",
-            "3:1 levels[0].keep.latest: 'window' stands twice, first at line 2, column 1 (as 'n')",
+            "3:1 levels[0].keep.latest: duplicate key 'window', first at line 2, column 1 (as 'n')",
         ),
         (
             "<filter name='LATEST'><para name='n' value='x'/></filter>",

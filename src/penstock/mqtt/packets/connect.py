@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Pingreq(msgspec.Struct, frozen=True, gc=False):
-    """A client asks."""
+    """Keep-alive ping of a client."""
 
 
 class Pingresp(msgspec.Struct, frozen=True, gc=False):
-    """The server answers."""
+    """Answer of the server to a PINGREQ."""
 
 
 PINGREQ: Final = b"\xc0\x00"
-"""The whole packet."""
+"""The PINGREQ frame, always these two bytes."""
 
 PINGRESP: Final = b"\xd0\x00"
-"""The whole packet."""
+"""The PINGRESP frame, always these two bytes."""
 
 
 _USERNAME: Final = 0x80
@@ -45,7 +45,7 @@ _RESERVED: Final = 0x01
 
 
 class Will(msgspec.Struct, frozen=True, gc=False):
-    """What the server publishes for a client that is gone."""
+    """Message the server publishes when the client's connection is lost."""
 
     topic: str
     payload: bytes = b""
@@ -55,14 +55,14 @@ class Will(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connect(msgspec.Struct, frozen=True, gc=False):
-    """A client's first packet."""
+    """First packet of a client."""
 
     client_id: str = ""
-    """Empty: the server chooses."""
+    """Empty: the server assigns one."""
     version: int = V5
     clean_start: bool = True
     keep_alive_s: int = 60
-    """0: none."""
+    """0: no keep alive."""
     will: Will | None = None
     username: str | None = None
     password: bytes | None = None
@@ -70,16 +70,16 @@ class Connect(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connack(msgspec.Struct, frozen=True, gc=False):
-    """The server's first packet."""
+    """First packet of the server: accepts or refuses the connection."""
 
     session_present: bool = False
     reason: int = Reason.SUCCESS
-    """As MQTT 5 numbers them, for both versions."""
+    """Reason code of MQTT 5, in both versions."""
     properties: Properties = NONE
 
 
 def decode_connect(reader: FieldReader) -> Connect:
-    """The body of a CONNECT; UnsupportedVersion for protocols that are not spoken."""
+    """Decode the body of a CONNECT; UnsupportedVersion for other protocols and versions."""
     version = _version(reader)
     flags = reader.u8("flags")
     _check_flags(flags, version)
@@ -95,7 +95,7 @@ def decode_connect(reader: FieldReader) -> Connect:
     clean_start = bool(flags & _CLEAN_START)
     if version == V4 and not client_id and not clean_start:
         raise MqttError(
-            "empty, and a session to be kept; name the client or ask for a clean session",
+            "empty with clean session off; give a client identifier or set clean session",
             where="CONNECT client identifier",
             reason=Reason.CLIENT_ID_NOT_VALID,
         )  # [MQTT-3.1.3-8] of 3.1.1
@@ -112,7 +112,7 @@ def decode_connect(reader: FieldReader) -> Connect:
 
 
 def announced_version(body: bytes) -> int:
-    """The version a CONNECT claims, to answer one that cannot be read; 4 where that cannot be read either."""
+    """Version a CONNECT claims, so that a malformed one can be answered; 4 if unreadable."""
     return V5 if body[:7] == b"\0\4MQTT\5" else V4
 
 
@@ -136,7 +136,7 @@ def _check_flags(flags: int, version: int) -> None:
     if flags & _WILL_QOS == _WILL_QOS:
         raise MalformedPacket("a will of QoS 3", where="CONNECT flags")
     if not flags & _WILL and flags & (_WILL_QOS | _WILL_RETAIN):
-        raise MalformedPacket("QoS or RETAIN of a will that is not there", where="CONNECT flags")
+        raise MalformedPacket("will QoS or will RETAIN without a will", where="CONNECT flags")
     if version == V4 and flags & _PASSWORD and not flags & _USERNAME:
         raise MalformedPacket("a password without a user name", where="CONNECT flags")  # [MQTT-3.1.2-22]
 
@@ -186,7 +186,7 @@ def encode_connect(packet: Connect) -> tuple[int, bytes]:
 
 
 def decode_connack(reader: FieldReader, version: int) -> Connack:
-    """The body of a CONNACK."""
+    """Decode the body of a CONNACK."""
     flags = reader.u8("flags")
     code = reader.u8("reason code")
     if flags > 1:
@@ -200,12 +200,12 @@ def decode_connack(reader: FieldReader, version: int) -> Connack:
         check_reason(reason, Kind.CONNACK)
     reader.finish()
     if flags and reason:
-        raise ProtocolError("a session is present, and the connection refused", where="CONNACK flags")
+        raise ProtocolError("session present in a refused connection", where="CONNACK flags")
     return Connack(session_present=bool(flags), reason=reason, properties=properties)
 
 
 def encode_connack(packet: Connack, version: int) -> tuple[int, bytes]:
-    """First byte and body of a CONNACK; in 3.1.1 only for the reasons of CONNACK_V4."""
+    """First byte and body of a CONNACK; MQTT 3.1.1 can only express the reasons of CONNACK_V4."""
     start = bytes((packet.session_present,))
     if version == V4:
         return 0x20, start + bytes((CONNACK_V4[Reason(packet.reason)],))
@@ -214,14 +214,14 @@ def encode_connack(packet: Connack, version: int) -> tuple[int, bytes]:
 
 
 class Auth(msgspec.Struct, frozen=True, gc=False):
-    """A step of an exchange of credentials."""
+    """One step of an extended authentication exchange."""
 
     reason: int = Reason.SUCCESS
     properties: Properties = NONE
 
 
 def decode_auth(reader: FieldReader, version: int) -> Auth:
-    """The body of an AUTH."""
+    """Decode the body of an AUTH."""
     if version == V4:
         raise MalformedPacket("MQTT 3.1.1 has no such packet", where="AUTH")
     if not reader.left:
@@ -233,7 +233,7 @@ def decode_auth(reader: FieldReader, version: int) -> Auth:
 
 
 def encode_auth(packet: Auth, version: int) -> tuple[int, bytes]:
-    """First byte and body; what need not be said is left out."""
+    """First byte and body of an AUTH; a success without properties has an empty body (section 3.15.2.1)."""
     if version == V4:
         raise MalformedPacket("MQTT 3.1.1 has no such packet", where="AUTH")
     if not packet.reason and packet.properties == NONE:
@@ -243,14 +243,14 @@ def encode_auth(packet: Auth, version: int) -> tuple[int, bytes]:
 
 
 class Disconnect(msgspec.Struct, frozen=True, gc=False):
-    """The last packet of a connection."""
+    """Last packet of a connection."""
 
     reason: int = Reason.SUCCESS
     properties: Properties = NONE
 
 
 def decode_disconnect(reader: FieldReader, version: int) -> Disconnect:
-    """The body of a DISCONNECT."""
+    """Decode the body of a DISCONNECT."""
     reason: int = Reason.SUCCESS
     properties = NONE
     if version != V4 and reader.left:
@@ -262,7 +262,7 @@ def decode_disconnect(reader: FieldReader, version: int) -> Disconnect:
 
 
 def encode_disconnect(packet: Disconnect, version: int) -> tuple[int, bytes]:
-    """First byte and body; what need not be said is left out."""
+    """First byte and body of a DISCONNECT; reason and properties are left out where they are the defaults."""
     if version == V4 or (not packet.reason and packet.properties == NONE):
         return 0xE0, b""
     body = bytes((check_reason(packet.reason, Kind.DISCONNECT),))

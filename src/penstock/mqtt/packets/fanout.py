@@ -1,8 +1,8 @@
-"""PUBLISH at speed: finds the parts of a frame without making objects, and makes frames from such parts.
+"""Fast path of PUBLISH: finds the parts of a frame without making objects, and joins parts to frames.
 
 A PUBLISH is head (first byte, length, topic), packet identifier (QoS 1 and 2 only) and tail (properties in
-MQTT 5, payload). Receivers of one version share head and tail; with QoS 0 they share the whole frame, and
-when nothing has to be rewritten that is the very frame the publisher sent.
+MQTT 5, payload). Receivers of one version share head and tail. With QoS 0 they share the whole frame: the one
+the publisher sent, if nothing has to be rewritten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.properties import Properties
 
 NO_PROPERTIES: Final = b"\0"
-"""What an MQTT 5 tail begins with when there are no properties."""
+"""Length byte of empty properties, with which an MQTT 5 tail begins."""
 
 
 def spans(frame: bytes, version: int) -> tuple[int, bytes, int, int, int]:
@@ -41,7 +41,7 @@ def spans(frame: bytes, version: int) -> tuple[int, bytes, int, int, int]:
         if first & 6:
             packet_id = frame[at] << 8 | frame[at + 1]
             if not packet_id:
-                raise MalformedPacket("0 is not one", where="PUBLISH packet identifier")
+                raise MalformedPacket("0 is not a packet identifier", where="PUBLISH packet identifier")
             at += 2
         else:
             packet_id = 0
@@ -64,11 +64,11 @@ def spans(frame: bytes, version: int) -> tuple[int, bytes, int, int, int]:
 
 
 def _cut_off() -> MalformedPacket:
-    return MalformedPacket("the packet ends before its parts do", where="PUBLISH")
+    return MalformedPacket("the packet ends inside a field", where="PUBLISH")
 
 
 def properties_of(raw: bytes, *, from_client: bool = True) -> Properties:
-    """The checked properties of a span, as `spans` finds it."""
+    """Decode and check the properties that `spans` found."""
     if not raw:
         return NONE
     reader = FieldReader(encode_varint(len(raw)) + raw, packet="PUBLISH")
@@ -85,9 +85,10 @@ def forwarded(
     message_expiry_s: int | None = None,
     topic_alias: int | None = None,
 ) -> bytes:
-    """Properties with their length, for a receiver: its own identifiers and alias, never the sender's.
+    """Encode properties with their length for one receiver.
 
-    `message_expiry_s` is what is left of it; `None` leaves it as it is.
+    Subscription identifiers and topic alias are the receiver's, never the sender's. `message_expiry_s` is the
+    time left; `None` keeps the publisher's value.
     """
     if properties is NONE and not subscription_ids and topic_alias is None:
         return NO_PROPERTIES
@@ -101,7 +102,7 @@ def forwarded(
 
 
 def frame_qos0(topic: bytes, tail: bytes, *, retain: bool = False) -> bytes:
-    """A whole QoS 0 PUBLISH; in MQTT 5 the tail begins with the properties' length."""
+    """Frame of a QoS 0 PUBLISH; in MQTT 5 the tail begins with the length of the properties."""
     size = len(topic)
     return b"%c%b%c%c%b%b" % (
         0x31 if retain else 0x30,
@@ -114,7 +115,7 @@ def frame_qos0(topic: bytes, tail: bytes, *, retain: bool = False) -> bytes:
 
 
 def head(topic: bytes, tail_bytes: int, *, qos: int, retain: bool = False, dup: bool = False) -> bytes:
-    """What stands before the packet identifier of a QoS 1 or 2 PUBLISH with a tail of that length."""
+    """Everything before the packet identifier of a QoS 1 or 2 PUBLISH whose tail has `tail_bytes`."""
     size = len(topic)
     return b"%c%b%c%c%b" % (
         0x30 | dup << 3 | qos << 1 | retain,
@@ -126,5 +127,5 @@ def head(topic: bytes, tail_bytes: int, *, qos: int, retain: bool = False, dup: 
 
 
 def assemble(head: bytes, packet_id: int, tail: bytes) -> bytes:
-    """A whole QoS 1 or 2 PUBLISH."""
+    """Frame of a QoS 1 or 2 PUBLISH."""
     return head + packet_id.to_bytes(2, "big") + tail

@@ -1,8 +1,8 @@
 """Cuts received bytes into whole packets.
 
-Works on `bytes`, one slice per packet: measured faster than a `memoryview`, and the slice is what a QoS 0
-message is forwarded as. Bytes of a packet that is not complete are kept, and looked at again only when
-enough have come.
+Works on `bytes`, one slice per packet: measured faster than a `memoryview`, and a QoS 0 message is forwarded
+as that very slice. Bytes of an incomplete packet are kept, and looked at again only when enough have arrived
+to complete it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.mqtt.codes import Kind
 
 
 class Framer:
-    """Takes chunks as they arrive, gives whole packets; one for each connection and direction."""
+    """Collects the chunks of one direction of a connection and returns whole packets."""
 
     __slots__ = ("_kept", "_wanted", "fault", "max_bytes")
 
@@ -21,18 +21,19 @@ class Framer:
         self.max_bytes = max_bytes
         """Largest packet accepted, first byte and length included."""
         self.fault: MqttError | None = None
-        """Why no further packet can be found. The packets before it are whole and come first."""
+        """Why the rest of the stream cannot be cut into packets. Packets before the fault are still
+        returned."""
         self._kept = bytearray()
         self._wanted = 0
-        """So many bytes must be there before the next look makes sense."""
+        """Bytes to collect before another attempt to cut can succeed."""
 
     @property
     def kept(self) -> int:
-        """Bytes of an incomplete packet."""
+        """Bytes kept of an incomplete packet."""
         return len(self._kept)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The packets that are complete now; look at `fault` when they are dealt with."""
+        """Take a chunk and return the packets it completes; handle those, then look at `fault`."""
         if self._kept:
             if len(self._kept) + len(chunk) < self._wanted:
                 self._kept += chunk
@@ -64,7 +65,7 @@ class Framer:
                     break
                 append(chunk[at:stop])
                 at = stop
-        except IndexError:  # the length is not complete
+        except IndexError:  # the chunk ends inside the remaining length
             self._wanted = end - at + 1
         except MqttError as fault:
             self.fault = fault
@@ -75,7 +76,7 @@ class Framer:
 
 
 def _long(chunk: bytes, at: int) -> int:
-    """Where a packet ends whose remaining length is longer, or wrong."""
+    """End of a packet whose remaining length has three or four bytes, or is malformed."""
     low = chunk[at + 1] & 127 | (chunk[at + 2] & 127) << 7
     if not chunk[at + 2]:
         raise _overlong()

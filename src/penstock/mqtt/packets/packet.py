@@ -63,29 +63,29 @@ Packet: TypeAlias = (
     | Disconnect
     | Auth
 )
-"""What can be on the wire."""
+"""Any packet value."""
 
 
 def kind_of(frame: bytes) -> Kind:
-    """The kind of a frame whose first byte is well formed."""
+    """Kind of a frame; MalformedPacket if its first byte is not valid."""
     first = frame[0]
     if first < 0x10:
         raise MalformedPacket(f"packet type 0 in 0x{first:02X}", where="first byte")
     kind = Kind(first >> 4)
     if kind is not Kind.PUBLISH and first & 15 != FLAGS[kind]:
-        # Mosquitto answers flags on a DISCONNECT, and only there, as an error of protocol.
+        # Like Mosquitto: wrong flags are a protocol error on DISCONNECT, malformed on every other packet.
         error = ProtocolError if kind is Kind.DISCONNECT else MalformedPacket
         raise error(f"flags {first & 15}; they must be {FLAGS[kind]}", where=f"{kind.name} first byte")
     return kind
 
 
 def body_of(frame: bytes) -> int:
-    """Where the body of a whole frame begins."""
+    """Index at which the body of a whole frame begins."""
     return decode_varint(frame, 1, where="remaining length")[1]
 
 
 def decode(frame: bytes, version: int) -> Packet:
-    """The packet of a whole frame, as the framing gives it."""
+    """Decode a whole frame, as `Framer.feed` returns it."""
     if len(frame) == 4 and frame[0] in PLAIN_ACKS and (packet_id := frame[2] << 8 | frame[3]):
         return PLAIN_ACKS[frame[0]](packet_id)
     kind = kind_of(frame)
@@ -117,7 +117,7 @@ def decode(frame: bytes, version: int) -> Packet:
 
 
 def encode(packet: Packet, version: int) -> bytes:
-    """A packet as a whole frame."""
+    """Encode a packet as a whole frame."""
     first, body = _encode_body(packet, version)
     return bytes((first,)) + encode_varint(len(body)) + body
 

@@ -1,7 +1,7 @@
 """MQTT 5 properties: the table of their types and packets, and the codec that follows the table.
 
-`Properties` has a field for each; what is absent is `None` (or an empty tuple), and `NONE` has nothing. In
-MQTT 3.1.1 no packet has properties.
+`Properties` has a field for each property; an absent one is `None` (or an empty tuple). `NONE` has no
+property set. In MQTT 3.1.1 no packet has properties.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WILL: Final = 0
-"""The properties of a will, beside those of the packets by kind."""
+"""Key of a will's properties in the table, where packets are keyed by kind."""
 
 
 class Properties(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """The properties of one packet, by the names of the specification; times have their unit in the name."""
+    """Properties of one packet, named as in the specification; times have their unit in the name."""
 
     payload_format_indicator: int | None = None
     message_expiry_s: int | None = None
@@ -64,7 +64,7 @@ NONE: Final = Properties()
 
 
 class Form(Enum):
-    """How a property's value stands on the wire."""
+    """How a property's value is encoded."""
 
     BIT = "a byte that is 0 or 1"
     U16 = "two byte integer"
@@ -90,7 +90,7 @@ class Rule:
     least: int
     """Smallest number allowed."""
     most: int
-    """Largest number allowed; 0: it is none."""
+    """Largest number allowed; 0: the property is not a number."""
     read: Callable[[FieldReader, str], Any]
 
 
@@ -113,7 +113,7 @@ _FORMS: Final[dict[Form, tuple[int, Callable[[FieldReader, str], Any]]]] = {
     Form.BINARY: (0, FieldReader.binary),
     Form.PAIR: (0, _pair),
 }
-"""Largest number of a form (0: it is none), and how it is read."""
+"""By form: the largest number (0: not a number), and the function that reads it."""
 
 
 def _rule(
@@ -160,29 +160,30 @@ TABLE: Final = (
     _rule(0x29, "subscription_ids_available", Form.BIT, Kind.CONNACK),
     _rule(0x2A, "shared_subscription_available", Form.BIT, Kind.CONNACK),
 )
-"""Every property there is. A topic alias of 0 has an answer of its own (0x94), given where aliases are."""
+"""Every property of MQTT 5. Topic alias 0 passes here: `AliasesIn` refuses it with reason 0x94."""
 
 BY_ID: Final = {rule.id: rule for rule in TABLE}
 
 MISPLACED_IS_MALFORMED: Final = frozenset({Kind.SUBSCRIBE, Kind.UNSUBSCRIBE})
-"""A property in the wrong packet is malformed by section 2.2.2.2; here it is so in these packets only, and a
-protocol error elsewhere, because clients were tested against Mosquitto, which answers like that."""
+"""In these packets a property of another packet is malformed (section 2.2.2.2); in others it is answered
+as a protocol error, as Mosquitto does, against which clients were tested.
+"""
 
 _TUPLES: Final = frozenset({"subscription_ids", "user"})
 
 
 def decode_properties(reader: FieldReader, kind: int) -> Properties:
-    """The properties at the reader's place; `kind` is the packet's, or WILL."""
+    """Decode the properties at the reader's position; `kind` is the packet's kind, or WILL."""
     length = reader.varint("property length")
     if not length:
         return NONE
     inner = reader.inside(length, "properties")
     found: dict[str, Any] = {}
     while inner.left:
-        number = inner.u8("property identifier")  # a variable byte integer, but none is above 0x2A
+        number = inner.u8("property identifier")  # by the specification a varint; all are below 128
         rule = BY_ID.get(number)
         if rule is None:
-            raise MalformedPacket(f"0x{number:02X} is no property", where=inner.where("properties"))
+            raise MalformedPacket(f"0x{number:02X} is not a known property", where=inner.where("properties"))
         value = rule.read(inner, rule.field)
         if rule.most and not rule.least <= value <= rule.most:
             raise _out_of_range(rule, value, inner.packet)
@@ -210,13 +211,13 @@ def _out_of_range(rule: Rule, value: int, packet: str) -> ProtocolError:
 def _misplaced(rule: Rule, kind: int, packet: str) -> MqttError:
     where = f"{packet} {rule.field}"
     if kind in rule.where:
-        return ProtocolError("twice; once at most", where=where)
+        return ProtocolError("given twice; at most once", where=where)
     reason = Reason.MALFORMED_PACKET if kind in MISPLACED_IS_MALFORMED else Reason.PROTOCOL_ERROR
-    return MqttError("this packet does not have this property", where=where, reason=reason)
+    return MqttError("property not allowed in this packet", where=where, reason=reason)
 
 
 def encode_properties(properties: Properties, kind: int, *, packet: str) -> bytes:
-    """Properties with their length in front."""
+    """Encode properties with their length in front."""
     if properties is NONE:
         return b"\0"
     parts = []
@@ -233,7 +234,7 @@ def encode_properties(properties: Properties, kind: int, *, packet: str) -> byte
 
 
 def user_properties(user: tuple[tuple[str, str], ...]) -> bytes:
-    """Properties that are all the user's, with their length in front: the same bytes, sooner."""
+    """Encode user properties alone, with their length in front: faster than `encode_properties`."""
     where = "user property"
     body = b"".join(
         [b"\x26" + encode_text(name, where=where) + encode_text(value, where=where) for name, value in user]

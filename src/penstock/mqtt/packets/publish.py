@@ -1,6 +1,6 @@
 """PUBLISH as a value, and its acknowledgements PUBACK, PUBREC, PUBREL and PUBCOMP, which have one shape.
 
-`fanout.py` is the fast path that makes no `Publish`.
+`fanout.py` is the fast path of the node, which makes no `Publish`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """A message on its way."""
+    """An application message."""
 
     topic: str
     """Empty only together with a topic alias."""
@@ -34,7 +34,7 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_publish_flags(first: int) -> None:
-    """DUP, QoS and RETAIN in the first byte of a PUBLISH."""
+    """Check DUP and QoS in the first byte of a PUBLISH."""
     if first & 6 == 6:
         raise MalformedPacket("QoS 3", where="PUBLISH flags")
     if first & 14 == 8:
@@ -42,13 +42,13 @@ def check_publish_flags(first: int) -> None:
 
 
 def check_from_client(properties: Properties) -> None:
-    """What a client must not say: which subscriptions match is for the server to tell [MQTT-3.3.4-6]."""
+    """Refuse properties only a server may set: subscription identifiers [MQTT-3.3.4-6]."""
     if properties.subscription_ids:
         raise ProtocolError("a client must not send it", where="PUBLISH subscription identifier")
 
 
 def decode_publish(reader: FieldReader, version: int, first: int) -> Publish:
-    """The body of a PUBLISH; `first` is the packet's first byte."""
+    """Decode the body of a PUBLISH; `first` is the first byte of the packet."""
     check_publish_flags(first)
     topic = reader.text("topic")
     qos = first >> 1 & 3
@@ -85,36 +85,36 @@ def encode_publish(packet: Publish, version: int) -> tuple[int, bytes]:
 
 
 class Ack(msgspec.Struct, frozen=True, gc=False):
-    """What the four have in common."""
+    """Fields common to PUBACK, PUBREC, PUBREL and PUBCOMP."""
 
     kind: ClassVar[Kind]
 
     packet_id: int
     reason: int = Reason.SUCCESS
-    """Always success in MQTT 3.1.1, which has no place for another."""
+    """Always success in MQTT 3.1.1, whose acknowledgements carry no reason."""
     properties: Properties = NONE
 
 
 class Puback(Ack, frozen=True, gc=False):
-    """A QoS 1 message has arrived."""
+    """The receiver has a QoS 1 message."""
 
     kind = Kind.PUBACK
 
 
 class Pubrec(Ack, frozen=True, gc=False):
-    """A QoS 2 message has arrived."""
+    """The receiver has a QoS 2 message."""
 
     kind = Kind.PUBREC
 
 
 class Pubrel(Ack, frozen=True, gc=False):
-    """Its sender will not send that QoS 2 message again."""
+    """The sender will not repeat a QoS 2 message."""
 
     kind = Kind.PUBREL
 
 
 class Pubcomp(Ack, frozen=True, gc=False):
-    """The packet identifier of a QoS 2 message is free again."""
+    """A QoS 2 message is complete: its packet identifier is free."""
 
     kind = Kind.PUBCOMP
 
@@ -122,11 +122,12 @@ class Pubcomp(Ack, frozen=True, gc=False):
 ACKS: Final[dict[Kind, type[Ack]]] = {each.kind: each for each in (Puback, Pubrec, Pubrel, Pubcomp)}
 
 PLAIN_ACKS: Final = {kind << 4 | FLAGS[kind]: each for kind, each in ACKS.items()}
-"""By first byte: four bytes with it are a success in both versions, and nearly every acknowledgement."""
+"""Acknowledgements by first byte: a frame of four bytes is a success in both versions, and by far the most
+common."""
 
 
 def decode_ack(reader: FieldReader, version: int, kind: Kind) -> Ack:
-    """The body of one of the four."""
+    """Decode the body of an acknowledgement."""
     packet_id = reader.packet_id(reason=Reason.PROTOCOL_ERROR)
     reason: int = Reason.SUCCESS
     properties = NONE
@@ -139,7 +140,10 @@ def decode_ack(reader: FieldReader, version: int, kind: Kind) -> Ack:
 
 
 def encode_ack(packet: Ack, version: int) -> tuple[int, bytes]:
-    """First byte and body; what need not be said is left out."""
+    """First byte and body of an acknowledgement.
+
+    Reason and properties are left out where they are the defaults.
+    """
     kind = packet.kind
     first = kind << 4 | FLAGS[kind]
     body = packet.packet_id.to_bytes(2, "big")
@@ -152,7 +156,7 @@ def encode_ack(packet: Ack, version: int) -> tuple[int, bytes]:
 
 
 def ack_frame(kind: Kind, packet_id: int) -> bytes:
-    """A whole successful acknowledgement, the same in both versions: four bytes."""
+    """Frame of a successful acknowledgement: four bytes, equal in both versions."""
     return _STARTS[kind] + packet_id.to_bytes(2, "big")
 
 

@@ -21,20 +21,20 @@ _RETAIN_AS_PUBLISHED: Final = 0x08
 
 
 class Subscription(msgspec.Struct, frozen=True, gc=False):
-    """One filter of a SUBSCRIBE with its options; MQTT 3.1.1 has the QoS only."""
+    """One filter of a SUBSCRIBE with its options; MQTT 3.1.1 has only the QoS."""
 
     filter: str
     qos: int = 0
     no_local: bool = False
-    """Not what this client published itself."""
+    """Do not send back messages this client published itself."""
     retain_as_published: bool = False
-    """Leave RETAIN as the publisher set it."""
+    """Forward RETAIN as the publisher set it."""
     retain_handling: int = 0
-    """Retained messages: 0 send them, 1 only if the subscription is new, 2 do not."""
+    """Retained messages: 0 send them, 1 send them if the subscription is new, 2 do not send them."""
 
 
 class Subscribe(msgspec.Struct, frozen=True, gc=False):
-    """A client wants what matches these filters."""
+    """Request of a client to subscribe."""
 
     packet_id: int
     subscriptions: tuple[Subscription, ...]
@@ -42,7 +42,7 @@ class Subscribe(msgspec.Struct, frozen=True, gc=False):
 
 
 class Suback(msgspec.Struct, frozen=True, gc=False):
-    """The answer, a code for each filter in order: the QoS granted, or why not."""
+    """Answer to a SUBSCRIBE: for each filter, in order, the granted QoS or the reason of refusal."""
 
     packet_id: int
     reasons: tuple[int, ...]
@@ -50,7 +50,7 @@ class Suback(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
-    """A client does not want these any more."""
+    """Request of a client to unsubscribe."""
 
     packet_id: int
     filters: tuple[str, ...]
@@ -58,7 +58,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unsuback(msgspec.Struct, frozen=True, gc=False):
-    """The answer, a code for each filter in order; MQTT 3.1.1 has none, so there it is empty."""
+    """Answer to an UNSUBSCRIBE: a reason for each filter, in order; none in MQTT 3.1.1."""
 
     packet_id: int
     reasons: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Unsuback(msgspec.Struct, frozen=True, gc=False):
 
 
 def decode_subscribe(reader: FieldReader, version: int) -> Subscribe:
-    """The body of a SUBSCRIBE."""
+    """Decode the body of a SUBSCRIBE."""
     packet_id, properties = _start(reader, version, Kind.SUBSCRIBE)
     subscriptions = []
     while reader.left:
@@ -74,7 +74,7 @@ def decode_subscribe(reader: FieldReader, version: int) -> Subscribe:
         subscriptions.append(_subscription(filter_, reader.u8("options"), version))
         _check_count(len(subscriptions), "SUBSCRIBE")
     if not subscriptions:
-        raise MalformedPacket("no filter; at least one", where="SUBSCRIBE")
+        raise MalformedPacket("no filter; at least one is needed", where="SUBSCRIBE")
     return Subscribe(packet_id, tuple(subscriptions), properties)
 
 
@@ -88,7 +88,7 @@ def _subscription(filter_: str, options: int, version: int) -> Subscription:
         raise MalformedPacket("retain handling 3; from 0 to 2", where=where)
     shared = check_filter(filter_)
     if shared.group and options & _NO_LOCAL:
-        raise ProtocolError(f"no local on the shared '{filter_}'", where=where)  # [MQTT-3.8.3-4]
+        raise ProtocolError(f"no local on shared subscription '{filter_}'", where=where)  # [MQTT-3.8.3-4]
     return Subscription(
         filter=filter_,
         qos=options & 3,
@@ -102,7 +102,7 @@ def encode_subscribe(packet: Subscribe, version: int) -> tuple[int, bytes]:
     """First byte and body of a SUBSCRIBE."""
     parts = [_encoded_start(packet.packet_id, packet.properties, version, Kind.SUBSCRIBE)]
     if not packet.subscriptions:
-        raise MalformedPacket("no filter; at least one", where="SUBSCRIBE")
+        raise MalformedPacket("no filter; at least one is needed", where="SUBSCRIBE")
     for each in packet.subscriptions:
         options = (
             each.qos
@@ -116,7 +116,7 @@ def encode_subscribe(packet: Subscribe, version: int) -> tuple[int, bytes]:
 
 
 def decode_suback(reader: FieldReader, version: int) -> Suback:
-    """The body of a SUBACK."""
+    """Decode the body of a SUBACK."""
     packet_id, properties = _start(reader, version, Kind.SUBACK)
     reasons = tuple(reader.take(reader.left, "reason codes"))
     for reason in reasons:
@@ -127,7 +127,7 @@ def decode_suback(reader: FieldReader, version: int) -> Suback:
 
 
 def encode_suback(packet: Suback, version: int) -> tuple[int, bytes]:
-    """First byte and body of a SUBACK; MQTT 3.1.1 has one code for every failure."""
+    """First byte and body of a SUBACK; MQTT 3.1.1 has a single failure code."""
     start = _encoded_start(packet.packet_id, packet.properties, version, Kind.SUBACK)
     if version == V4:
         return 0x90, start + bytes(min(reason, Reason.UNSPECIFIED) for reason in packet.reasons)
@@ -135,7 +135,7 @@ def encode_suback(packet: Suback, version: int) -> tuple[int, bytes]:
 
 
 def decode_unsubscribe(reader: FieldReader, version: int) -> Unsubscribe:
-    """The body of an UNSUBSCRIBE."""
+    """Decode the body of an UNSUBSCRIBE."""
     packet_id, properties = _start(reader, version, Kind.UNSUBSCRIBE)
     filters = []
     while reader.left:
@@ -143,7 +143,7 @@ def decode_unsubscribe(reader: FieldReader, version: int) -> Unsubscribe:
         check_filter(filters[-1], where="UNSUBSCRIBE filter")
         _check_count(len(filters), "UNSUBSCRIBE")
     if not filters:
-        raise MalformedPacket("no filter; at least one", where="UNSUBSCRIBE")
+        raise MalformedPacket("no filter; at least one is needed", where="UNSUBSCRIBE")
     return Unsubscribe(packet_id, tuple(filters), properties)
 
 
@@ -152,7 +152,7 @@ def encode_unsubscribe(packet: Unsubscribe, version: int) -> tuple[int, bytes]:
     parts = [_encoded_start(packet.packet_id, packet.properties, version, Kind.UNSUBSCRIBE)]
     where = "UNSUBSCRIBE filter"
     if not packet.filters:
-        raise MalformedPacket("no filter; at least one", where="UNSUBSCRIBE")
+        raise MalformedPacket("no filter; at least one is needed", where="UNSUBSCRIBE")
     for each in packet.filters:
         check_filter(each, where=where)
         parts.append(encode_text(each, where=where))
@@ -160,7 +160,7 @@ def encode_unsubscribe(packet: Unsubscribe, version: int) -> tuple[int, bytes]:
 
 
 def decode_unsuback(reader: FieldReader, version: int) -> Unsuback:
-    """The body of an UNSUBACK."""
+    """Decode the body of an UNSUBACK."""
     packet_id, properties = _start(reader, version, Kind.UNSUBACK)
     if version == V4:
         reader.finish()

@@ -1,8 +1,8 @@
 """The client's side: a session that outlives connections, and one connection with keep alive.
 
-`ClientSession` holds messages in flight either way and requests that wait for their answer;
-`ClientConnection` knows which packet may come when and what the server granted. The owner sends what is
-returned, in order.
+`ClientSession` holds messages in flight in both directions and requests without an answer. `ClientConnection`
+knows which packet may come when, and what the server granted. Both return packets; the owner sends them, in
+order.
 """
 
 from __future__ import annotations
@@ -30,72 +30,75 @@ if TYPE_CHECKING:
 
 
 class Settled(NamedTuple):
-    """A message of ours is done with."""
+    """The server has acknowledged a message of ours, or refused it."""
 
     packet_id: int
     message: Publish
     reason: int
     words: str = ""
-    """What the server says about it."""
+    """Reason string of the server."""
 
 
 class Answered(NamedTuple):
-    """A SUBSCRIBE or UNSUBSCRIBE of ours has its answer."""
+    """The server has answered a SUBSCRIBE or UNSUBSCRIBE."""
 
     request: Subscribe | Unsubscribe
     answer: Suback | Unsuback
 
 
 class Received(NamedTuple):
-    """A message for us, its topic resolved. With QoS 1 and 2, `ClientSession.answer` follows."""
+    """A message from the server, its topic alias resolved.
+
+    QoS 1 and 2 are acknowledged by `ClientSession.answer`.
+    """
 
     message: Publish
 
 
 class SessionOutcome(NamedTuple):
-    """What follows from a packet."""
+    """Packets to send and the event to report after a packet."""
 
     send: list[Packet]
     happened: Settled | Answered | Received | None = None
 
 
 class ClientSession:
-    """What a client keeps while connections come and go."""
+    """State a client keeps across connections."""
 
     def __init__(self) -> None:
         self.exchange: Exchange[Publish] = Exchange()
         self._requests: dict[int, Subscribe | Unsubscribe] = {}
         self._dup = True
-        """Whether the server may know the messages that are sent again."""
+        """Whether messages sent again carry DUP: only if the server still has the session."""
 
     @property
     def room(self) -> int:
-        """How many QoS 1 and 2 messages may be published now."""
+        """QoS 1 and 2 messages that may be published now."""
         return self.exchange.outgoing.room
 
     def publish(self, message: Publish) -> Publish:
-        """The packet to send; with QoS 1 and 2 there must be `room`."""
+        """Packet to send for a message; QoS 1 and 2 need `room`."""
         if not message.qos:
             return message
         return replace(message, packet_id=self.exchange.outgoing.send(message, qos=message.qos))
 
     def subscribe(self, *subscriptions: Subscription, properties: Properties = NONE) -> Subscribe:
-        """The packet to send; `Answered` follows."""
+        """Packet to send; `Answered` reports the server's answer."""
         request = Subscribe(self.exchange.ids.take(), subscriptions, properties)
         self._requests[request.packet_id] = request
         return request
 
     def unsubscribe(self, *filters: str, properties: Properties = NONE) -> Unsubscribe:
-        """The packet to send; `Answered` follows."""
+        """Packet to send; `Answered` reports the server's answer."""
         request = Unsubscribe(self.exchange.ids.take(), filters, properties)
         self._requests[request.packet_id] = request
         return request
 
     def resume(self, *, session_present: bool, window: int, maximum: int) -> list[Packet]:
-        """A new connection is accepted; what to send first. Requests without answer are to be made anew.
+        """Continue the session over a new connection; returns the packets to send first.
 
-        Where the server has no session, messages it had not answered are sent as new ones, in order, and
-        those it had received (PUBREC) are done.
+        Unanswered SUBSCRIBEs and UNSUBSCRIBEs are dropped: the caller makes them anew. If the server has lost
+        the session, unacknowledged messages are sent as new ones, in order; those with a PUBREC are complete.
         """
         for packet_id in self._requests:
             self.exchange.ids.free(packet_id)
@@ -109,7 +112,7 @@ class ClientSession:
         return [*released, *self._again()]
 
     def receive(self, packet: Packet) -> SessionOutcome:
-        """A packet of the server, after `ClientConnection.receive`."""
+        """Handle a packet that `ClientConnection.receive` returned."""
         match packet:
             case Publish():
                 return self._arrived(packet)
@@ -127,7 +130,7 @@ class ClientSession:
                 return SessionOutcome([])
 
     def answer(self, packet_id: int, *, reason: int = Reason.SUCCESS) -> Ack:
-        """The acknowledgement of a message received with QoS 1 or 2, once it is in safe hands."""
+        """Acknowledge a received QoS 1 or 2 message, once the caller has stored or handled it."""
         return self.exchange.incoming.answer(packet_id, reason=reason)
 
     def _arrived(self, packet: Publish) -> SessionOutcome:
@@ -160,22 +163,22 @@ class ClientSession:
 
 
 class ClientState(Enum):
-    """Where a connection stands."""
+    """Phases of a client connection."""
 
-    NEW = "nothing is sent"
+    NEW = "nothing is sent yet"
     CONNECTING = "waiting for the CONNACK"
     CONNECTED = "packets flow"
-    CLOSED = "nothing more is said"
+    CLOSED = "no more packets"
 
 
 class ClientConnection:
-    """The rules of one connection, and what the server granted."""
+    """Packet rules of one connection, and what the server granted."""
 
     def __init__(self, connect: Connect) -> None:
         self.connect = connect
         self.state = ClientState.NEW
         self.granted: Properties = NONE
-        """The properties of the CONNACK."""
+        """Properties of the CONNACK."""
         self.keep_alive_s = connect.keep_alive_s
         self.aliases_in = AliasesIn(connect.properties.topic_alias_maximum or 0)
         self.aliases_out = AliasesOut(0)
@@ -189,25 +192,25 @@ class ClientConnection:
 
     @property
     def window(self) -> int:
-        """QoS 1 and 2 messages the server takes unanswered."""
+        """Receive maximum of the server: QoS 1 and 2 messages it accepts unacknowledged."""
         return self.granted.receive_maximum or MOST_PACKET_ID
 
     @property
     def maximum_packet_bytes(self) -> int:
-        """Largest packet the server takes."""
+        """Largest packet the server accepts."""
         return self.granted.maximum_packet_size or LONGEST + 5
 
     def start(self, *, now_us: Instant) -> bytes:
-        """The CONNECT."""
+        """Encode the CONNECT and start the keep alive."""
         assert self.state is ClientState.NEW, self.state
         self.state = ClientState.CONNECTING
         self._sent_us = now_us
         return encode(self.connect, self.version)
 
     def receive(self, frame: bytes) -> Packet:
-        """The packet of a frame, if the server may send it now; topics are resolved.
+        """Decode a frame and check that the server may send it now; topic aliases are resolved.
 
-        A CONNACK may be a refusal: look at its reason. Whatever comes but a CONNACK is for `ClientSession`.
+        A CONNACK may be a refusal: check its reason. Pass every other packet to `ClientSession.receive`.
         """
         kind = kind_of(frame)
         if kind not in FROM_SERVER or (kind is Kind.DISCONNECT and self.version == V4):
@@ -216,7 +219,7 @@ class ClientConnection:
         if isinstance(packet, Connack):
             self._connected(packet)
         elif self.state is not ClientState.CONNECTED:
-            raise ProtocolError("before the CONNACK", where=kind.name)
+            raise ProtocolError("received before the CONNACK", where=kind.name)
         match packet:
             case Publish() if self.version == V5:
                 topic = self.aliases_in.resolve(packet.topic.encode(), packet.properties.topic_alias)
@@ -229,12 +232,12 @@ class ClientConnection:
 
     def _connected(self, packet: Connack) -> None:
         if self.state is not ClientState.CONNECTING:
-            raise ProtocolError("a second one", where="CONNACK")
+            raise ProtocolError("a second CONNACK", where="CONNACK")
         if packet.reason:
             self.state = ClientState.CLOSED
             return
         if packet.session_present and self.connect.clean_start:
-            raise ProtocolError("a session is present, and a clean start was asked for", where="CONNACK")
+            raise ProtocolError("session present after a clean start", where="CONNACK")
         self.state = ClientState.CONNECTED
         self.granted = packet.properties
         if packet.properties.server_keep_alive_s is not None:
@@ -243,16 +246,17 @@ class ClientConnection:
         self.aliases_out = AliasesOut(min(offered, limits.MQTT_TOPIC_ALIASES))
 
     def encode(self, packet: Packet, *, now_us: Instant) -> bytes:
-        """A packet for the server, checked against what it granted."""
+        """Encode a packet, checked against what the server granted."""
         assert self.state is ClientState.CONNECTED, self.state
         if isinstance(packet, Publish):
             self._check_granted(packet)
         frame = encode(packet, self.version)
         size, most = len(frame), self.maximum_packet_bytes
         if size > most:
-            raise PacketTooLarge(f"{size} bytes; the server takes {most}", where=type(packet).__name__)
+            raise PacketTooLarge(f"{size} bytes; the server accepts {most}", where=type(packet).__name__)
         self._sent_us = now_us
-        # An alias makes the packet up to five bytes longer; the first time, the packet must be sent.
+        # An alias adds up to five bytes. A packet that introduces an alias must be sent, so its size is
+        # checked first.
         if isinstance(packet, Publish) and self.aliases_out.maximum and size + 5 <= most:
             topic, alias = self.aliases_out.shorten(packet.topic.encode())
             if alias is not None:
@@ -264,7 +268,7 @@ class ClientConnection:
         granted = self.granted
         if granted.maximum_qos is not None and packet.qos > granted.maximum_qos:
             raise MqttError(
-                f"QoS {packet.qos}; the server takes up to {granted.maximum_qos}",
+                f"QoS {packet.qos}; the server accepts up to {granted.maximum_qos}",
                 where="PUBLISH",
                 reason=Reason.QOS_NOT_SUPPORTED,
             )
@@ -274,24 +278,24 @@ class ClientConnection:
             )
 
     def close(self) -> None:
-        """The connection is gone."""
+        """Mark the connection as closed."""
         self.state = ClientState.CLOSED
 
     # -- keep alive ------------------------------------------------------------------------------------------
 
     @property
     def _pause_us(self) -> int:
-        """Three quarters of the keep alive: a ping that is a little late is still in time."""
+        """Three quarters of the keep alive, so that a slightly late ping is still in time."""
         return self.keep_alive_s * 750_000
 
     def timer(self) -> Instant | None:
-        """When `on_timer` has something to do."""
+        """When to call `on_timer`."""
         if self.state is not ClientState.CONNECTED or not self.keep_alive_s:
             return None
         return (self._sent_us if self._pinged_us is None else self._pinged_us) + self._pause_us
 
     def on_timer(self, *, now_us: Instant) -> bytes:
-        """A PINGREQ if it is time for one; MqttError if the last one has no answer."""
+        """Return a PINGREQ if one is due; MqttError if the last one was not answered."""
         due_us = self.timer()
         if due_us is None or now_us < due_us:
             return b""

@@ -5,12 +5,12 @@ until PUBCOMP. Both take a place in the window (section 4.9). After a new connec
 first, being older, then unanswered messages in their order with DUP, as many at a time as the window has
 places.
 
-Incoming: a QoS 2 message is handed on when its PUBLISH arrives and its identifier kept until PUBREL (method A
-of figure 4-3), so a repeated PUBLISH is recognised, also over a new connection. The answer may be given
+Incoming: a QoS 2 message is handed on when its PUBLISH arrives, and its identifier kept until PUBREL (method
+A of figure 4-3), so a repeated PUBLISH is recognised, also over a new connection. The owner may acknowledge
 later, when the message is on disk.
 
-Server and client use the same `Exchange`. Nothing here knows the connection: the caller sends what is
-returned, and calls `resume` when a connection takes the place of another.
+Server and client use the same `Exchange`. It knows no connection: the caller sends the returned packets, and
+calls `resume` when a new connection takes over.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
 
 class Arrival(Enum):
-    """What to do with a PUBLISH of QoS 1 or 2."""
+    """What the owner does with a PUBLISH of QoS 1 or 2."""
 
-    NEW = "hand it on, then answer"
-    AGAIN = "it was handed on and answered: answer again"
-    PENDING = "it was handed on, its answer is still to come: do nothing"
+    NEW = "hand it on, then acknowledge"
+    AGAIN = "handed on and acknowledged before: acknowledge again"
+    PENDING = "handed on, acknowledgement still to come: do nothing"
 
 
 class Incoming:
-    """One direction of a session; lives longer than a connection."""
+    """Messages the peer sends to us; outlives connections."""
 
     __slots__ = ("_current", "_first", "_second", "maximum")
 
     def __init__(self, *, maximum: int = MOST_PACKET_ID) -> None:
         self.maximum = maximum
-        """Our receive maximum: how many may be unsettled on one connection."""
+        """Our receive maximum: messages that may be unsettled on one connection."""
         self._first: dict[int, None] = {}
-        """QoS 1 messages not answered yet."""
+        """QoS 1 messages without a PUBACK, as an ordered set."""
         self._second: dict[int, bool] = {}
-        """QoS 2 messages not released yet, and whether they were answered."""
+        """QoS 2 messages without a PUBREL; True: PUBREC sent."""
         self._current: set[int] = set()
-        """Those of QoS 2 that came over this connection: only they count (section 4.9)."""
+        """QoS 2 messages received on this connection: only these count against the maximum (section 4.9)."""
 
     @property
     def in_flight(self) -> int:
@@ -57,12 +57,12 @@ class Incoming:
         return len(self._first) + len(self._current)
 
     def arrive(self, packet_id: int, *, qos: int) -> Arrival:
-        """A PUBLISH has come."""
+        """Register a PUBLISH; MqttError if it exceeds the receive maximum."""
         if packet_id in self._second or packet_id in self._first:
             return self._repeated(packet_id, qos)
         if len(self._first) + len(self._current) >= self.maximum:
             raise MqttError(
-                f"{self.in_flight} messages wait for their answers; at most {self.maximum} may",
+                f"{self.in_flight} messages are unacknowledged; receive maximum is {self.maximum}",
                 where="PUBLISH",
                 reason=Reason.RECEIVE_MAXIMUM_EXCEEDED,
             )
@@ -74,7 +74,10 @@ class Incoming:
         return Arrival.NEW
 
     def arrive_many(self, packet_ids: Sequence[int]) -> bool:
-        """QoS 1 messages have come, all of them new and not too many; False: look at each."""
+        """Register QoS 1 messages at once if all are new and fit.
+
+        False: nothing done, call `arrive` for each.
+        """
         first = self._first
         before = len(first)
         if before + len(packet_ids) + len(self._current) > self.maximum:
@@ -86,21 +89,24 @@ class Incoming:
         first.update(dict.fromkeys(packet_ids))
         if len(first) == before + len(packet_ids):
             return True
-        for packet_id in packet_ids:  # one stood there twice
+        for packet_id in packet_ids:  # an identifier occurs twice: undo
             first.pop(packet_id, None)
         return False
 
     def answer_many(self, packet_ids: Iterable[int]) -> None:
-        """The PUBACKs of messages that came by `arrive_many`, or by `arrive` with QoS 1, are sent."""
+        """Record the PUBACKs of messages registered by `arrive_many`, or by `arrive` with QoS 1."""
         for packet_id in packet_ids:
             self._first.pop(packet_id, None)
 
     def owes(self, packet_id: int) -> bool:
-        """Whether a message is not settled: a sender may release it before it is answered."""
+        """Whether a message is unsettled: a sender may send PUBREL before it gets PUBREC."""
         return packet_id in self._first or packet_id in self._second
 
     def settle(self, packet_id: int) -> bool:
-        """The answer to a message is sent, or as good as sent; False: nobody waits for it any more."""
+        """Record that a message is acknowledged, or about to be.
+
+        False: it was settled or released meanwhile.
+        """
         if packet_id in self._second:
             self._second[packet_id] = True
             return True
@@ -110,11 +116,11 @@ class Incoming:
         return False
 
     def came_again(self, packet_id: int) -> bool:
-        """Whether this connection has brought a message that is not settled."""
+        """Whether an unsettled message arrived on this connection."""
         return packet_id in self._current or packet_id in self._first
 
     def add_received(self, packet_ids: Iterable[int]) -> None:
-        """QoS 2 messages were handed on and are safe, as somebody else has kept in mind."""
+        """Register QoS 2 messages that were handed on and stored before, as a stored session says."""
         self._second.update(dict.fromkeys(packet_ids, True))
 
     def _repeated(self, packet_id: int, qos: int) -> Arrival:
@@ -128,7 +134,7 @@ class Incoming:
         )
 
     def answer(self, packet_id: int, *, reason: int = Reason.SUCCESS) -> Ack:
-        """The PUBACK or PUBREC of a message that `arrive` called NEW or AGAIN."""
+        """PUBACK or PUBREC of a message that `arrive` called NEW or AGAIN."""
         if packet_id in self._first:
             del self._first[packet_id]
             return Puback(packet_id, reason)
@@ -141,23 +147,26 @@ class Incoming:
         return Pubrec(packet_id, reason)
 
     def pubrel(self, packet_id: int) -> Pubcomp:
-        """The sender releases a QoS 2 message; the answer."""
+        """The sender releases a QoS 2 message; returns the PUBCOMP."""
         self._current.discard(packet_id)
         known = self._second.pop(packet_id, None)
         return Pubcomp(packet_id, Reason.SUCCESS if known is not None else Reason.PACKET_ID_NOT_FOUND)
 
     def resume(self) -> None:
-        """The session goes on over a new connection: QoS 1 messages not answered will come again."""
+        """Continue over a new connection: the peer sends QoS 1 messages without PUBACK again."""
         self._first.clear()
         self._current.clear()
 
     def received(self) -> list[int]:
-        """Identifiers of QoS 2 messages handed on and not released, in order; to be kept."""
+        """Identifiers of QoS 2 messages handed on and not released, in order, for storage."""
         return list(self._second)
 
     def restore(self, received: Iterable[int]) -> None:
-        """Put back what `received` gave before a restart: those messages are safe, so they are answered."""
-        assert not self._second, "only into an empty one"
+        """Restore what `received` returned before a restart.
+
+        Those messages are stored, so they count as acknowledged.
+        """
+        assert not self._second, "restore into an empty one only"
         self._second = dict.fromkeys(received, True)
 
 
@@ -165,7 +174,7 @@ M = TypeVar("M")
 
 
 class Unanswered(NamedTuple, Generic[M]):
-    """A message on its way."""
+    """A message without PUBACK or PUBREC."""
 
     packet_id: int
     qos: int
@@ -173,47 +182,47 @@ class Unanswered(NamedTuple, Generic[M]):
 
 
 class Outgoing(Generic[M]):
-    """One direction of a session; lives longer than a connection."""
+    """Messages we send to the peer; outlives connections."""
 
     __slots__ = ("_again", "_asleep", "_ids", "_released", "_second", "_unanswered", "window")
 
     def __init__(self, *, ids: PacketIds | None = None, window: int = MOST_PACKET_ID) -> None:
         self.window = window
-        """The peer's receive maximum, or less."""
+        """Receive maximum of the peer, or less."""
         self._ids = PacketIds() if ids is None else ids
         self._unanswered: dict[int, M] = {}
         self._second: set[int] = set()
-        """Which of them are QoS 2."""
+        """Identifiers in `_unanswered` that are QoS 2."""
         self._released: dict[int, None] = {}
         self._again: deque[int] = deque()
-        """Unanswered on an earlier connection, not sent on this one yet."""
+        """Unanswered on an earlier connection and not yet sent on this one, in order."""
         self._asleep: set[int] = set()
-        """The same, without those answered meanwhile."""
+        """The identifiers of `_again` that are still unanswered."""
 
     # -- sending ---------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
-        """Messages that take a place in the window."""
+        """Messages that occupy a place in the window."""
         return len(self._unanswered) - len(self._asleep) + len(self._released)
 
     @property
     def room(self) -> int:
-        """How many new messages may be sent now; none before the old ones are sent again."""
+        """New messages that may be sent now; 0 until the old ones have been sent again."""
         if self._asleep:
             return 0
-        # Identifiers may be held that take no place in the window.
+        # Held identifiers take no place in the window but are not free either.
         return max(
             0, min(self.window - len(self._unanswered) - len(self._released), MOST_PACKET_ID - len(self._ids))
         )
 
     @property
     def resending(self) -> bool:
-        """Whether there is more to send again than the window took."""
+        """Whether messages to send again are left that did not fit the window."""
         return bool(self._asleep)
 
     def send(self, message: M, *, qos: int) -> int:
-        """Give a message its packet identifier; there must be room."""
+        """Take a packet identifier for a message; there must be room."""
         unanswered = self._unanswered
         assert len(unanswered) + len(self._released) < self.window, "the window is full"
         assert not self._asleep, "older messages are to be sent again first"
@@ -224,14 +233,14 @@ class Outgoing(Generic[M]):
         return packet_id
 
     def send_as(self, packet_id: int, message: M, *, qos: int) -> None:
-        """`send` under an identifier that is held for it; there must be room."""
+        """`send` under an identifier held before; there must be room."""
         assert packet_id not in self._unanswered, packet_id
         self._unanswered[packet_id] = message
         if qos == 2:
             self._second.add(packet_id)
 
     def send_many(self, message: M, count: int) -> list[int]:
-        """`send` with QoS 1 for so many messages that are kept as one and the same; there must be room."""
+        """`send` one QoS 1 message under `count` identifiers; there must be room."""
         assert count <= self.room, "the window is full"
         packet_ids = self._ids.take_many(count)
         self._unanswered.update(dict.fromkeys(packet_ids, message))
@@ -240,7 +249,7 @@ class Outgoing(Generic[M]):
     # -- acknowledgements ------------------------------------------------------------------------------------
 
     def puback(self, packet_id: int) -> M | None:
-        """A QoS 1 message is done; the message. An identifier that is not known is none of our business."""
+        """A PUBACK arrived; returns the settled message. Unknown identifiers are ignored."""
         if packet_id in self._second or packet_id in self._released:
             raise ProtocolError(f"packet {packet_id} is QoS 2", where="PUBACK")
         message = self._unanswered.pop(packet_id, None)
@@ -251,7 +260,7 @@ class Outgoing(Generic[M]):
         return message
 
     def pubacks(self, packet_ids: Iterable[int]) -> list[M]:
-        """`puback` for many; the messages."""
+        """`puback` for many; returns the settled messages."""
         if self._second or self._released or self._asleep:
             found = [self.puback(packet_id) for packet_id in packet_ids]
             return [message for message in found if message is not None]
@@ -261,7 +270,7 @@ class Outgoing(Generic[M]):
         return [unanswered.pop(packet_id) for packet_id in dict.fromkeys(known)]
 
     def pubrec(self, packet_id: int, reason: int = Reason.SUCCESS) -> tuple[Pubrel | None, M | None]:
-        """A QoS 2 message has arrived, or is refused; the answer, and the message if it is settled now."""
+        """A PUBREC arrived; returns the PUBREL, and the message if it is settled (always, if refused)."""
         if packet_id in self._second:
             message = self._unanswered.pop(packet_id)
             self._second.discard(packet_id)
@@ -281,7 +290,7 @@ class Outgoing(Generic[M]):
         return Pubrel(packet_id, Reason.PACKET_ID_NOT_FOUND), None
 
     def pubcomp(self, packet_id: int) -> bool:
-        """A QoS 2 message is done; whether it was known."""
+        """A PUBCOMP arrived; returns whether its identifier was known."""
         if packet_id in self._unanswered:
             raise ProtocolError(f"packet {packet_id} was not released", where="PUBCOMP")
         if packet_id not in self._released:
@@ -293,14 +302,17 @@ class Outgoing(Generic[M]):
     # -- a new connection ------------------------------------------------------------------------------------
 
     def resume(self, *, window: int) -> list[Pubrel]:
-        """The session goes on over a new connection; the PUBRELs to send at once. Then call `again`."""
+        """Continue over a new connection; returns the PUBRELs to send at once. Then call `again`."""
         self.window = window
         self._again = deque(self._unanswered)
         self._asleep = set(self._unanswered)
         return [Pubrel(packet_id) for packet_id in self._released]
 
     def again(self) -> list[Unanswered[M]]:
-        """Messages to send again with DUP, as many as fit; call it after each acknowledgement, too."""
+        """Messages to send again with DUP, as many as the window takes.
+
+        Call after each acknowledgement too.
+        """
         found: list[Unanswered[M]] = []
         while self._again and self.in_flight < self.window:
             packet_id = self._again.popleft()
@@ -309,19 +321,19 @@ class Outgoing(Generic[M]):
                 found.append(self._told(packet_id))
         return found
 
-    # -- keeping it ------------------------------------------------------------------------------------------
+    # -- storage ---------------------------------------------------------------------------------------------
 
     def unanswered(self) -> list[Unanswered[M]]:
-        """Messages neither acknowledged nor released, in order."""
+        """Messages without PUBACK or PUBREC, in order."""
         return [self._told(packet_id) for packet_id in self._unanswered]
 
     def released(self) -> list[int]:
-        """Packet identifiers that wait for their PUBCOMP, in order."""
+        """Packet identifiers without PUBCOMP, in order."""
         return list(self._released)
 
     def restore(self, *, unanswered: Iterable[Unanswered[M]], released: Iterable[int]) -> None:
-        """Put back what `unanswered` and `released` gave before a restart; then comes `resume`."""
-        assert not self._unanswered | self._released, "only into an empty one"
+        """Restore what `unanswered` and `released` returned before a restart; call `resume` next."""
+        assert not self._unanswered | self._released, "restore into an empty one only"
         for packet_id in released:
             self._ids.claim(packet_id)
             self._released[packet_id] = None
@@ -332,9 +344,10 @@ class Outgoing(Generic[M]):
                 self._second.add(each.packet_id)
 
     def supersede(self, packet_id: int, *, released: bool) -> M | None:
-        """Another record of this identifier is newer than what `restore` put back; what that was.
+        """Replace what `restore` put back for an identifier, because a newer record exists; returns the old
+        message.
 
-        It is held from now on, and waits for its PUBCOMP if it is released.
+        The identifier is held from now on, and waits for a PUBCOMP if `released`.
         """
         self._ids.hold(packet_id)
         self._second.discard(packet_id)
@@ -348,28 +361,28 @@ class Outgoing(Generic[M]):
 
 
 class ExchangeStep(NamedTuple, Generic[M]):
-    """What follows from an acknowledgement."""
+    """Result of an acknowledgement."""
 
     reply: Ack | None
     settled: M | None
-    """The message that need not be kept any more."""
+    """The message that is complete: the owner may forget it."""
     reason: int
-    """What the peer said about it."""
+    """Reason code of the peer."""
 
 
 class Exchange(Generic[M]):
-    """Messages of QoS 1 and 2 in flight, either way."""
+    """QoS 1 and 2 messages in flight in both directions."""
 
     __slots__ = ("ids", "incoming", "outgoing")
 
     def __init__(self, *, window: int = MOST_PACKET_ID, maximum: int = MOST_PACKET_ID) -> None:
         self.ids = PacketIds()
-        """Also for SUBSCRIBE and UNSUBSCRIBE, where this end sends them."""
+        """Shared with SUBSCRIBE and UNSUBSCRIBE at the end that sends them."""
         self.outgoing: Outgoing[M] = Outgoing(ids=self.ids, window=window)
         self.incoming = Incoming(maximum=maximum)
 
     def receive(self, ack: Ack) -> ExchangeStep[M]:
-        """An acknowledgement has come; afterwards there may be room, and more to send again."""
+        """Handle an acknowledgement; afterwards check `outgoing.room` and `outgoing.again`."""
         reply: Ack | None = None
         settled: M | None = None
         match ack:
@@ -384,7 +397,7 @@ class Exchange(Generic[M]):
         return ExchangeStep(reply, settled, ack.reason)
 
     def resume(self, *, window: int, maximum: int = MOST_PACKET_ID) -> list[Pubrel]:
-        """A new connection carries the session; what to send first. Then comes `outgoing.again`."""
+        """Continue over a new connection; returns the PUBRELs to send first. Then call `outgoing.again`."""
         self.incoming.resume()
         self.incoming.maximum = maximum
         return self.outgoing.resume(window=window)

@@ -1,6 +1,6 @@
 """Packet identifiers (1 to 65,535, each used by one packet at a time) and topic aliases (MQTT 5).
 
-A topic alias is a number in the place of a topic, for one connection and one direction.
+A topic alias is a number that replaces a topic, for one connection and one direction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_PACKET_ID: Final = 65_535
 
 
 class PacketIds:
-    """Gives out identifiers in turn, so that one just freed is not used again at once."""
+    """Gives out identifiers in turn, so that a freed one is not reused at once."""
 
     __slots__ = ("_last", "_used")
 
@@ -26,11 +26,11 @@ class PacketIds:
         self._used: set[int] = set()
 
     def __len__(self) -> int:
-        """How many are in use."""
+        """Identifiers in use."""
         return len(self._used)
 
     def take(self) -> int:
-        """One that is not in use; there must be one."""
+        """Take a free identifier; the caller makes sure that one is left."""
         used = self._used
         packet_id = self._last % MOST_PACKET_ID + 1
         if packet_id in used:
@@ -42,7 +42,7 @@ class PacketIds:
         return packet_id
 
     def take_many(self, count: int) -> list[int]:
-        """So many that are not in use; there must be as many."""
+        """Take `count` free identifiers; the caller makes sure that so many are left."""
         first = self._last + 1
         ids = range(first, first + count)
         if ids.stop > MOST_PACKET_ID or not self._used.isdisjoint(ids):
@@ -52,39 +52,39 @@ class PacketIds:
         return list(ids)
 
     def claim(self, packet_id: int) -> None:
-        """Use this very one, as a stored session says."""
+        """Take this identifier, as a stored session says."""
         assert 0 < packet_id <= MOST_PACKET_ID, packet_id
         self._used.add(packet_id)
         self._last = packet_id
 
     def hold(self, packet_id: int) -> None:
-        """Keep it from being given out although nothing is sent under it now; `free` ends that."""
+        """Reserve an identifier without a message; `free` releases it."""
         self._used.add(packet_id)
 
     def free(self, packet_id: int) -> None:
-        """It may be given out again."""
+        """Release an identifier."""
         self._used.discard(packet_id)
 
     def free_many(self, packet_ids: Iterable[int]) -> None:
-        """They may be given out again."""
+        """Release several identifiers."""
         self._used.difference_update(packet_ids)
 
 
 class AliasesIn:
-    """What the peer's aliases stand for."""
+    """Topic aliases set by the peer."""
 
     __slots__ = ("_topics", "maximum")
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
-        """How many we offered."""
+        """Topic alias maximum we offered."""
         self._topics: dict[int, bytes] = {}
 
     def resolve(self, topic: bytes, alias: int | None) -> bytes:
-        """The topic of a PUBLISH; with both a topic and an alias, the alias stands for it from now on."""
+        """Topic of a PUBLISH. A topic together with an alias sets the alias."""
         if alias is None:
             if not topic:
-                raise ProtocolError("empty, and no topic alias", where="PUBLISH topic")
+                raise ProtocolError("empty without a topic alias", where="PUBLISH topic")
             return topic
         if not 0 < alias <= self.maximum:
             raise MqttError(
@@ -97,12 +97,12 @@ class AliasesIn:
             return topic
         known = self._topics.get(alias)
         if known is None:
-            raise ProtocolError(f"{alias} stands for no topic yet", where="PUBLISH topic alias")
+            raise ProtocolError(f"{alias} is not set yet", where="PUBLISH topic alias")
         return known
 
 
 class AliasesOut:
-    """Aliases for what we send: the first topics get one each, as many as the peer takes."""
+    """Topic aliases we set: one for each of the first topics, up to the peer's topic alias maximum."""
 
     __slots__ = ("_aliases", "maximum")
 
@@ -111,9 +111,10 @@ class AliasesOut:
         self._aliases: dict[bytes, int] = {}
 
     def shorten(self, topic: bytes) -> tuple[bytes, int | None]:
-        """Topic and alias to send: both the first time, then no topic; no alias when none is left.
+        """Topic and alias to send: both the first time, then an empty topic; no alias when none is left.
 
-        The packet made with it must be sent, else the peer does not know the alias."""
+        A packet that introduces an alias must be sent, else the peer does not know the alias.
+        """
         alias = self._aliases.get(topic)
         if alias is not None:
             return b"", alias

@@ -1,11 +1,12 @@
-"""The server's side of one connection: which packet may come when, what was agreed, how it ends.
+"""The server's side of one connection: which packet may come when, what was agreed, and how the connection
+ends.
 
     waiting ──CONNECT──► deciding ──accept──► connected ──farewell, close──► closed
        └──farewell, close───┴───farewell, close─────────────────────────────────▲
 
-The owner decides about a CONNECT (users, sessions) and calls `accept` or `farewell`; frames that came behind
-the CONNECT wait with the owner until then. PUBLISH need not come through `receive`: in the state CONNECTED it
-is always legal, and `fanout.spans` reads it faster.
+The owner decides about a CONNECT (users, sessions) and calls `accept` or `farewell`. Until then it keeps
+frames that arrive behind the CONNECT. A PUBLISH need not pass through `receive`: it is always legal in the
+state CONNECTED, and `fanout.spans` reads it faster.
 """
 
 from __future__ import annotations
@@ -43,48 +44,48 @@ if TYPE_CHECKING:
 
 
 class ServerState(Enum):
-    """Where a connection stands."""
+    """Phases of a server connection."""
 
-    WAITING = "for the CONNECT"
-    DECIDING = "whether to accept it"
+    WAITING = "waiting for the CONNECT"
+    DECIDING = "the owner decides about the CONNECT"
     CONNECTED = "packets flow"
-    CLOSED = "nothing more is said"
+    CLOSED = "no more packets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a server offers to every client."""
+    """What a server grants to every client."""
 
     receive_maximum: int = limits.MQTT_RECEIVE_MAXIMUM
-    """QoS 1 and 2 messages a client may have unanswered."""
+    """Receive maximum: QoS 1 and 2 messages a client may have unacknowledged."""
     maximum_packet_bytes: int = limits.MQTT_PACKET_BYTES
     topic_alias_maximum: int = limits.MQTT_TOPIC_ALIASES
     most_keep_alive_s: int = 0
-    """Longest keep alive granted, and what a client that wants none gets; 0: as the client likes."""
+    """Longest keep alive granted, also to a client that asks for none; 0: no bound."""
     most_session_expiry_s: int = NEVER_S
     """Longest session expiry granted."""
     connect_s: int = limits.MQTT_CONNECT_S
-    """Time for the CONNECT to come."""
+    """Time allowed for the CONNECT to arrive."""
     reason_strings: bool = True
-    """Say in words what was wrong, where the client takes it."""
+    """Send reason strings to clients that accept them."""
 
 
 class ServerConnection:
-    """The rules of one connection."""
+    """Packet rules of one connection."""
 
     def __init__(self, terms: Terms, *, now_us: Instant) -> None:
         self.terms = terms
         self.state = ServerState.WAITING
         self.version = 0
-        """4 or 5 once a CONNECT could be read so far; 0 before."""
+        """4 or 5 once the version of the CONNECT is known; 0 before."""
         self.keep_alive_s = 0
-        """As agreed; 0: none."""
+        """Keep alive agreed; 0: none."""
         self.receive_maximum = MOST_PACKET_ID
-        """QoS 1 and 2 messages the client takes unanswered."""
+        """Receive maximum of the client."""
         self.maximum_packet_bytes = LONGEST + 5
-        """Largest packet the client takes."""
+        """Largest packet the client accepts."""
         self.problem_information = True
-        """Whether the client takes words with an acknowledgement."""
+        """Whether the client accepts reason strings and user properties on acknowledgements."""
         self.aliases_in = AliasesIn(0)
         self.aliases_out = AliasesOut(0)
         self._connect = Connect()
@@ -93,7 +94,10 @@ class ServerConnection:
     # -- receiving -------------------------------------------------------------------------------------------
 
     def receive(self, frame: bytes) -> Packet:
-        """The packet of a frame, if it may come now; else MqttError, and `farewell` is what to answer."""
+        """Decode a frame and check that the client may send it now.
+
+        On MqttError, send `farewell` and close.
+        """
         assert self.state in (ServerState.WAITING, ServerState.CONNECTED), (
             f"frames wait while {self.state.name}"
         )
@@ -101,7 +105,7 @@ class ServerConnection:
         if self.state is ServerState.WAITING:
             return self._first(frame, kind)
         if kind is Kind.CONNECT:
-            raise ProtocolError("a second one", where="CONNECT")  # [MQTT-3.1.0-2]
+            raise ProtocolError("a second CONNECT", where="CONNECT")  # [MQTT-3.1.0-2]
         if kind not in FROM_CLIENT:
             raise ProtocolError("only a server sends this", where=kind.name)
         packet = decode(frame, self.version)
@@ -110,7 +114,9 @@ class ServerConnection:
         if isinstance(packet, Publish):
             check_from_client(packet.properties)
         if isinstance(packet, Disconnect) and packet.reason not in DISCONNECT_FROM_CLIENT:
-            raise ProtocolError(f"{explained(packet.reason)} is for servers to say", where="DISCONNECT")
+            raise ProtocolError(
+                f"{explained(packet.reason)} may only be sent by a server", where="DISCONNECT"
+            )
         return packet
 
     def _first(self, frame: bytes, kind: Kind) -> Connect:
@@ -128,7 +134,7 @@ class ServerConnection:
             )
         if packet.will is not None and packet.will.topic.startswith("$"):
             raise MqttError(
-                f"'{packet.will.topic}': topics beginning with $ are the server's",
+                f"'{packet.will.topic}': topics beginning with $ are reserved for the server",
                 where="CONNECT will topic",
                 reason=Reason.TOPIC_NAME_INVALID,
             )
@@ -146,7 +152,7 @@ class ServerConnection:
         self.aliases_out = AliasesOut(min(asked.topic_alias_maximum or 0, self.terms.topic_alias_maximum))
         if packet.version == V5:
             self.aliases_in = AliasesIn(self.terms.topic_alias_maximum)
-            most_s = self.terms.most_keep_alive_s  # MQTT 3.1.1 has no way to tell the client
+            most_s = self.terms.most_keep_alive_s  # MQTT 3.1.1 cannot tell the client its keep alive
             if most_s and not 0 < packet.keep_alive_s <= most_s:
                 self.keep_alive_s = most_s
 
@@ -160,9 +166,10 @@ class ServerConnection:
         assigned_client_id: str = "",
         extra: Properties = NONE,
     ) -> bytes:
-        """The client is welcome; the CONNACK, or nothing if the client cannot take it: then close.
+        """Accept the client; returns the CONNACK. Empty if it exceeds the client's maximum packet size: then
+        close.
 
-        `extra` has further properties, say response information.
+        `extra` holds further properties, such as response information.
         """
         assert self.state is ServerState.DECIDING, self.state
         properties = self._granted(assigned_client_id, extra) if self.version == V5 else NONE
@@ -192,11 +199,11 @@ class ServerConnection:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """The connection is gone, or the client has said goodbye."""
+        """The connection is lost, or the client sent DISCONNECT."""
         self.state = ServerState.CLOSED
 
     def farewell(self, error: MqttError) -> bytes:
-        """What to send before closing because of an error, possibly nothing: a CONNACK or a DISCONNECT."""
+        """CONNACK or DISCONNECT to send before closing because of an error; may be empty."""
         state, self.state = self.state, ServerState.CLOSED
         if isinstance(error, UnsupportedVersion):
             return error.answer
@@ -225,9 +232,11 @@ class ServerConnection:
     # -- sending ---------------------------------------------------------------------------------------------
 
     def fit(self, packet: Packet) -> bytes | None:
-        """A packet as the client takes it: words left out if it wants none or has no room; `None`: too large.
+        """Encode a packet within the client's limits: reason string and user properties go if unwanted or too
+        long.
 
-        A PUBLISH that is too large is not sent, and counts as delivered [MQTT-3.1.2-25].
+        `None`: too large all the same. A PUBLISH that is too large is not sent and counts as delivered
+        [MQTT-3.1.2-25].
         """
         if self.problem_information or isinstance(packet, Publish | Connack | Disconnect):
             frame = self._within(packet)
@@ -242,30 +251,30 @@ class ServerConnection:
     # -- keep alive ------------------------------------------------------------------------------------------
 
     def heard(self, *, now_us: Instant) -> None:
-        """Something arrived; once for each chunk is enough."""
+        """Note that bytes arrived; once for each chunk is enough."""
         if self.state is ServerState.CONNECTED:
             self._deadline_us = now_us + self.keep_alive_s * 1_500_000 if self.keep_alive_s else None
 
     def timer(self) -> Instant | None:
-        """When the client is overdue unless it is heard of."""
+        """When the keep alive expires if nothing arrives until then."""
         return self._deadline_us if self.state in (ServerState.WAITING, ServerState.CONNECTED) else None
 
     def overdue(self, *, now_us: Instant) -> MqttError | None:
-        """Why the client is given up, if it is: one and a half keep alives without a packet."""
+        """The error if the keep alive has expired: no packet for 1.5 times its length [MQTT-3.1.2-22]."""
         due_us = self.timer()
         if due_us is None or now_us < due_us:
             return None
         if self.state is ServerState.WAITING:
-            return ProtocolError(f"none within {self.terms.connect_s} s", where="CONNECT")
+            return ProtocolError(f"not received within {self.terms.connect_s} s", where="CONNECT")
         return MqttError(
-            f"nothing heard for {self.keep_alive_s * 1.5:g} s",
+            f"nothing received for {self.keep_alive_s * 1.5:g} s",
             where="keep alive",
             reason=Reason.KEEP_ALIVE_TIMEOUT,
         )
 
 
 def _without_words(packet: Packet) -> Packet:
-    """The packet without its reason string and user properties, which are only for people."""
+    """The packet without reason string and user properties, which programs do not need."""
     if isinstance(packet, Pingreq | Pingresp) or packet.properties is NONE:
         return packet
     bare = replace(packet.properties, reason_string=None, user=())

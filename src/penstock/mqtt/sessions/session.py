@@ -1,7 +1,7 @@
 """The server's side of one session: subscriptions, messages in flight, will and expiry.
 
-A session outlives its connection. Time is passed in. `timer` says when to call `on_timer`, which says what
-became due: the will, or the end of the session. Messages beyond the window wait with the owner.
+A session outlives its connection. The owner passes the time in: `timer` says when to call `on_timer`, which
+returns what is due: the will, or the end of the session. The owner queues messages beyond the window.
 """
 
 from __future__ import annotations
@@ -26,82 +26,84 @@ if TYPE_CHECKING:
 
 
 class Subscribed(NamedTuple):
-    """A subscription in force."""
+    """One subscription of a session."""
 
     options: Subscription
     subscription_id: int = 0
-    """0: none was given."""
+    """0: none."""
 
 
 class Subscriptions:
-    """By filter; subscribing again to a filter takes the place of what was there."""
+    """Subscriptions of a session by filter; subscribing to a filter again replaces its subscription."""
 
     def __init__(self, *, most: int = limits.MQTT_SUBSCRIPTIONS) -> None:
         self.most = most
         self._held: dict[str, Subscribed] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of subscriptions."""
         return len(self._held)
 
     def __iter__(self) -> Iterator[Subscribed]:
-        """In the order they were first made."""
+        """In the order of their first SUBSCRIBE."""
         return iter(self._held.values())
 
     def get(self, filter_: str) -> Subscribed | None:
-        """The one with this very filter."""
+        """The subscription with exactly this filter."""
         return self._held.get(filter_)
 
     def add(self, options: Subscription, *, subscription_id: int = 0) -> bool:
-        """Subscribe; whether retained messages are to be sent now."""
+        """Subscribe; returns whether to send retained messages now."""
         known = options.filter in self._held
         if not known and len(self._held) >= self.most:
             raise MqttError(
-                f"{self.most} subscriptions are held already", where="SUBSCRIBE", reason=Reason.QUOTA_EXCEEDED
+                f"{self.most} subscriptions; no more are allowed",
+                where="SUBSCRIBE",
+                reason=Reason.QUOTA_EXCEEDED,
             )
         self._held[options.filter] = Subscribed(options, subscription_id)
         if shared_of(options.filter).group:
-            return False  # section 4.8.2
+            return False  # shared subscriptions get no retained messages (section 4.8.2)
         return options.retain_handling == 0 or (options.retain_handling == 1 and not known)
 
     def remove(self, filter_: str) -> Subscribed | None:
-        """Unsubscribe; what was there."""
+        """Unsubscribe; returns the subscription that was removed."""
         return self._held.pop(filter_, None)
 
 
 M = TypeVar("M")
 
 NEVER_S: Final = 0xFFFF_FFFF
-"""A session expiry that does not come."""
+"""Session expiry interval of a session that never expires."""
 
 
 class Due(Enum):
-    """What a session's timer can bring."""
+    """What a session's timer can trigger."""
 
     WILL = "publish the will"
     END = "forget the session"
 
 
 class Happening(NamedTuple):
-    """Something became due."""
+    """An action that is due."""
 
     what: Due
     will: Will | None = None
 
 
 class SessionStatistics(NamedTuple):
-    """A session at one moment."""
+    """Figures of a session at one moment."""
 
     attached: bool
     subscriptions: int
     outgoing: int
-    """QoS 1 and 2 messages on their way to the client."""
+    """QoS 1 and 2 messages to the client that are not acknowledged."""
     incoming: int
     """QoS 1 and 2 messages from the client that are not settled."""
 
 
 class Session(Generic[M]):
-    """The state a server keeps for a client identifier; M is what the owner calls a message."""
+    """State a server keeps for a client identifier; M is the owner's type of messages."""
 
     def __init__(self, client_id: str, *, exchange: Exchange[M] | None = None) -> None:
         self.client_id = client_id
@@ -109,7 +111,7 @@ class Session(Generic[M]):
         self.exchange: Exchange[M] = exchange or Exchange()
         self.will: Will | None = None
         self.expiry_s = 0
-        """Seconds it lives without a connection; 0: it ends with the connection; NEVER_S: always."""
+        """Seconds the session lives without a connection; 0: it ends with the connection; NEVER_S: no end."""
         self.attached = False
         self._most_expiry_s = NEVER_S
         self._detached_us: Instant | None = None
@@ -117,7 +119,8 @@ class Session(Generic[M]):
     def attach(
         self, connect: Connect, *, window: int, maximum: int, most_expiry_s: int = NEVER_S
     ) -> list[Pubrel]:
-        """A connection carries the session from now on; what to send first. A waiting will is void.
+        """Continue the session over a new connection; returns the PUBRELs to send first. A delayed will is
+        cancelled.
 
         `window` is the client's receive maximum (or less), `maximum` ours.
         """
@@ -130,18 +133,18 @@ class Session(Generic[M]):
         self.will = connect.will
         self.attached = True
         self._detached_us = None
-        # MQTT 3.1.1 has no receive maximum, so a client cannot be held to ours.
+        # MQTT 3.1.1 has no receive maximum, so a client cannot know ours.
         return self.exchange.resume(
             window=window, maximum=maximum if connect.version == V5 else MOST_PACKET_ID
         )
 
     def leave(self, disconnect: Disconnect) -> None:
-        """The client says goodbye; `detach` follows."""
+        """The client sent a DISCONNECT; call `detach` next."""
         expiry_s = disconnect.properties.session_expiry_s
         if expiry_s is not None:
             if expiry_s and not self.expiry_s:
                 raise ProtocolError(
-                    f"{expiry_s} s for a session that was to end with the connection",
+                    f"{expiry_s} s, but the CONNECT set 0: the session ends with the connection",
                     where="DISCONNECT session expiry",
                 )  # [MQTT-3.14.2-2]
             self.expiry_s = min(expiry_s, self._most_expiry_s)
@@ -149,14 +152,17 @@ class Session(Generic[M]):
             self.will = None
 
     def detach(self, *, now_us: Instant) -> list[Happening]:
-        """The connection is gone, however that came; what is due at once."""
-        assert self.attached, "it was not attached"
+        """The connection is closed or lost; returns what is due at once."""
+        assert self.attached, "the session was not attached"
         self.attached = False
         self._detached_us = now_us
         return self.on_timer(now_us=now_us)
 
     def end(self) -> list[Happening]:
-        """The session ends now: a clean start, or somebody's decision; its will, if one waits."""
+        """End the session now (clean start, or removed by the operator).
+
+        Returns its will if one is pending.
+        """
         will, self.will = self.will, None
         self.attached = False
         self._detached_us = None
@@ -164,7 +170,7 @@ class Session(Generic[M]):
         return [Happening(Due.WILL, will), *ending] if will is not None else ending
 
     def timer(self) -> Instant | None:
-        """When `on_timer` has something to say."""
+        """When to call `on_timer`."""
         if self._detached_us is None:
             return None
         waits_s = [] if self.expiry_s == NEVER_S else [self.expiry_s]
@@ -173,7 +179,7 @@ class Session(Generic[M]):
         return self._detached_us + min(waits_s) * 1_000_000 if waits_s else None
 
     def on_timer(self, *, now_us: Instant) -> list[Happening]:
-        """What is due; a session's end brings its will with it, whatever the delay [MQTT-3.1.2-8]."""
+        """What is due. A will is published at the end of its session at the latest [MQTT-3.1.2-8]."""
         happened: list[Happening] = []
         due_us = self.timer()
         while due_us is not None and due_us <= now_us and self._detached_us is not None:
@@ -185,7 +191,7 @@ class Session(Generic[M]):
         return happened
 
     def statistics(self) -> SessionStatistics:
-        """The session at this moment."""
+        """Figures of the session now."""
         return SessionStatistics(
             attached=self.attached,
             subscriptions=len(self.subscriptions),

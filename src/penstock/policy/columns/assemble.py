@@ -1,4 +1,4 @@
-"""Puts a queue together again: kept items, and between them one digest for each run of dropped events."""
+"""Puts a packed queue together: kept items, and one digest for each run of dropped events between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runs:
-    """Stretches of events that were dropped together, nothing kept between them."""
+    """Runs of dropped events with nothing kept inside."""
 
     __slots__ = ("_index", "begins", "ends", "lengths")
 
@@ -27,7 +27,8 @@ class Runs:
         self.begins: list[int] = begins.tolist()
         self.ends: list[int] = ends.tolist()
         self.lengths: list[int] = (ends - begins).tolist()
-        # begin, end, begin, end …: reduceat answers for each stretch between two; every other one is a run
+        # begin, end, begin, end …: reduceat computes each stretch between two bounds; every other one is a
+        # run
         index = np.empty(2 * len(begins), dtype=np.int64)
         index[0::2] = begins
         index[1::2] = ends
@@ -44,11 +45,11 @@ class Runs:
         return how.reduceat(column, self._index, **more)[::2]
 
     def spread(self, numbers: Floats) -> Floats:
-        """Each run's number at the place of each of its events, in one array over the runs' events."""
+        """Each run's number repeated for each of its events, as one array."""
         return np.repeat(numbers, self.lengths)
 
     def gathered(self, column: Any) -> Any:
-        """The runs' own part of a column, without what lies between."""
+        """The runs' parts of a column, joined."""
         return np.concatenate([column[begin:end] for begin, end in self])
 
     def extremes(self, stamps: Ints) -> tuple[list[int], list[int]]:
@@ -63,7 +64,7 @@ def digests(
     causes: list[Cause],
     asked: list[tuple[Path, tuple[str, ...]]],
 ) -> list[Digest]:
-    """One digest per run; `fates` numbers the cause of each dropped event, None: there is but one."""
+    """One digest per run; `fates` holds the cause's index of each dropped event, None: all have the same."""
     from_us, to_us = runs.extremes(frame.ts.array)
     first, last = runs.extremes(frame.seq)
     named: list[Iterable[tuple[str, AttributeSummary]]] = [
@@ -77,7 +78,7 @@ def digests(
 
 
 def _causes(runs: Runs, fates: Ints | None, causes: list[Cause]) -> list[tuple[tuple[Cause, int], ...]]:
-    """How many events each step took from each run."""
+    """Number of events each step dropped from each run."""
     if fates is None:
         (only,) = causes
         return [((only, length),) for length in runs.lengths]
@@ -89,7 +90,7 @@ def _causes(runs: Runs, fates: Ints | None, causes: list[Cause]) -> list[tuple[t
 
 
 def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...]) -> list[AttributeSummary]:
-    """What each run says about one attribute."""
+    """Summary of one attribute for each run."""
     numbers = column.numbers()
     readable: Mask | None = None if column.complete() else ~np.isnan(numbers)
     nothing: list[Any] = [None] * len(runs)
@@ -97,7 +98,7 @@ def _summaries(frame: Frame, runs: Runs, column: Column, asked: tuple[str, ...])
     if not SUMMING.isdisjoint(asked):
         known = numbers if readable is None else np.where(readable, numbers, 0.0)
         n = runs.lengths if readable is None else runs.reduce(np.add, readable, dtype=np.int64).tolist()
-        with np.errstate(invalid="ignore", over="ignore"):  # inf − inf is NaN here as in the reference
+        with np.errstate(invalid="ignore", over="ignore"):  # inf − inf is NaN, as in the reference
             total = runs.reduce(np.add, known)
             if "stddev" in asked:
                 squares = _squares(known, readable, runs, total, n)
@@ -128,13 +129,13 @@ def _squares(known: Any, readable: Mask | None, runs: Runs, total: Any, n: list[
 
 
 def _extreme(choose: np.ufunc, numbers: Floats, runs: Runs, readable: Mask | None) -> list[float | None]:
-    """The least or most of each run; `fmin` and `fmax` pass over NaN, a run without numbers gives NaN."""
+    """Minimum or maximum of each run; `fmin` and `fmax` skip NaN, and a run without numbers gives NaN."""
     found: list[float] = runs.reduce(choose, numbers).tolist()
     return list(found) if readable is None else [None if one != one else one for one in found]  # noqa: PLR0124
 
 
 def _marks(frame: Frame, column: Column, runs: Runs) -> list[tuple[Mark, Mark] | None]:
-    """Earliest and latest readable value of each run."""
+    """First and last readable value of each run, by time."""
     ts, seq = frame.ts.array.tolist(), frame.seq.tolist()
     found: list[tuple[Mark, Mark] | None] = []
     for begin, end in runs:

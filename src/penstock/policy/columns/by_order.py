@@ -84,7 +84,7 @@ def _delta(node: filters.Delta) -> Decider:
 
 def _small_steps(numbers: Floats, ts: Ints | None, change: float, silence_us: int | None) -> Mask:
     quiet = np.zeros(len(numbers), dtype=np.bool_)
-    with np.errstate(invalid="ignore"):  # inf − inf is NaN, and NaN is no small step
+    with np.errstate(invalid="ignore"):  # inf − inf is NaN, which compares as not small
         np.less(np.abs(np.diff(numbers)), change, out=quiet[1:])
     if ts is not None and silence_us is not None:
         quiet[1:] &= np.diff(ts) < silence_us
@@ -92,7 +92,7 @@ def _small_steps(numbers: Floats, ts: Ints | None, change: float, silence_us: in
 
 
 def _dead_band(numbers: list[float], change: float, ts: Ints | None, silence_us: int | None) -> Mask:
-    """One after the other: each decision needs the last value kept."""
+    """Decided one event after the other: each decision needs the last value kept."""
     if ts is None or silence_us is None:
         kept = _out_of_band(numbers, change)
     else:
@@ -103,10 +103,10 @@ def _dead_band(numbers: list[float], change: float, ts: Ints | None, silence_us:
 
 
 def _out_of_band(numbers: list[float], change: float) -> list[int]:
-    """Places of the values kept.
+    """Indexes of the values kept.
 
-    Between `low` and `high` a value is in the band whatever rounding does; only outside is it worth the
-    subtraction that the meaning asks for.
+    Between `low` and `high` a value is in the band however it is rounded; only outside is the subtraction
+    that defines the band computed.
     """
     kept = []
     reference, least, low, high = float("-inf"), -change, float("inf"), float("-inf")
@@ -147,7 +147,7 @@ def _swing(node: filters.Swing) -> Decider:
 
 
 def _door(places: list[int], times: list[int], numbers: list[float], deviation: float) -> list[int]:
-    """Places of the points that the swinging door lets go; see `evaluate._swing`."""
+    """Indexes of the points that the swinging door drops, as `evaluate._swing` defines."""
     gone: list[int] = []
     pivot_t = held_t = held_place = 0
     pivot_v = held_v = 0.0
@@ -227,7 +227,7 @@ def _every(node: filters.Every) -> Decider:
 @compiles(filters.Random)
 def _random(node: filters.Random) -> Decider:
     head = f"{node.seed or 0}|".encode()
-    # lot < fraction, in whole numbers: the lot is the upper 53 of 64 bits
+    # lot < fraction, compared as integers: the lot is the upper 53 of 64 bits
     bound = node.fraction * (1 << 53)
     digest = xxhash.xxh64_intdigest
 

@@ -1,4 +1,4 @@
-"""Deciders of filters that compare an event's value, or look for members of it."""
+"""Deciders of filters that compare an event's value, or search its list."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _within(node: filters.Within) -> Decider:
 
 
 def _member(members: frozenset[Identity]) -> Decider:
-    """Identity with one of a few values."""
+    """Whether the value is one of `members`."""
     numbers = [member for member in members if isinstance(member, int | float)]
     in_array = all(abs(member) < 2**53 for member in numbers) and len(numbers) <= 8
 

@@ -1,4 +1,4 @@
-"""Deciders: a decider gets a view of the queue and returns verdicts as arrays; each filter registers one."""
+"""Deciders: each filter registers a function that gets a view of the queue and returns verdicts as arrays."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class Verdicts(NamedTuple):
 
     matched: Mask
     readable: Mask | None = None
-    """None: all of them."""
+    """None: all events."""
     scope: Mask | None = None
-    """None: all of them."""
+    """None: all events."""
 
 
 class View(NamedTuple):
-    """What a decider may look at."""
+    """The events and columns a decider sees."""
 
     frame: Frame
     alive: Ints | None
-    """Places of the events left; None: all of them."""
+    """Indexes of the events left; None: all."""
     column: Column | None
     """The step's attribute, for filters that read one."""
     now_us: int
     careful: bool
-    """Whether it matters which events are unreadable; if not, `Found.readable` may be left out."""
+    """Whether unreadable events must be told apart; if not, `Verdicts.readable` may be None."""
 
     def size(self) -> int:
-        """How many events are left."""
+        """Number of events left."""
         return len(self.frame.events) if self.alive is None else len(self.alive)
 
     def numbers(self, column: Column) -> Floats:
@@ -45,7 +45,7 @@ class View(NamedTuple):
         return found if self.alive is None else found[self.alive]
 
     def listed(self, column: list[Any]) -> list[Any]:
-        """A list's members for the events left."""
+        """A list's items for the events left."""
         return column if self.alive is None else [column[place] for place in self.alive.tolist()]
 
     def ts(self) -> Ints:

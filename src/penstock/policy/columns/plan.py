@@ -1,7 +1,7 @@
-"""A policy compiled for queues: packs one with a few array operations per step.
+"""A policy compiled for queues: packs a queue with a few array operations per step.
 
 A decider gets the frame and `alive`, the positions of the events still in the queue, and returns masks over
-those positions. It must agree exactly with `evaluate`; the agreement tests check that.
+those positions. Its results must equal those of `evaluate`; tests/agreement checks that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from penstock.model.digest import WORST_CASE, Cause, Digest, merge_all
 from penstock.model.event import Event
 from penstock.policy import evaluate, filters, paths
-from penstock.policy.columns import by_order, by_value  # noqa: F401  # they register their deciders
+from penstock.policy.columns import by_order, by_value  # noqa: F401  # importing registers their deciders
 from penstock.policy.columns.assemble import Runs, digests
 from penstock.policy.columns.deciders import COMPILERS, View
 from penstock.policy.columns.frame import Frame, Layout
@@ -44,14 +44,14 @@ class CompiledStep:
         if step.filter.reads:
             self._path = paths.parse(by) if by else policy.path_of(step)
         self.numbers: list[Path] = [self._path] if self._path and _reads_numbers(step.filter) else []
-        """The attribute, if it is read as a number."""
+        """The attribute, if the filter reads it as a number."""
         self._decide = COMPILERS[type(step.filter)](step.filter)
         self._keep = step.verb is Verb.KEEP
         self._drop_unreadable = policy.missing_of(step) is Missing.DROP
         self._careful = self._keep or self._drop_unreadable
 
     def dropped(self, frame: Frame, alive: Ints | None, now_us: int) -> Mask:
-        """A mask over the events left: which of them go."""
+        """Mask over the events left: True for those the step drops."""
         column = frame.column(self._path) if self._path else None
         matched, readable, scope = self._decide(View(frame, alive, column, now_us, self._careful))
         gone = matched
@@ -76,11 +76,11 @@ def _reads_numbers(node: filters.Filter) -> bool:
 
 
 SMALL: Final = 12
-"""Below this many items, `evaluate` is done before the arrays are set up (`penstock bench policy`)."""
+"""Below this many items `evaluate` is faster than setting up arrays (`penstock bench policy`)."""
 
 
 class Plan:
-    """One policy (or none), ready to pack any number of queues."""
+    """One policy (or none), compiled to pack any number of queues."""
 
     def __init__(self, policy: Policy | None) -> None:
         self.policy = policy
@@ -96,11 +96,14 @@ class Plan:
 
     @property
     def highest(self) -> int:
-        """The number of the highest level; 0 without a policy."""
+        """Number of the highest level; 0 without a policy."""
         return self.policy.highest if self.policy else 0
 
     def pack(self, items: Sequence[Item], *, level: int, now_us: Instant, above: int = 0) -> Packed:
-        """The queue after every step of levels `above` + 1 … `level`: what `evaluate.pack` says, sooner."""
+        """The queue after every step of levels `above` + 1 … `level`.
+
+        Same result as `evaluate.pack`, faster.
+        """
         assert 0 <= above <= level <= self.highest
         if level == above:
             return Packed(list(items), ())
@@ -125,7 +128,7 @@ class Plan:
         return Packed(queue.without(fates, frame, self._asked), tuple(effects))
 
     def collapse(self, items: Sequence[Item], *, cause: Cause = WORST_CASE) -> list[Item]:
-        """The worst case: every event into the digest, control items where they were."""
+        """The worst case: every event goes into a digest, control items stay where they are."""
         if len(items) < SMALL:
             return evaluate.collapse(self.policy, items, cause=cause)
         queue = _Queue(items)
@@ -135,20 +138,20 @@ class Plan:
 
 
 class Fates:
-    """Which events were dropped so far, and which step took each."""
+    """Events dropped so far, and the step that dropped each."""
 
     __slots__ = ("alive", "by_cause", "causes", "dropped")
 
     def __init__(self, size: int) -> None:
         self.dropped: Mask = np.zeros(size, dtype=np.bool_)
         self.alive: Ints | None = None
-        """Places of the events left; None: all."""
+        """Indexes of the events left; None: all."""
         self.causes: list[Cause] = []
         self.by_cause: Ints | None = None
-        """The number of the cause of each dropped event; None while there is but one."""
+        """Index of the cause of each dropped event; None while there is only one cause."""
 
     def add(self, cause: Cause, gone: Mask, *, last: bool) -> None:
-        """A step dropped these of the events left."""
+        """Record a step's mask over the events left."""
         self.causes.append(cause)
         if self.alive is None:
             self.dropped = gone
@@ -163,17 +166,17 @@ class Fates:
 
 
 class _Queue:
-    """A queue's items: the events among them, and what else there is."""
+    """A queue's items, with the events picked out."""
 
     __slots__ = ("_are_events", "_items", "events", "rows")
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items if isinstance(items, list) else list(items)
         self._are_events: Mask | None = None
-        self.events: list[Event] = self._items  # type: ignore[assignment]  # all of them, unless:
+        self.events: list[Event] = self._items  # type: ignore[assignment]  # right if all items are events:
         try:
             self.rows = [event.cells for event in self.events]
-        except AttributeError:  # digests or control items are among them
+        except AttributeError:  # some items are digests or control items
             flags = [item.__class__ is Event for item in self._items]
             self._are_events = np.array(flags, dtype=np.bool_)
             self.events = list(compress(self._items, flags))  # type: ignore[arg-type]
@@ -195,7 +198,7 @@ class _Queue:
         return self._spliced(begins, ends, found)
 
     def _absorbed(self, dropped: Mask, among: Mask) -> Mask:
-        """Which items end up in a digest: dropped events, and digests that were there before."""
+        """Mask of the items that go into digests: dropped events, and digests already there."""
         gone = np.array([item.__class__ is Digest for item in self._items], dtype=np.bool_)
         gone[among] = dropped
         return gone
@@ -208,7 +211,7 @@ class _Queue:
         frame: Frame,
         asked: list[tuple[paths.Path, tuple[str, ...]]],
     ) -> list[Digest]:
-        """The digest of each stretch: of its events, merged with the digests that stood among them."""
+        """Digest of each stretch: of its dropped events, merged with the digests inside it."""
         assert self._are_events is not None
         events_before = np.concatenate(([0], np.cumsum(self._are_events, dtype=np.int64)))
         first, last = events_before[begins], events_before[ends]
@@ -225,7 +228,7 @@ class _Queue:
         return merged
 
     def _spliced(self, begins: Ints, ends: Ints, found: list[Digest]) -> list[Item]:
-        """What stays, with each stretch replaced by its digest."""
+        """The items that stay, with each stretch replaced by its digest."""
         out: list[Item] = []
         done = 0
         for begin, end, digest in zip(begins.tolist(), ends.tolist(), found, strict=True):
@@ -237,7 +240,7 @@ class _Queue:
 
 
 def _stretches(mask: Mask) -> tuple[Ints, Ints]:
-    """Begin and end of each stretch of true values."""
+    """Begin and end of each stretch of True."""
     fenced = np.zeros(len(mask) + 2, dtype=np.bool_)
     fenced[1:-1] = mask
     edges = (fenced[1:] != fenced[:-1]).nonzero()[0]

@@ -1,6 +1,6 @@
 """Reads and writes a policy in any form: `parse` recognises the form of a text, `to_*` write one.
 
-Reading a written text gives the same policy.
+Reading a written text returns an equal policy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def parse(text: str | bytes, *, source: str = "") -> Policy:
-    """The policy in a text of YAML, JSON or XML; `source` is its name in messages.
+    """Parse a policy in YAML, JSON or XML; `source` is its name in error messages.
 
-    Text that begins with `<` is XML, with `{` JSON or YAML, any other YAML. PolicyError, and nothing else,
-    says what is wrong and where.
+    Text that begins with `<` is XML, with `{` JSON or YAML, any other YAML. Every problem raises PolicyError,
+    which says what is wrong and where.
     """
     try:
         return policy_of(_tree(_decoded(text)))
@@ -38,7 +38,7 @@ def _decoded(text: str | bytes) -> str:
         found = data[error.start]
         raise PolicyError(f"not UTF-8: byte 0x{found:02x} at offset {error.start}") from None
     except UnicodeEncodeError as error:
-        raise PolicyError(f"half a surrogate pair is no character: offset {error.start}") from None
+        raise PolicyError(f"half a surrogate pair is not a character: offset {error.start}") from None
     if len(data) > limits.POLICY_BYTES:
         raise PolicyError(f"a policy of {len(data)} bytes; at most {limits.POLICY_BYTES}")
     return plain.removeprefix("\ufeff")
@@ -55,7 +55,7 @@ def _tree(text: str) -> tree.Tree:
 
 
 def _braced(text: str) -> tree.Tree:
-    """JSON, or YAML in braces; if it is neither, the complaint of the one that got further."""
+    """Parse JSON, or YAML in braces; if both fail, raise the error of the parser that got further."""
     try:
         return json_form.tree_of(text)
     except PolicyError as error:
@@ -76,7 +76,7 @@ def to_yaml(policy: Policy) -> str:
 
 
 def to_json(policy: Policy, *, compact: bool = False) -> str:
-    """The policy in JSON, one line per level; `compact`: without any blank, for the wire."""
+    """The policy in JSON, one line per level; `compact`: no whitespace, for the wire."""
     return _fitting("JSON", json_form.text_of(policy, compact=compact))
 
 
@@ -86,16 +86,16 @@ def to_xml(policy: Policy) -> str:
 
 
 def to_python(policy: Policy) -> str:
-    """The policy as a call of the builder; to read and to paste, `parse` does not run it."""
+    """The policy as a call of the builder, to read and to paste; `parse` does not read it."""
     return python_form.text_of(policy)
 
 
 FORMS: Final[dict[str, Callable[[Policy], str]]] = {"yaml": to_yaml, "json": to_json, "xml": to_xml}
-"""Writers whose text `read.parse` reads, by the name of their form."""
+"""Writers of the forms that `parse` reads, by name."""
 
 
 def _fitting(form: str, text: str) -> str:
-    """The text, unless it is so long that nobody would read it back."""
+    """Return the text; PolicyError if it is too long to be read back."""
     size = len(text.encode())
     if size > limits.POLICY_BYTES:
         raise PolicyError(

@@ -41,7 +41,7 @@ def filter_of(kind: type[Filter], part: tree.Tree) -> Filter:
 
 
 def _arguments(kind: type[Filter], declared: tuple[Param, ...], part: tree.Tree) -> dict[str, tree.Tree]:
-    """The parts given, by the name of their parameter."""
+    """The parts given, by name of their parameter."""
     if isinstance(part, tree.MapNode):
         return _named(declared, part)
     if isinstance(part, tree.LeafNode) and part.value is None:
@@ -78,7 +78,7 @@ def _signature(declared: tuple[Param, ...]) -> str:
 
 
 def _places(given: dict[str, tree.Tree]) -> dict[str, tree.Place]:
-    """Places by the path under which a parameter complains."""
+    """Places by the paths that parameter errors carry."""
     places = {name: part.place for name, part in given.items()}
     for name, part in given.items():
         if isinstance(part, tree.ListNode):
@@ -87,7 +87,7 @@ def _places(given: dict[str, tree.Tree]) -> dict[str, tree.Place]:
 
 
 def _plain(part: tree.Tree, kind: ParamKind) -> object:
-    """The part as a Python value; whether it is a right one is for the parameter to say."""
+    """The part as a Python value; the parameter's kind checks it."""
     match part:
         case tree.MapNode():
             return {}
@@ -101,7 +101,7 @@ def _plain(part: tree.Tree, kind: ParamKind) -> object:
 
 
 def _untyped(word: str, kind: ParamKind) -> object:
-    """A word of unknown type, as a parameter of this kind takes it: a list is written with commas."""
+    """Type a bare word by its parameter's kind; a list is written with commas."""
     if kind.is_list:
         return [untyped(member.strip()) for member in word.split(",")]
     return word if kind.is_text else untyped(word)
@@ -112,10 +112,10 @@ D = TypeVar("D")
 E = TypeVar("E", bound="Enum")
 
 KEYS: Final = ("name", "description", "attribute", "missing", "payload", "digest", "levels")
-"""What a policy may say, in the order it is written."""
+"""Keys of a policy, in the order they are written."""
 
 BESIDE: Final = ("attribute", "missing")
-"""What may stand beside a filter."""
+"""Keys allowed beside a filter."""
 
 _VERBS: Final = tuple(verb.value for verb in Verb)
 _EXAMPLE: Final = "for example `- drop: {delta: 5}`"
@@ -148,7 +148,7 @@ def policy_of(root: tree.Tree) -> Policy:
 
 
 def _entries(found: tree.MapNode, options: Collection[str], what: str) -> dict[str, tree.Entry]:
-    """The entries by key, each key known and there once."""
+    """Entries by key; raises PolicyError for unknown and duplicate keys."""
     entries: dict[str, tree.Entry] = {}
     for entry in found.entries:
         if entry.key not in options:
@@ -192,7 +192,7 @@ def _list(part: tree.Tree, of: str) -> tuple[tree.Tree, ...]:
 
 
 def _digest(part: tree.Tree, attribute: str) -> tuple[tuple[str, str], ...]:
-    """Names for the policy's own attribute, or names by attribute."""
+    """Digesters as a list (about the policy's attribute) or by attribute."""
     if not isinstance(part, tree.MapNode):
         return tuple((attribute, name) for name in _digesters(part))
     pairs: list[tuple[str, str]] = []
@@ -261,7 +261,7 @@ def _step(part: tree.Tree) -> Step:
 
 
 def _use(verb: Verb, part: tree.Tree) -> Step:
-    """A filter by its name, or a mapping of its name to its parameters with other settings beside it."""
+    """A filter by its name, or a mapping with its name, its parameters and keys of BESIDE."""
     if isinstance(part, tree.LeafNode) and isinstance(part.value, str):
         kind = _kind(part.value, part.place)
         with complaints.inside(kind.name, part.place):

@@ -1,4 +1,4 @@
-"""JSON: reads a text as a located tree, and writes a policy."""
+"""JSON: parses a text into a located tree, and writes a policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS: Final[dict[str, Scalar | None]] = {"true": True, "false": False, "null":
 
 
 def tree_of(text: str) -> tree.Tree:
-    """The value in a text; PolicyError names the place that cannot be read."""
+    """Parse JSON; PolicyError names the place that is wrong."""
     reader = _Reader(text)
     found = reader.value(depth=1)
     if reader.index < len(text):
@@ -33,7 +33,7 @@ def tree_of(text: str) -> tree.Tree:
 
 
 class _Reader:
-    """Reads from `index` on; `index` always stands on something that is not blank."""
+    """Recursive-descent parser; between calls `index` is at a character that is not blank."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -55,7 +55,7 @@ class _Reader:
         )
 
     def skip(self, token: str) -> None:
-        """Go on behind a token and the blanks that follow it."""
+        """Advance past a token and the blanks behind it."""
         blank = _BLANK.match(self.text, self.index + len(token))
         assert blank is not None
         self.index = blank.end()
@@ -126,7 +126,7 @@ class _Reader:
 
 
 def text_of(policy: Policy, *, compact: bool) -> str:
-    """The policy in JSON: one line per key and level, ending with a line break; or all without a blank."""
+    """The policy in JSON: one line per key and level, ending with a line break; or compact without blanks."""
     data = short_form(policy)
     if compact:
         return _json(data, separators=(",", ":"))
@@ -135,7 +135,7 @@ def text_of(policy: Policy, *, compact: bool) -> str:
 
 
 def _spread(part: Any) -> str:
-    """A mapping or the list of levels over several lines, anything else in one."""
+    """A mapping or the list of levels on several lines, anything else on one."""
     if isinstance(part, dict):
         return "{\n" + ",\n".join(f"    {_json(key)}: {_json(each)}" for key, each in part.items()) + "\n  }"
     if isinstance(part, list) and not isinstance(part[0], str):

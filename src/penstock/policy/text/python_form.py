@@ -49,7 +49,7 @@ def policy(
     name: str = "",
     description: str = "",
 ) -> Policy:
-    """A policy of these levels; `digest` asks about the policy's attribute, or by attribute about several."""
+    """Build a policy of these levels; `digest` lists digesters of the policy's attribute, or by attribute."""
     asked = digest if isinstance(digest, Mapping) else {attribute: digest}
     return Policy(
         levels=tuple((level,) if isinstance(level, Step) else tuple(level) for level in levels),
@@ -72,14 +72,14 @@ def _choice(options: type[E], path: str, word: str) -> E:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Makes steps of one verb, a method for each filter; each docstring says which events match."""
+    """Makes steps with one verb: a method for each filter, whose docstring says which events match."""
 
     verb: Verb
     attribute: str | None = None
     missing: Missing | None = None
 
     def __call__(self, *, attribute: str | None = None, missing: MissingName | None = None) -> Steps:
-        """The same verb about another attribute or with another `missing` rule than the policy's."""
+        """Steps with the same verb but another attribute or `missing` rule than the policy's."""
         return Steps(
             self.verb,
             self.attribute if attribute is None else attribute,
@@ -202,14 +202,14 @@ class Steps:
 
 
 drop: Final = Steps(Verb.DROP)
-"""Steps that drop what their filter matches."""
+"""Steps that drop the events their filter matches."""
 
 keep: Final = Steps(Verb.KEEP)
-"""Steps that keep only what their filter matches."""
+"""Steps that keep only the events their filter matches."""
 
 
 def text_of(policy: Policy) -> str:
-    """An expression that makes the policy, where `policy`, `drop` and `keep` are the builder's."""
+    """Python expression that builds the policy with `policy`, `drop` and `keep`."""
     said = short_form(policy)
     del said["levels"]
     arguments = [*_levels(policy), *(f"{key}={_literal(part)}" for key, part in said.items())]

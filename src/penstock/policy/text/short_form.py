@@ -1,7 +1,7 @@
 """A policy as plain mappings, lists and scalars in its shortest spelling, for YAML and JSON.
 
-What is left out is what the reader assumes: default parameters, the default attribute, a `random` filter's
-number as its seed.
+Left out are the values the reader assumes: default parameters, the default attribute, and the seed of a
+`random` filter if it is its number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def short_form(policy: Policy) -> dict[str, Any]:
-    """The policy's keys in the order they are written."""
+    """Keys of the policy in the order they are written."""
     said = {
         "name": policy.name,
         "description": policy.description,
@@ -36,7 +36,7 @@ def short_form(policy: Policy) -> dict[str, Any]:
 
 
 def spoken(policy: Policy) -> Iterator[tuple[Step, dict[str, Any]]]:
-    """Every step with those parameters that must be written, by name."""
+    """Each step with the parameters that must be written, by name."""
     numbers = count()
     for chain in policy.levels:
         for step in chain:
@@ -78,7 +78,7 @@ def _step(step: Step, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shortest(found: Filter, given: dict[str, Any]) -> Any:
-    """The first parameter alone, all of them by position if none is optional, or by name."""
+    """Shortest spelling: the first alone, all by position if none is optional, or by name."""
     declared = params_of(type(found))
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     if plain and list(plain) == [declared[0].name]:

@@ -1,8 +1,8 @@
 """The tree of a policy's text, each part with its line and column, and the errors that name such a place.
 
 The tree lies between a form (YAML, JSON, XML) and its meaning. An error says what is allowed at its place and
-suggests a near match. Words without quotes follow the core schema of YAML 1.2: `NO`, `on` and `12:30:00` are
-texts here; YAML 1.1 made them a truth value and a number.
+suggests a near match. Unquoted words follow the core schema of YAML 1.2: `NO`, `on` and `12:30:00` are texts
+(in YAML 1.1 they were truth values and a number).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 _NUMBER_CHARACTERS: Final = 400
-"""A longer whole number is no finite float either; Python refuses those of over 4,300 digits."""
+"""Longest number that is parsed: a longer one is not a finite float, and Python refuses over 4,300 digits."""
 
 
 def resolve(word: str) -> Scalar | None:
-    """The number, truth value, nothing or text that an unquoted word is."""
+    """Value of an unquoted word: number, truth value, null or text."""
     if word in _WORDS:
         return _WORDS[word]
     found = number(word)
@@ -49,7 +49,7 @@ def resolve(word: str) -> Scalar | None:
 
 
 def number(word: str) -> int | float | None:
-    """The number a word is, or None if it is none."""
+    """The word as a number, or None."""
     whole = _WHOLE.fullmatch(word) or _BASED.fullmatch(word)
     if not whole and not _FLOAT.fullmatch(word):
         return None
@@ -61,7 +61,7 @@ def number(word: str) -> int | float | None:
 
 
 def untyped(word: str) -> Scalar:
-    """The same for a form that has no nothing: what is no number and no truth value is a text."""
+    """`resolve` for a form without null: a word that is no number or truth value is a text."""
     found = resolve(word)
     return word if found is None else found
 
@@ -79,17 +79,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class LeafNode:
-    """A number, a text, a truth value, or nothing."""
+    """A number, a text, a truth value, or null."""
 
     value: Scalar | None
     place: Place
     written: str | None = None
-    """The characters, where the form did not say of what type they are: XML without `type`."""
+    """The characters, if the form does not give their type: XML without `type`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
-    """Parts in order."""
+    """Items in order."""
 
     items: tuple[Tree, ...]
     place: Place
@@ -106,7 +106,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MapNode:
-    """Entries in order; a key that stands twice is still there twice."""
+    """Entries in order; duplicate keys are kept, for the error message."""
 
     entries: tuple[Entry, ...]
     place: Place
@@ -116,7 +116,7 @@ Tree: TypeAlias = LeafNode | ListNode | MapNode
 
 
 def shown(found: Tree) -> str:
-    """What was found, for a message."""
+    """Short description of a part for error messages."""
     match found:
         case MapNode():
             return "a mapping"
@@ -127,24 +127,24 @@ def shown(found: Tree) -> str:
 
 
 class Lines:
-    """The lines of a text, to find places in it."""
+    """Line starts of a text, to find the place of a character."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def place(self, index: int) -> Place:
-        """The place of character number `index`, from 0."""
+        """Place of the character at `index`, from 0."""
         line = bisect(self._starts, index)
         return Place(line, index - self._starts[line - 1] + 1)
 
 
 def wrong(problem: str, place: Place, *, allowed: str = "", near: str = "") -> PolicyError:
-    """A problem at a place."""
+    """PolicyError at a place."""
     return PolicyError(problem, line=place.line, column=place.column, allowed=allowed, near=near)
 
 
 def unknown(what: str, word: str, options: Collection[str], place: Place) -> PolicyError:
-    """A word that is none of the options."""
+    """PolicyError about a word that is not one of the options."""
     near = get_close_matches(word.lower(), options, n=1)
     problem = f"unknown {what} {params.shown(word)}"
     return wrong(problem, place, allowed=", ".join(options), near=near[0] if near else "")
@@ -152,7 +152,7 @@ def unknown(what: str, word: str, options: Collection[str], place: Place) -> Pol
 
 @contextmanager
 def at(place: Place) -> Iterator[None]:
-    """Problems from here on are at this place, unless a more exact one is known."""
+    """Context: PolicyErrors raised inside get this place, unless they have a more exact one."""
     try:
         yield
     except PolicyError as error:
@@ -161,7 +161,7 @@ def at(place: Place) -> Iterator[None]:
 
 @contextmanager
 def inside(name: str, place: Place) -> Iterator[None]:
-    """Problems from here on are about the part `name` at this place, or a part of it."""
+    """Context: PolicyErrors raised inside are about the part `name` at this place, or a part of it."""
     try:
         yield
     except PolicyError as error:
@@ -171,7 +171,7 @@ def inside(name: str, place: Place) -> Iterator[None]:
 
 @contextmanager
 def placed(places: Mapping[str, Place], otherwise: Place) -> Iterator[None]:
-    """Problems that name a part by its path get the place of that part, or of what holds it."""
+    """Context: a PolicyError that names a part by its path gets the place of that part, or of its parent."""
     try:
         yield
     except PolicyError as error:
@@ -181,20 +181,20 @@ def placed(places: Mapping[str, Place], otherwise: Place) -> Iterator[None]:
 
 
 def check_once(earlier: Entry | None, entry: Entry) -> None:
-    """Raise PolicyError if a key, or another name for it, was there before."""
+    """Raise PolicyError if a key, or an alias of it, was given before."""
     if earlier is not None:
         other = "" if earlier.key == entry.key else f" (as {params.shown(earlier.key)})"
-        raise wrong(f"{params.shown(entry.key)} stands twice, first at {earlier.place}{other}", entry.place)
+        raise wrong(f"duplicate key {params.shown(entry.key)}, first at {earlier.place}{other}", entry.place)
 
 
 def check_depth(depth: int, place: Place) -> None:
-    """Raise PolicyError if parts are nested too deep: a stranger must not choose how deep we recurse."""
+    """Raise PolicyError if parts are nested too deep: recursion must not depend on the input."""
     if depth > limits.POLICY_DEPTH:
         raise wrong(f"nested more than {limits.POLICY_DEPTH} deep", place)
 
 
 def check_characters(text: str, place: Place) -> str:
-    """The text, unless it has escapes that make no character."""
+    """Return the text; PolicyError if an escape in it is not a character."""
     with at(place):
         params.check_characters(text)
     return text

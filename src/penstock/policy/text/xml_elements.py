@@ -6,9 +6,9 @@
         level               filter [name, attribute, action, missing]
                                 para [name, value, type]      item [value, type]
 
-Figure 2 prints `<digester>` without an end, so a digester is always empty and its end tag means nothing.
-XML 1.0 has no way to write most control characters: on an element with `escapes="json"` the free texts have
-JSON's backslash escapes. Declarations of document types and entities are refused.
+Figure 2 of the paper prints `<digester>` without an end tag, so a digester is always empty and its end tag is
+ignored. XML 1.0 cannot express most control characters: on an element with `escapes="json"` the free texts
+have JSON's backslash escapes. Document type and entity declarations are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "para": ("name", "value", "type", "escapes"),
     "item": ("value", "type", "escapes"),
 }
-"""What each element may say."""
+"""Attributes of each element."""
 
 INSIDE: Final[dict[str, tuple[str, ...]]] = {
     "": ("policy",),
@@ -48,10 +48,10 @@ INSIDE: Final[dict[str, tuple[str, ...]]] = {
     "para": ("item",),
     "item": (),
 }
-"""What each element may hold."""
+"""Children of each element."""
 
 FREE: Final = ("name", "attribute", "value")
-"""Attributes that hold a free text."""
+"""Attributes that hold free text."""
 
 
 @dataclass(slots=True)
@@ -61,18 +61,18 @@ class Element:
     name: str
     place: tree.Place
     said: dict[str, str]
-    """Its attributes, without escapes."""
+    """Attributes, unescaped."""
     held: list[Element] = field(default_factory=list)
     text: str = ""
-    """As written; only a description has one."""
+    """Character data as written; only a description has any."""
 
     def all(self, name: str) -> list[Element]:
-        """The elements of one name it holds."""
+        """Children with this name."""
         return [element for element in self.held if element.name == name]
 
 
 class _Growth:
-    """Collects elements from expat's calls, and stops at what no policy holds."""
+    """Builds elements from expat's callbacks, and refuses anything a policy does not contain."""
 
     def __init__(self, source: _Source) -> None:
         self.source = source
@@ -114,7 +114,7 @@ class _Growth:
         if self.open[-1].name == "description":
             self.open[-1].text += text
         elif text.strip():
-            problem = f"a text stands between the elements: {shown(text.strip())}"
+            problem = f"unexpected text between elements: {shown(text.strip())}"
             raise complaints.wrong(problem, self.place)
 
     def doctype(self, *_: object) -> None:
@@ -122,7 +122,7 @@ class _Growth:
 
 
 def elements_of(text: str) -> Element:
-    """The policy element with all it holds; PolicyError names the place that cannot be read."""
+    """Parse XML into the policy element; PolicyError names the place that is wrong."""
     source = _Source(text)
     growth = _Growth(source)
     try:
@@ -146,11 +146,11 @@ def _check_escapes(found: str) -> None:
 
 
 def unescaped_text(text: str) -> str:
-    """A text written with JSON's backslash escapes."""
+    """Decode JSON's backslash escapes in a text."""
     try:
         found = str(json.loads(f'"{text}"', strict=False))
     except json.JSONDecodeError as error:
-        raise PolicyError(f"not a text with JSON's escapes: {error.msg} in {shown(text)}") from None
+        raise PolicyError(f"invalid JSON escapes: {error.msg} in {shown(text)}") from None
     check_characters(found)
     return found
 
@@ -159,10 +159,11 @@ def unescaped_text(text: str) -> str:
 
 
 class _Source:
-    """The text as expat gets it, with every digester closed, and places in the text as it was written."""
+    """The text for expat with every digester closed, and places in the text as it was written."""
 
-    # Comments and character data come first: what stands in them is no tag. Each part has one way to match
-    # and an open end matches up to the end of the text, so the search is linear.
+    # Comments and CDATA come first: a tag inside them is not a tag. Each part has one way to match, and an
+    # open
+    # end matches up to the end of the text, so the search takes linear time.
     _PARTS = re.compile(
         r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)"
         r"|(?P<start><digester(?=[\s/>])(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>)"
@@ -173,7 +174,7 @@ class _Source:
     def __init__(self, text: str) -> None:
         self._lines = tree.Lines(text)
         self._added: list[int] = []
-        """Where in `data` a character was added."""
+        """Offsets in `data` where a character was inserted."""
         self._text = self._PARTS.sub(self._closed, text)
         self.data = self._text.encode()
 
@@ -186,6 +187,6 @@ class _Source:
         return part["start"][:-1] + "/>"
 
     def place(self, byte_index: int) -> tree.Place:
-        """The place, as written, of what expat met at a byte."""
+        """Place in the original text of expat's byte index."""
         index = len(self.data[: max(byte_index, 0)].decode(errors="ignore"))
         return self._lines.place(index - bisect(self._added, index - 1))

@@ -1,4 +1,5 @@
-"""The paper's XML: reads elements as a located tree in the shape of the other forms, and writes a policy."""
+"""The paper's XML: parses elements into a located tree of the shape of the other forms, and writes a
+policy."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ TYPES: Final = ("number", "text", "boolean")
 
 
 def tree_of(text: str) -> tree.Tree:
-    """The policy element in a text; PolicyError names the place that cannot be read."""
+    """Parse XML; PolicyError names the place that is wrong."""
     return _policy(elements_of(text))
 
 
@@ -62,7 +63,7 @@ def _description(element: Element) -> str:
 
 
 def _digest(summary: Element, attribute: str) -> tree.Tree:
-    """Names for the policy's own attribute, or by attribute as soon as one digester has another."""
+    """Digesters as a list for the policy's own attribute, or by attribute if one names another."""
     by_attribute: dict[str, list[tree.Tree]] = {}
     for digester in summary.held:
         name = _leaf(_name(digester), digester.place)
@@ -194,14 +195,14 @@ def _para(name: str, value: Any, kind: ParamKind) -> Iterator[str]:
 
 
 def _typed_text(value: Scalar, *, is_text: bool) -> dict[str, str | None]:
-    """The value's characters, and its type unless the reader would find it by itself."""
+    """Characters of a value, and its type unless the reader would infer it."""
     word = _word(value)
     is_clear = is_text or _same(tree.untyped(word), value)
     return {"value": word, "type": None if is_clear else _TYPES[type(value)]}
 
 
 def _goes_bare(member: Scalar) -> bool:
-    """Whether a member of a list can stand between commas."""
+    """Whether an item of a list can be written between commas."""
     word = _word(member)
     return "," not in word and word == word.strip() and _same(tree.untyped(word), member)
 
@@ -225,7 +226,7 @@ def _tag(name: str, said: dict[str, str | None]) -> str:
 
 
 def _description_text(text: str) -> str:
-    # The reader takes blanks and line breaks of a plain description for layout.
+    # The reader normalises whitespace of a plain description, so text with other whitespace needs escapes.
     if _UNWRITABLE.search(text) or text != " ".join(re.split(r"[ \t\r\n]+", text.strip(" \t\r\n"))):
         return f'<description escapes="json">{_escaped(text).translate(_MARKUP)}</description>'
     return f"<description>{text.translate(_MARKUP)}</description>"

@@ -1,7 +1,7 @@
-"""YAML: reads a text as a located tree, and writes a policy with one line per level.
+"""YAML: parses a text into a located tree, and writes a policy with one line per level.
 
-Reading follows the events of a safe parser and builds none of the objects a text may ask for. Writing puts
-texts in quotes wherever they could be taken for something else.
+Parsing uses the events of a safe loader and constructs no objects. Writing quotes every text that could be
+read as something else.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml where it is there: 64 KB from a stranger take 0.05 s instead of 0.8 s."""
+"""libyaml if installed: 64 KB take 0.05 s instead of 0.8 s."""
 
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def tree_of(text: str) -> tree.Tree:
-    """The one document in a text; PolicyError names the place that cannot be read."""
+    """Parse the one document of a text; PolicyError names the place that is wrong."""
     bad = _UNPRINTABLE.search(text)
     if bad:
         problem = f"the character {bad.group()!r} must be written as an escape in double quotes"
@@ -56,12 +56,12 @@ def _place(mark: Any) -> tree.Place:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet."""
+    """A collection whose end event has not come yet."""
 
     place: tree.Place
     is_mapping: bool
     parts: list[tree.Tree] = field(default_factory=list)
-    """Items; of a mapping, keys and values in turn."""
+    """Items; of a mapping, keys and values alternately."""
 
     @property
     def expects_key(self) -> bool:
@@ -82,7 +82,7 @@ class _Open:
 
 
 class _Growth:
-    """Grows one tree from events, with a stack of its own instead of recursion."""
+    """Builds the tree from events, with an explicit stack instead of recursion."""
 
     def __init__(self) -> None:
         self.open: list[_Open] = []
@@ -100,7 +100,7 @@ class _Growth:
         place = _place(event.start_mark)
         match event:
             case yaml.DocumentStartEvent() if self.root is not None:
-                raise complaints.wrong("a second document begins; a text holds one", place)
+                raise complaints.wrong("a second document begins; only one is allowed", place)
             case yaml.AliasEvent():
                 raise complaints.wrong(
                     f"the alias {shown(event.anchor)} is not supported; write the value out", place
@@ -111,7 +111,7 @@ class _Growth:
             case yaml.CollectionStartEvent():
                 _check_plain(event, place)
                 if self.open and self.open[-1].expects_key:
-                    raise complaints.wrong("a key is a text, found a collection", place)
+                    raise complaints.wrong("a key must be a text, found a collection", place)
                 self.open.append(_Open(place, isinstance(event, yaml.MappingStartEvent)))
                 complaints.check_depth(len(self.open), place)
             case yaml.CollectionEndEvent():
@@ -134,7 +134,7 @@ class _Growth:
 
 
 def _check_plain(event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: tree.Place) -> None:
-    """Refuse what would make a tree into something else: names for parts, and types by name."""
+    """Refuse anchors and tags: they would make the tree a graph, or construct objects."""
     if event.anchor is not None:
         problem = f"the anchor {shown(event.anchor)} is not supported; write the value out"
         raise complaints.wrong(problem, place)
@@ -144,11 +144,11 @@ def _check_plain(event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: tre
 
 _WIDTH: Final = 100
 _KEY_CHARACTERS: Final = 1_000
-"""YAML wants an explicit `?` before a key of over 1,024 characters."""
+"""Longest key written inline: YAML needs an explicit `?` before a key of over 1,024 characters."""
 
 _BARE: Final = re.compile(r"[^\W\d][\w./$-]*(?: [\w./$-]+)*|\$[\w./$-]+")
 _OLD_TRUTHS: Final = frozenset({"y", "n", "yes", "no", "on", "off"})
-"""Truth values of YAML 1.1, which other programs may still read."""
+"""Truth values of YAML 1.1: quoted, because other programs may read the text by YAML 1.1."""
 
 _ESCAPED: Final = re.compile(
     '["\\\\]|[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]'
