@@ -162,7 +162,7 @@ def main() -> None:
     gc.disable()
     for kind in KINDS:
         few, many = (asyncio.run(measure(kind, messages)) for messages in (FEW, MANY))
-        print(f"{(many - few) / (MANY - FEW):8.2f}  {kind.name}")  # noqa: T201  # a program
+        print(f"{(many - few) / (MANY - FEW):8.2f}  {kind.name}")  # a program
 
 
 if __name__ == "__main__":

@@ -5,44 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 
 from penstock.policy.filters import CATALOGUE
-from tests.kit.paths import ROOT
+from tests.kit.command import EXAMPLES, VITALS, answer, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXAMPLES = ROOT / "examples" / "policies"
-VITALS = str(EXAMPLES / "vitals.yaml")
 READINGS = [70, 72, 71, 80, 120, 40, 41, 99, 98, 130]
 
 pytestmark = pytest.mark.e2e
-
-
-def penstock(*arguments: str, stdin: str = "", ok: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command; it must exit as expected and never show a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == ok, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def answer(*arguments: str, stdin: str = "", ok: int = 0) -> dict[str, Any]:
-    """The one JSON object a command prints under --json."""
-    found = json.loads(penstock(*arguments, "--json", stdin=stdin, ok=ok).stdout)
-    assert isinstance(found, dict)
-    return found
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_app import VITALS, answer, penstock
+from tests.kit.command import VITALS, answer, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path

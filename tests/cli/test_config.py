@@ -9,7 +9,7 @@ import argon2
 import pytest
 
 from penstock.node.config.read import read_config
-from tests.cli.test_app import answer, penstock
+from tests.kit.command import answer, penstock
 from tests.kit.paths import ROOT
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from penstock import Client
 from penstock.cli.sub import digest_line
 from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
-from tests.cli.test_app import VITALS, answer, penstock
 from tests.e2e.test_up import up
-from tests.node.access.test_gate import cheap
+from tests.kit.command import VITALS, answer, penstock
+from tests.kit.passwords import cheap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.test_app import VITALS, penstock
+from tests.kit.command import VITALS, penstock
 
 pytestmark = pytest.mark.e2e
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import subprocess
 import sys
@@ -31,54 +30,14 @@ from penstock.node.broker.listeners import Listeners
 from penstock.node.config.schema import Bounds, Config, Listener, Queues, Rule, User
 from penstock.policy.text.python_form import drop, policy
 from tests.kit import certificates
-from tests.kit.breakable_link import until
+from tests.kit.passwords import cheap
 from tests.kit.peer import node, run
-from tests.node.access.test_gate import cheap
+from tests.kit.vitals import VITALS, accounted, events, pulse, url
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from penstock.client import Subscription
-    from tests.kit.peer import Running
-
-VITALS = """
-name: vitals
-attribute: pulse
-digest: [count, mean, max]
-levels:
-  - drop: {within: [50, 100]}
-  - keep: {latest: 3}
-"""
-
-
-def url(running: Running) -> str:
-    return f"mqtt://127.0.0.1:{running.port}"
-
-
-def pulse(value: int, *, size: int = 0) -> bytes:
-    return json.dumps({"pulse": value}).encode() + b" " * size
-
-
-async def events(subscription: Subscription, count: int) -> list[Event]:
-    found = []
-    for _ in range(count):
-        item = await asyncio.wait_for(subscription.get(), 120)
-        assert isinstance(item, Event), item
-        found.append(item)
-    return found
-
-
-async def accounted(subscription: Subscription, total: int) -> list[Event | Digest]:
-    """Items that stand for so many events."""
-    found: list[Event | Digest] = []
-    while total > 0:
-        item = await asyncio.wait_for(subscription.get(), 120)
-        assert item is not None
-        total -= item.count if isinstance(item, Digest) else 1
-        found.append(item)
-    assert total == 0
-    return found
 
 
 # -- messages ------------------------------------------------------------------------------------------------

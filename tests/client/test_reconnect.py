@@ -19,10 +19,11 @@ from penstock.mqtt.packets.connect import Connack
 from penstock.mqtt.packets.packet import encode
 from penstock.node.access.gate import Gate
 from penstock.node.config.schema import Config, User
-from tests.client.test_client import VITALS, accounted, events, pulse, url
-from tests.kit.breakable_link import until, way
+from tests.kit.breakable_link import apart, way
+from tests.kit.passwords import cheap
 from tests.kit.peer import node
-from tests.node.access.test_gate import cheap
+from tests.kit.vitals import VITALS, accounted, events, pulse, url
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
 
     from tests.kit.breakable_link import Way
     from tests.kit.peer import Running
-
-
-@asynccontextmanager
-async def apart(**how: Any) -> AsyncIterator[tuple[Running, Way, Client, Client]]:
-    """A node, a way to it that can be lost, a client at its end, and one that stays connected."""
-    async with (
-        node() as running,
-        way(running.port) as found,
-        Client(found.url, client_id="far", **how) as far,
-        Client(url(running), client_id="near") as near,
-    ):
-        yield running, found, far, near
 
 
 async def away(running: Running, found: Way, far: Client) -> None:

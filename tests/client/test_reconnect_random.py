@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.model import Event
-from tests.client.test_reconnect import apart
-from tests.kit.breakable_link import until
+from tests.kit.breakable_link import apart
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription

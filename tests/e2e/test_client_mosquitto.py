@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from penstock import Client
-from tests.client.test_client import events
 from tests.e2e.test_mqtt_mosquitto import MOSQUITTO, port
-from tests.kit.breakable_link import until, way
+from tests.kit.breakable_link import way
+from tests.kit.vitals import events
+from tests.kit.waiting import until
 
 __all__ = ["port"]  # the fixture: a Mosquitto of our own
 

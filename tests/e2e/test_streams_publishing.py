@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import sys
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
@@ -22,6 +21,7 @@ from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
 from penstock.node.streams.log.sqlite import SqliteLog
 from tests.e2e.real_clients import wait
 from tests.kit.peer import Peer, run
+from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def configuration(folder: Path, port: int) -> Path:

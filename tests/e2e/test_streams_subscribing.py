@@ -18,11 +18,13 @@ from paho.mqtt.packettypes import PacketTypes
 from penstock.client import Client
 from penstock.model.event import Event
 from tests.e2e.real_clients import properties
-from tests.e2e.test_streams_publishing import configuration, free_port, service
+from tests.e2e.test_streams_publishing import configuration, service
+from tests.kit.ports import free_port
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
     from typing import Any
 
@@ -130,12 +132,6 @@ async def publish(port: int) -> None:
             await client.publish("orders/a", b'{"n": %d, "odd": %d}' % (one, one % 2), qos=2)
             if one % 50 == 0:
                 await asyncio.sleep(0.2)
-
-
-async def until(happened: Callable[[], object], *, seconds: float = 120) -> None:
-    async with asyncio.timeout(seconds):
-        while not happened():
-            await asyncio.sleep(0.02)
 
 
 class Killable:

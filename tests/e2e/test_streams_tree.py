@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import pytest
 from penstock.client import Client
 from penstock.model.event import Event
 from penstock_lab.rigs.local_node import local_node
+from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,12 +30,6 @@ WINDOW = 20
 
 def config(folder: Path, name: str, **streams: Any) -> dict[str, Any]:
     return {"data": str(folder / name), "streams": {"node": name, **streams}}
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 async def listen(subscription: Subscription, got: list[int]) -> None:

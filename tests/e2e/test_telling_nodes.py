@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from penstock.cli.app import app as cli
 from penstock.node.config.read import load
 from penstock.node.service import Node
-from tests.kit.notify_http import free_port
+from tests.kit.ports import free_port
+from tests.kit.waiting import until
 from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:
@@ -53,12 +54,6 @@ async def penstock(*arguments: str) -> Any:
     result = await asyncio.to_thread(CliRunner().invoke, cli, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
-
-
-async def until(what: Any) -> None:
-    async with asyncio.timeout(120):
-        while not what():
-            await asyncio.sleep(0.02)
 
 
 async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.node.test_service import client, wait
+from tests.kit.service import client, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from penstock import Client
+from tests.kit.peer import node
+from tests.kit.vitals import url
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+
+    from tests.kit.peer import Running
+
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
 
 class Way:
@@ -73,8 +86,13 @@ async def way(to: int) -> AsyncIterator[Way]:
         server.close()
 
 
-async def until(true: Callable[[], object]) -> None:
-    """Wait for something to become true."""
-    async with asyncio.timeout(120):
-        while not true():
-            await asyncio.sleep(0.005)
+@asynccontextmanager
+async def apart(**how: Any) -> AsyncIterator[tuple[Running, Way, Client, Client]]:
+    """A node, a way to it that can be lost, a client at its end, and one that stays connected."""
+    async with (
+        node() as running,
+        way(running.port) as found,
+        Client(found.url, client_id="far", **how) as far,
+        Client(url(running), client_id="near") as near,
+    ):
+        yield running, found, far, near

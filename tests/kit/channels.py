@@ -13,9 +13,10 @@ from penstock.node.config.channels import Polling
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import ChannelSettings, Config, Http, Listener
 from penstock.node.service import Node
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from penstock.core.channels.delta import Delta
     from penstock.core.channels.subscriptions import ChannelSubscription
@@ -111,14 +112,6 @@ async def watching(data: str = "", *, http: bool = False, **web: Any) -> AsyncIt
     node = Node(LoadedConfig(config))
     async with node:
         yield Watched(node)
-
-
-async def until(done: Callable[[], Any], *, soon_s: float = SOON_S) -> None:
-    """Wait for something to be so."""
-    deadline_s = asyncio.get_running_loop().time() + soon_s
-    while not done():
-        assert asyncio.get_running_loop().time() < deadline_s, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 async def first_version(watched: Watched, url: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from penstock.node.config.notify import FeedSettings, HubSettings
 from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
 from tests.kit.notify_service import telling
+from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,10 +47,3 @@ async def served(
             yield at
         finally:
             await runner.cleanup()
-
-
-def free_port() -> int:
-    """A port nobody uses."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port

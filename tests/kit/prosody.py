@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.kit import certificates
-from tests.kit.notify_http import free_port
+from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

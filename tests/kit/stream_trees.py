@@ -12,9 +12,10 @@ from penstock.core.streams.handshake import VERSION, Hello, Sorry, Welcome
 from penstock.model.event import Event
 from penstock.node.streams.tree.links import read_frame
 from tests.kit.stream_nodes import streams_node
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from typing import Any
 
     from penstock.node.streams.status import NeighbourRow
@@ -43,13 +44,6 @@ def row(node: WithStreams, name: str) -> NeighbourRow:
 def at(node: WithStreams, name: str, **more: Any) -> dict[str, Any]:
     """A neighbour that is called."""
     return {"name": name, "host": "127.0.0.1", "port": door(node), **more}
-
-
-async def until(what: Callable[[], object], *, within_s: float = 120.0) -> None:
-    """Wait for something; it is an error if it does not come."""
-    async with asyncio.timeout(within_s):
-        while not what():
-            await asyncio.sleep(0.01)
 
 
 class Tree:

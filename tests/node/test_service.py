@@ -7,8 +7,6 @@ import logging
 import re
 import resource
 import threading
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
@@ -27,11 +25,12 @@ from penstock.node.observe import logs
 from penstock.node.service import Node, about
 from penstock.node.store.database import DataFolder
 from tests.kit import certificates
-from tests.node.access.test_gate import cheap
-from tests.node.broker.test_listeners import raw_websocket
+from tests.kit.passwords import cheap
+from tests.kit.service import client, wait
+from tests.kit.websocket import raw_websocket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 LEAST = "listeners: [{port: 0}]\nhttp: {enabled: false}\ndata: ''\nsys_interval_s: 0\n"
@@ -39,55 +38,6 @@ LEAST = "listeners: [{port: 0}]\nhttp: {enabled: false}\ndata: ''\nsys_interval_
 
 _CONNECT = b"\x10\x11\x00\x04MQTT\x05\x02\x00\x00\x00\x00"
 """Of MQTT 5, up to a client id of four letters."""
-
-
-@dataclass
-class Client:
-    """A paho client that keeps what it hears."""
-
-    paho: paho.Client
-    heard: list[tuple[str, bytes]] = field(default_factory=list)
-    answers: list[Any] = field(default_factory=list)
-    ended: list[Any] = field(default_factory=list)
-
-
-@contextmanager
-def client(
-    port: int,
-    *,
-    name: str = "c",
-    transport: Any = "tcp",
-    ca: Path | None = None,
-    user: tuple[str, str] | None = None,
-) -> Iterator[Client]:
-    made = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, transport=transport)
-    found = Client(made)
-    if user is not None:
-        made.username_pw_set(*user)
-    if ca is not None:
-        made.tls_set(ca_certs=str(ca))
-    made.on_connect = lambda _c, _u, _f, reason, _p: found.answers.append(reason)
-    made.on_disconnect = lambda _c, _u, _f, reason, _p: found.ended.append(reason)
-    made.on_message = lambda _c, _u, message: found.heard.append((message.topic, bytes(message.payload)))
-    made.on_subscribe = lambda _c, _u, _m, reasons, _p: found.answers.append(reasons[0])
-    made.reconnect_delay_set(60, 60)
-    made.connect("localhost" if ca else "127.0.0.1", port)
-    made.loop_start()
-    try:
-        yield found
-    finally:
-        made.disconnect()
-        made.loop_stop()
-
-
-def wait(true: Callable[[], object]) -> None:
-    """Until it is true."""
-    pause = threading.Event()
-    for _ in range(2_000):
-        if true():
-            return
-        pause.wait(0.01)
-    pytest.fail("it did not come true")
 
 
 def with_node(loaded: LoadedConfig, scenario: Callable[[Node], None], **given: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.node.store.control_table import load
-from tests.cli.test_app import answer, penstock
+from tests.kit.command import answer, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,13 +17,7 @@ from penstock.node.access.addresses import Buckets
 from penstock.node.access.gate import Admitted, Gate, NotAdmitted
 from penstock.node.access.passwords import Passwords, Verdict
 from penstock.node.config.schema import Bounds, Config, Listener, Rule, User
-
-
-def cheap(password: str) -> str:
-    """A hash that takes no time."""
-    import argon2  # noqa: PLC0415
-
-    return argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
+from tests.kit.passwords import cheap
 
 
 class Clock:

@@ -15,8 +15,8 @@ from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Publish
 from penstock.node.config.schema import Config, Queues
+from tests.kit.digests_received import is_digest
 from tests.kit.peer import Peer, Running, node, run
-from tests.node.broker.test_policies import is_digest
 
 MOST_SWALLOWED = 2_500
 """Events of 100 bytes that may be gone into buffers before the receiver's policy takes over."""

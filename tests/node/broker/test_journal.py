@@ -25,8 +25,9 @@ from penstock.node.broker.message import Message, digest_in, event_of, qos_of
 from penstock.node.broker.records import MessageState, digest_from, event_from, session_facts
 from penstock.node.config.schema import Config, Queues
 from penstock.node.store.tables import PUT_RETAINED, STORE, Store
+from tests.kit.digests_received import away, body, is_digest
 from tests.kit.peer import Running, node, run
-from tests.node.broker.test_policies import VITALS, away, body, is_digest, pulse
+from tests.kit.vitals import VITALS, pulse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

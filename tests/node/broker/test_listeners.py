@@ -20,6 +20,8 @@ from penstock.node.broker.listeners import Listeners, frame
 from penstock.node.config import certificates as files
 from penstock.node.config.schema import Bounds, Listener
 from tests.kit import certificates
+from tests.kit.waiting import until
+from tests.kit.websocket import raw_websocket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -97,12 +99,6 @@ async def opened(*listeners: Listener, bounds: Bounds | None = None) -> AsyncIte
         yield Open(doors, made)
     finally:
         await doors.close()
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(120):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 WEB = Listener(kind="websocket", port=0)
@@ -232,19 +228,6 @@ def test_a_websocket_client_that_does_not_read_holds_back_the_writer() -> None:
             writer.close()
 
     run(scenario())
-
-
-async def raw_websocket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client that shakes hands and reads nothing by itself."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(
-        b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
-        b"Sec-WebSocket-Protocol: mqtt\r\n\r\n"
-    )
-    head = await reader.readuntil(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 101")
-    return reader, writer
 
 
 def test_a_connection_that_does_not_read_holds_back_the_websocket_client() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,49 +13,22 @@ from penstock.model.digest_wire import DIGEST_MARK, to_json
 from penstock.mqtt.codes import V4, Reason
 from penstock.node.config.schema import Config, Installed, Queues
 from penstock.node.store.tables import STORE, Store
+from tests.kit.digests_received import away, body, is_digest
 from tests.kit.peer import node
+from tests.kit.vitals import VITALS, pulse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.mqtt.packets.publish import Publish
     from penstock.node.broker.status import SubscriptionStatus
     from tests.kit.peer import Peer, Running
 
-VITALS = """
-name: vitals
-attribute: pulse
-digest: [count, mean, max]
-levels:
-  - drop: {within: [50, 100]}
-  - keep: {latest: 3}
-"""
 SMALL = Queues(events=10)
-
-
-def is_digest(message: Publish) -> bool:
-    return DIGEST_MARK in message.properties.user
-
-
-def body(message: Publish) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(message.payload)
-    return found
 
 
 def subscription(running: Running, client_id: str) -> SubscriptionStatus:
     client = next(each for each in running.broker.status().clients if each.client_id == client_id)
     return client.subscriptions[0]
-
-
-async def away(running: Running, client: Peer, client_id: str) -> None:
-    """The client vanishes, and the node has noticed."""
-    client.abort()
-    while next(c for c in running.broker.status().clients if c.client_id == client_id).state == "attached":
-        await asyncio.sleep(0.005)
-
-
-def pulse(value: int) -> bytes:
-    return json.dumps({"pulse": value}).encode()
 
 
 async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() -> None:

@@ -15,7 +15,7 @@ from penstock.errors import ChannelRefused
 from penstock.node.channels.poller import Poller
 from penstock.node.config.channels import Polling
 from penstock.node.outbound.fetch import FetchResult
-from tests.core.channels.polling.test_http_rules_freshness import Said
+from tests.kit.http_headers import Said
 from tests.node.channels.virtual_loop import HOUR, START_US, S, ScriptedWeb, Wall, run
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from penstock.node.channels.store import CHANNELS_FILE, ChannelStore
 from penstock.node.config.channels import Polling
 from penstock.node.outbound.fetch import FetchResult
 from tests.kit.channel_api import made
-from tests.kit.channels import until, watching
+from tests.kit.channels import watching
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer, busy
 from tests.node.channels.virtual_loop import S, ScriptedWeb, Wall, run
 

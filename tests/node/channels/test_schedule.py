@@ -20,7 +20,8 @@ from penstock.node.channels.registry import ChannelRegistry, HostRules
 from penstock.node.channels.schedule import TABLE, PollSchedule
 from penstock.node.config.channels import Polling
 from penstock.node.config.schema import ChannelSettings
-from tests.kit.channels import first_version, html, until, watching
+from tests.kit.channels import first_version, html, watching
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:

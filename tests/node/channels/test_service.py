@@ -13,7 +13,8 @@ from penstock.core.channels.address import topic_of
 from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, SubscribeRefused
 from penstock.model.event import Event
 from penstock.mqtt.codes import Reason
-from tests.kit.channels import delta_in, first_version, html, polling, until, watching
+from tests.kit.channels import delta_in, first_version, html, polling, watching
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer, status
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
 from penstock.node.http.channels import AT_ONCE
 from penstock.node.observe.sys_topics import SysTopics
-from tests.kit.channels import first_version, html, polling, until, watching
+from tests.kit.channels import first_version, html, polling, watching
 from tests.kit.http_node import check_answer, running
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:

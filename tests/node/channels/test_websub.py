@@ -25,7 +25,8 @@ from penstock.node.config.notify import NotifySettings
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import ChannelSettings, Config, Http, Listener
 from penstock.node.service import Node
-from tests.kit.channels import Watched, first_version, polling, until, watching
+from tests.kit.channels import Watched, first_version, polling, watching
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from penstock.node.streams.status import (
     StreamsStatus,
 )
 from tests.kit.http_node import running
+from tests.kit.metrics import samples
 from tests.kit.status import broker
-from tests.node.http.test_metrics import samples
 
 if TYPE_CHECKING:
     from penstock.node.observe.status import Observed

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from penstock import limits
 from penstock.node.broker.journal import Journal
 from penstock.node.http import metrics
 from penstock.node.observe.status import NodeStatus
 from penstock.node.store.tables import STORE, Store
 from tests.kit.http_node import VITALS, running
+from tests.kit.metrics import samples
 from tests.kit.status import broker, client, subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return found
 
 
 async def test_the_metrics_of_a_node_with_a_slow_receiver() -> None:

@@ -10,46 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.core.channels.subscriptions import ChannelSubscription
-from penstock.core.queues import QueueOptions
 from penstock.errors import DigestError, StoreError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.notify import subscriber_queue as sql
-from penstock.node.notify.outbox import Outbox
 from penstock.node.notify.subscriber_queue import delta_of
 from penstock.node.notify.transport import PAUSED, message_of
 from penstock.node.store.database import Database
-from penstock.policy.columns import Plan
-from penstock.policy.text.forms import parse
 from tests.kit.channel_api import START_US, made
+from tests.kit.outbox import ADDED, outbox, put, told
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-LATEST = "levels: [{keep: {latest: 2}}]"
-ADDED = "levels: [{drop: {attribute: added, lt: 2}}, {keep: {latest: 1}}]"
-
-
-def plan_of(policy: str) -> Plan:
-    return Plan(parse(policy or LATEST))
-
-
-def outbox(capacity: int = 4) -> Outbox:
-    return Outbox(plan_of, QueueOptions(capacity_events=capacity))
-
-
-def put(box: Outbox, version: int, *, who: str = "xmpp:ann", policy: str = "", paused: bool = False) -> None:
-    delta = made("http://a.example/", version)
-    box.put(ChannelSubscription(who, delta.url, policy=policy, paused=paused), delta, now_us=delta.at_us)
-
-
-def told(box: Outbox, who: str = "xmpp:ann") -> list[Any]:
-    """Take and settle all that waits."""
-    found = []
-    while (item := box.next(who)) is not None:
-        found.append(delta_of(item))
-        box.settled(who, item)
-    return found
 
 
 def test_a_full_queue_packs_and_its_digest_says_how_many() -> None:

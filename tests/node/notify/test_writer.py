@@ -17,7 +17,7 @@ from penstock.node.notify.writer import OutboxWriter
 from penstock.node.store.database import Database
 from tests.kit.channel_api import MemoryDesk
 from tests.kit.notify_service import telling
-from tests.node.notify.test_outbox import outbox, put, told
+from tests.kit.outbox import outbox, put, told
 
 if TYPE_CHECKING:
     from pathlib import Path

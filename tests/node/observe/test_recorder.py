@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import errno
 import logging
@@ -25,9 +24,10 @@ from penstock.node.observe.recorder import Recorder
 from penstock.node.observe.status import Observed
 from penstock.node.service import Node
 from tests.kit.peer import node, run
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from penstock.node.broker.broker import Broker
@@ -52,12 +52,6 @@ async def recording(folder: Path, **settings: Any) -> AsyncIterator[tuple[Broker
         finally:
             await recorder.close()
             assert recorder.status().balanced
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(120):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def files(folder: Path) -> list[Path]:

@@ -12,8 +12,8 @@ from penstock.client import Client
 from penstock.core.streams.wire import Record, encode_record
 from penstock.model.instant import SECOND_US
 from penstock.node.streams.log.sqlite import SqliteLog
-from tests.kit.breakable_link import until
 from tests.kit.stream_nodes import streams_node
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

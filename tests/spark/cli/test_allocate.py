@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.node.store.control_table import load
-from tests.cli.test_app import answer
+from tests.kit.command import answer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.cli.app import main
 from penstock.pipeline import session
-from tests.cli.test_app import VITALS
+from tests.kit.command import VITALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
-from tests.cli.test_app import VITALS
+from tests.kit.command import VITALS, answer, penstock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
-
-
-def penstock(*arguments: str, ok: int = 0) -> str:
-    """What the command prints; a Spark session may take a minute to start on a busy machine."""
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == ok, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done.stdout
-
-
-def answer(*arguments: str, ok: int = 0) -> Any:
-    return json.loads(penstock(*arguments, "--json", ok=ok))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +65,7 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     printed = penstock(
         "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
         "--capacity", "50", "--out", str(policy),
-    )  # fmt: skip
+    ).stdout  # fmt: skip
     assert "the budget of 40.0 % is met from level" in printed
     assert "advised: accepted" in printed
     assert {"included", "aside"} <= {*printed.split()}  # errors as seen live, and by who looks back

@@ -16,7 +16,7 @@ from pyspark.sql import session as classic
 from pyspark.sql.connect import session as connect
 
 from penstock.cli.app import app
-from tests.cli.test_app import VITALS
+from tests.kit.command import VITALS
 
 
 def commands(folder: str) -> dict[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,17 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
+from tests.kit.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager

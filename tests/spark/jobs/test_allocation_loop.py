@@ -11,7 +11,8 @@ from penstock.node.channels.poll_log import POLLS, SUBSCRIPTIONS
 from penstock.pipeline.jobs.allocation import AllocationTerms, allocation
 from penstock.pipeline.tables.channels import channel_factors
 from penstock.pipeline.tables.control_tables import publish
-from tests.kit.channels import first_version, html, until, watching
+from tests.kit.channels import first_version, html, watching
+from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
 
 if TYPE_CHECKING:

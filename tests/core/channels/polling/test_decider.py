@@ -25,7 +25,7 @@ from penstock.core.channels.polling import (
     why,
 )
 from penstock.core.channels.polling.http_rules import asked_us
-from tests.core.channels.polling.test_http_rules_freshness import Said
+from tests.kit.http_headers import Said
 
 S = 1_000_000
 HOUR = 3_600 * S

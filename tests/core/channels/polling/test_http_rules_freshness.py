@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,20 +9,11 @@ from hypothesis import strategies as st
 from penstock import limits
 from penstock.core.channels.polling import Manners, PollState, take_hints
 from penstock.core.channels.polling.http_rules import fresh_us, rest_hold, skip_hold
+from tests.kit.http_headers import Said
 
 NOW = 1_770_114_030_000_000  # Tuesday 3 February 2026, 10:20:30 UTC
 S = 1_000_000
 MANNERS = Manners()
-
-
-@dataclass(frozen=True)
-class Said:
-    """Hints of a feed."""
-
-    ttl_s: int | None = None
-    update_period_s: int | None = None
-    skip_hours: tuple[int, ...] = ()
-    skip_days: tuple[int, ...] = ()
 
 
 @pytest.mark.parametrize(

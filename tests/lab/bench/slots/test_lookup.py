@@ -6,6 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 
 import pytest
+from tests.kit.progress import silent
 
 from penstock_lab.bench.result import interleaved_ns
 from penstock_lab.bench.slots import lookup, rivals
@@ -13,11 +14,6 @@ from penstock_lab.bench.slots import lookup, rivals
 pytestmark = pytest.mark.skipif(
     find_spec("rbloom") is None or find_spec("pybloom_live") is None, reason="the rivals are not installed"
 )
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 def test_every_rival_finds_what_was_put_in() -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.kit.progress import silent
 
 from penstock_lab.experiments.ces import overload
 from penstock_lab.experiments.ces.periods import Hits, error_table, hit_table
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 @pytest.mark.slow

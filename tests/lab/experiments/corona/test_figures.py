@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.kit.progress import silent
 
 from penstock_lab.experiments.corona import deployment, figures, table2
 from penstock_lab.experiments.corona.figures import delta_row
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
 MISSES = "… with the paper's levels, base 16"
 """With 60 nodes they are three times slower than the paper reports; the row says why."""
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 def test_equal_values_share_a_rank() -> None:

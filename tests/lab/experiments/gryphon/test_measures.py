@@ -8,6 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.progress import silent
 
 from penstock.core.streams.options import StreamOptions
 from penstock_lab.experiments.gryphon.e4 import Point, RecoveryRun
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock_lab.experiments.result import ExperimentResult
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.progress import silent
 
 from penstock.cli.html_page import Page
 from penstock_lab.experiments import ward
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.slow
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.progress import silent
 
 from penstock.core.slots import formulas
 from penstock_lab.experiments.rbf import fig5_7
@@ -12,11 +13,6 @@ from penstock_lab.experiments.rbf.sweep import ARRAYS, ARRIVALS, BITS, SLOTS, Po
 
 if TYPE_CHECKING:
     from penstock_lab.experiments.result import ExperimentResult
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 @pytest.fixture(scope="module")

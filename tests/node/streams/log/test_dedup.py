@@ -14,7 +14,7 @@ from penstock.core.streams.wire import Record, encode_record
 from penstock.node.streams.log import dedup as module
 from penstock.node.streams.log.dedup import FORGOTTEN, TABLE, PublisherMarks
 from penstock.node.streams.log.state import StateFile
-from tests.node.streams.log.test_state import commit
+from tests.kit.stream_state import commit
 
 if TYPE_CHECKING:
     from penstock.node.streams.log.protocol import LoggedMessages

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from penstock import limits
 from penstock.errors import StoreError
 from penstock.node.streams.log.state import FILE, StateFile
+from tests.kit.stream_state import commit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,11 +160,3 @@ def test_it_is_a_dictionary(changes: list[tuple[str, int, bytes | None] | str]) 
         await state.close()
 
     asyncio.run(go())
-
-
-def commit(state: StateFile) -> None:
-    """What the thread does, at once."""
-    work = state.take()
-    if work is not None:
-        state.write(work)
-        state.written(work)

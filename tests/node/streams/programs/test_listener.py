@@ -22,9 +22,10 @@ from penstock.node.config.schema import Bounds, User
 from penstock.node.config.streams import Neighbour
 from penstock.node.streams.tree.links import read_frame
 from tests.kit import certificates
+from tests.kit.passwords import cheap
 from tests.kit.peer import run
-from tests.kit.stream_trees import LISTENS, ORDERS, at, chain, door, hello, links, row, tree, until
-from tests.node.access.test_gate import cheap
+from tests.kit.stream_trees import LISTENS, ORDERS, at, chain, door, hello, links, row, tree
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from penstock.client.streams.connection import StreamConnection
 from penstock.client.streams.reader import forget_consumer
 from penstock.core.streams.requests import Begin, Commit, Fetch, Forget, Place, Row, Settle, Stage, Staged
 from penstock.errors import StreamRefused
+from tests.kit.passwords import cheap
 from tests.kit.stream_programs import STREAM, running
-from tests.node.access.test_gate import cheap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

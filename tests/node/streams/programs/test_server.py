@@ -33,8 +33,8 @@ from penstock.core.streams.requests import (
 from penstock.errors import InputError, StreamRefused, Unreachable
 from penstock_lab.rigs.nats_server import nats_server
 from tests.kit import certificates
+from tests.kit.passwords import cheap
 from tests.kit.stream_programs import STREAM, running
-from tests.node.access.test_gate import cheap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

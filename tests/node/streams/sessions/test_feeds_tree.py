@@ -10,7 +10,8 @@ import pytest
 from penstock import limits
 from penstock.core.streams import StreamOptions
 from penstock.node.config import streams
-from tests.kit.stream_trees import chain, until
+from tests.kit.stream_trees import chain
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from typing import Any

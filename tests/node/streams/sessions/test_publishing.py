@@ -20,41 +20,16 @@ from penstock.node.observe.recorder import Recorder
 from penstock.node.streams.log.records import event_from
 from tests.kit.peer import run
 from tests.kit.stream_nodes import ORDERS, streams_node
+from tests.kit.stream_sessions import KEPT, hold_commits
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
     from penstock.model.event import Event
     from penstock.mqtt.packets.packet import Packet
     from tests.kit.peer import Peer
-    from tests.kit.stream_nodes import WithStreams
-
-KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
-
-
-async def until(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(120):
-        while not happened():
-            await asyncio.sleep(0.005)
-
-
-def hold_commits(running: WithStreams) -> Callable[[], None]:
-    """Nothing becomes durable until what is returned is called."""
-    hosted = running.orders
-    waiting: list[tuple[int, int]] = []
-    committed = hosted._committed  # what the log calls
-    log: Any = hosted.log
-    assert log._committed == committed
-    log._committed = lambda until, claimed: waiting.append((until, claimed))
-
-    def go_on() -> None:
-        log._committed = committed
-        for each in waiting:
-            committed(*each)
-
-    return go_on
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -13,7 +13,7 @@ from penstock.errors import StoreError
 from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
-from tests.node.streams.sessions.test_publishing import KEPT
+from tests.kit.stream_sessions import KEPT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,8 @@ from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
 from penstock.node.streams.tree.driver import CoreDriver
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
-from tests.node.streams.sessions.test_publishing import KEPT, hold_commits, until
+from tests.kit.stream_sessions import KEPT, hold_commits
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

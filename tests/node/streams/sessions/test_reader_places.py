@@ -17,7 +17,8 @@ from penstock.node.streams.sessions.cursors import Cursor, Cursors
 from penstock.node.streams.sessions.feeds import LogFeed
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
-from tests.node.streams.sessions.test_subscriptions import KEPT, numbers, publish, until
+from tests.kit.stream_sessions import KEPT, numbers, publish
+from tests.kit.waiting import until
 from tests.node.streams.sessions.world import STREAM, Wants, World
 
 if TYPE_CHECKING:

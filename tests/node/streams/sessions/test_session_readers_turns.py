@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.stream_nodes import streams_node
-from tests.node.streams.sessions.test_subscriptions import KEPT
+from tests.kit.stream_sessions import KEPT
 
 if TYPE_CHECKING:
     from typing import Any

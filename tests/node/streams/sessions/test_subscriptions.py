@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,38 +17,13 @@ from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubr
 from penstock.node.streams.sessions.reader import FIRST
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
+from tests.kit.stream_sessions import KEPT, numbers, publish
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-    from typing import Any
 
     from tests.kit.stream_nodes import WithStreams
-
-KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
-
-
-async def until(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(120):
-        while not happened():
-            await asyncio.sleep(0.005)
-
-
-async def publish(running: WithStreams, *payloads: bytes, topic: str = "orders/a", qos: int = 1) -> None:
-    """Publish to the stream from inside, and wait until everything is told."""
-    peer = await running.connect("publisher")
-    for payload in payloads:
-        if qos == 2:
-            await peer.publish2(topic, payload)
-        elif qos == 1:
-            assert (await peer.publish1(topic, payload)).reason == Reason.SUCCESS
-        else:
-            peer.publish0(topic, payload)
-    peer.abort()
-
-
-def numbers(first: int, until: int) -> list[bytes]:
-    return [str(number).encode() for number in range(first, until)]
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])

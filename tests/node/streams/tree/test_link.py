@@ -14,7 +14,7 @@ from penstock.core.streams.handshake import Offer, Offered
 from penstock.core.streams.messages import Ack, Data
 from penstock.node.config.streams import Neighbour
 from penstock.node.streams.tree.link import Link
-from tests.kit.stream_trees import until
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

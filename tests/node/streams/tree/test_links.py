@@ -20,7 +20,8 @@ from penstock.node.config import streams
 from penstock.node.streams.tree import links as links_module
 from penstock.node.streams.tree.links import read_frame
 from tests.kit.peer import run
-from tests.kit.stream_trees import LISTENS, ORDERS, at, chain, door, links, row, tree, until
+from tests.kit.stream_trees import LISTENS, ORDERS, at, chain, door, links, row, tree
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,8 @@ import pytest
 from penstock import limits
 from penstock.core.streams import StreamOptions
 from penstock.node.config import streams
-from tests.kit.stream_trees import LISTENS, at, links, tree, until
+from tests.kit.stream_trees import LISTENS, at, links, tree
+from tests.kit.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

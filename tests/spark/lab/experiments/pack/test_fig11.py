@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kit.paths import ROOT
 
 from penstock.policy.text.forms import parse
 from penstock_lab.experiments.pack import campus, fig11
+from tests.kit.paths import ROOT
+from tests.kit.progress import silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.result import ExperimentResult
 
 LOCATOR = ROOT / "examples" / "policies" / "locator.yaml"
-
-
-def silent(done: int, total: int, what: str) -> None:
-    assert done <= total
-    assert what
 
 
 @pytest.fixture(scope="module")

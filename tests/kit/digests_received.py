@@ -1,0 +1,29 @@
+"""What raw MQTT clients see of digests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock.model.digest_wire import DIGEST_MARK
+
+if TYPE_CHECKING:
+    from penstock.mqtt.packets.publish import Publish
+    from tests.kit.peer import Peer, Running
+
+
+def is_digest(message: Publish) -> bool:
+    return DIGEST_MARK in message.properties.user
+
+
+def body(message: Publish) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(message.payload)
+    return found
+
+
+async def away(running: Running, client: Peer, client_id: str) -> None:
+    """The client vanishes, and the node has noticed."""
+    client.abort()
+    while next(c for c in running.broker.status().clients if c.client_id == client_id).state == "attached":
+        await asyncio.sleep(0.005)

@@ -1,0 +1,16 @@
+"""Commits to the state file of streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.node.streams.log.state import StateFile
+
+
+def commit(state: StateFile) -> None:
+    """What the thread does, at once."""
+    work = state.take()
+    if work is not None:
+        state.write(work)
+        state.written(work)
