@@ -23,6 +23,7 @@ from penstock.node.broker.listeners import Listeners
 from penstock.node.config.schema import Config, Http, Listener, Queues
 from penstock.node.http import Window, openapi, start_http
 from penstock.node.observe.status import Observed
+from tests.kit.flows import start_flows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -182,9 +183,12 @@ async def running(*, token: str = "", events: int = 100, **settings: Any) -> Asy
     async with AsyncExitStack() as stack:
         broker.start()
         stack.push_async_callback(broker.close)
+        flows = start_flows(broker)
+        if flows is not None:
+            stack.callback(flows.close)
         stack.push_async_callback(doors.close)
         await doors.open(config.listeners, config.bounds)
-        observed = Observed(broker, flows=broker.flows)
+        observed = Observed(broker, flows=flows)
         window = await start_http(observed, config)
         stack.push_async_callback(window.close)
         session = await stack.enter_async_context(aiohttp.ClientSession())

@@ -18,6 +18,7 @@ from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
 from penstock.node.config.schema import Config
 from penstock.node.observe.status import Observed
+from tests.kit.flows import start_flows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.core.slots.flows import FlowStatistics
     from penstock.mqtt.packets.connect import Will
     from penstock.mqtt.packets.packet import Packet
+    from penstock.node.slots.flows import Flows
     from penstock.node.store.tables import Store
 
 T = TypeVar("T")
@@ -44,9 +46,10 @@ def run(test: Coroutine[None, None, T]) -> T:
 class Running:
     """A broker and its port."""
 
-    def __init__(self, broker: Broker, port: int) -> None:
+    def __init__(self, broker: Broker, port: int, *, flows: Flows | None = None) -> None:
         self.broker = broker
-        self.observed = Observed(broker, flows=broker.flows)
+        self.flows = flows
+        self.observed = Observed(broker, flows=flows)
         self.port = port
         self.peers: list[Peer] = []
 
@@ -80,13 +83,16 @@ async def node(config: Config | None = None, *, store: Store | None = None) -> A
     config = config or Config(data="")
     broker = Broker(config, gate=Gate(config), store=store)
     broker.start()
+    flows = start_flows(broker)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: broker.protocol(config.listeners[0]), "127.0.0.1", 0)
-    running = Running(broker, server.sockets[0].getsockname()[1])
+    running = Running(broker, server.sockets[0].getsockname()[1], flows=flows)
     try:
         yield running
     finally:
         server.close()
+        if flows is not None:
+            flows.close()
         await broker.close()
         for peer in running.peers:
             peer.writer.close()

@@ -35,8 +35,8 @@ class WithStreams(Running):
 
     @property
     def streams(self) -> StreamService:
-        assert self.broker.streams is not None
-        return self.broker.streams
+        assert self.node.streams is not None
+        return self.node.streams
 
     @property
     def orders(self) -> HostedStream:

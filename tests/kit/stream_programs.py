@@ -38,7 +38,7 @@ class Running:
     @property
     def url(self) -> str:
         """For programs."""
-        streams = self.node.broker.streams
+        streams = self.node.streams
         assert streams is not None
         assert streams.door is not None
         return f"stream://127.0.0.1:{streams.door.port}"
@@ -46,15 +46,15 @@ class Running:
     @property
     def hosted(self) -> HostedStream:
         """The stream."""
-        assert self.node.broker.streams is not None
-        return self.node.broker.streams.hosted[STREAM]
+        assert self.node.streams is not None
+        return self.node.streams.hosted[STREAM]
 
     @property
     def serving(self) -> ProgramServer:
         """Who serves programs."""
-        assert self.node.broker.streams is not None
-        assert self.node.broker.streams.serving is not None
-        return self.node.broker.streams.serving
+        assert self.node.streams is not None
+        assert self.node.streams.serving is not None
+        return self.node.streams.serving
 
     def call(self, work: Callable[[], Any]) -> Any:
         """In the node's thread."""

@@ -51,6 +51,8 @@ class Node:
         self._stack = AsyncExitStack()
         self._background = Background()
         self._window: Window | None = None
+        self.streams: StreamService | None = None
+        """Reliable streams; None: there are none."""
         self.channels: ChannelService | None = None
         """Web pages that are watched; None: none are."""
         self.telling: NotifyService | None = None
@@ -91,7 +93,7 @@ class Node:
             store = Store(folder.path / STORE)
             self._stack.callback(store.close)
         self.broker = Broker(config, gate=self._gate, store=store)
-        self.observed = Observed(self.broker, flows=self.broker.flows)
+        self.observed = Observed(self.broker)
         self._doors = Listeners(self.broker.protocol)
         if config.recorder.topics:
             from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
@@ -102,14 +104,17 @@ class Node:
         if config.streams.on:
             from penstock.node.streams.service import StreamService  # noqa: PLC0415  # most nodes have none
 
-            self.observed.streams = self.broker.streams = StreamService(self.broker, config)
-            self._stack.push_async_callback(self.broker.streams.close)
+            self.observed.streams = self.streams = StreamService(self.broker, config)
+            self.broker.listeners.append(self.streams)
+            self._stack.push_async_callback(self.streams.close)
         self.broker.start()
         self._stack.push_async_callback(self._doors.close)
         self._stack.push_async_callback(self.broker.close)
+        if any(listener.slots for listener in config.listeners):
+            self._start_flows()
         self._stack.callback(self._doors.stop)
-        if self.broker.streams is not None:
-            await self.broker.streams.start()
+        if self.streams is not None:
+            await self.streams.start()
         if config.web.enabled:
             from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
 
@@ -134,6 +139,16 @@ class Node:
             self._background.begin(
                 self._watch(config.watch_s), "changes of the configuration are not seen any more"
             )
+
+    def _start_flows(self) -> None:
+        from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
+        from penstock.node.slots.publisher import add_flows  # noqa: PLC0415
+
+        flows = Flows(self.config.slots, clock=self.broker.clock, publish=self.broker.publish)
+        add_flows(self.broker, flows)
+        flows.start(self.loop)
+        self._stack.callback(flows.close)
+        self.observed.flows = flows
 
     async def _start_telling(self, channels: ChannelService) -> None:
         """Begins before the channels and ends after them: what they find at last is still taken."""
@@ -163,8 +178,8 @@ class Node:
             loaded = self._again()
             config, waiting = applicable(self.config, loaded.config)
             self._doors.reload_certificates(config.listeners)
-            if self.broker.streams is not None:
-                self.broker.streams.reconfigure(config)
+            if self.streams is not None:
+                self.streams.reconfigure(config)
             self.broker.reconfigure(config)
         except PenstockError as error:
             problems = [said for said, _ in error.each()] if isinstance(error, ConfigError) else [str(error)]
@@ -281,7 +296,7 @@ def about(node: Node) -> dict[str, Any]:
             "port": node.http_port,
             "url": f"http://{_host(config.http.host)}:{node.http_port}/",
         },
-        "streams": None if node.broker.streams is None else _streams(node.broker.streams),
+        "streams": None if node.streams is None else _streams(node.streams),
         "data": config.data,
     }
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from penstock.cli.app import app
 from penstock.core.slots.flows import key_of
 from penstock.node.config.schema import Listener, SlotSettings
-from penstock.node.slots.flows import COLUMNS, Topic
+from penstock.node.slots.flows import COLUMNS, Flows, Topic
 from penstock.node.store.control_table import TableFollower
 from tests.kit.http_node import Running, running
 
@@ -22,10 +22,9 @@ SLOTS: dict[str, Any] = {"listeners": (Listener(port=0, slots=True),), "slots": 
 
 def beat(node: Running, count: int = 6) -> None:
     """A told flow, and one that is refused."""
-    broker = node.broker
-    flows = broker.flows
-    assert flows is not None
-    now_us = broker.clock()
+    flows = node.observed.flows
+    assert isinstance(flows, Flows)
+    now_us = node.broker.clock()
     topic = Topic(key_of("sensor", "beat"), "beat")
     assert not flows.control.tell("sensor", "beat", 50_000, now_us=now_us)
     for number in range(count):
@@ -77,8 +76,8 @@ async def test_the_command_lists_what_the_node_says(options: tuple[str, ...]) ->
     async with running(**SLOTS) as node:
         beat(node)
         url = node.url
-        flows = node.broker.flows
-        assert flows is not None
+        flows = node.observed.flows
+        assert isinstance(flows, Flows)
         flows._follower = TableFollower(Path("none"), "reservations", COLUMNS, taken=flows._take_table)
         flows._follower.fault = "v=0002 is broken"
         said = await asyncio.to_thread(CliRunner().invoke, app, ["flows", "--url", url, *options])

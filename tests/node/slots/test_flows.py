@@ -18,8 +18,6 @@ from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Publish
-from penstock.node.access.gate import Gate
-from penstock.node.broker.broker import Broker
 from penstock.node.broker.runs import QOS0
 from penstock.node.config.read import read_config
 from penstock.node.config.schema import Config, Listener, Queues, Rule, SlotSettings
@@ -27,6 +25,7 @@ from penstock.node.slots import publisher
 from penstock.node.slots.declared import Declared, of_connect, of_publish, retry_of
 from penstock.node.store.tables import STORE, Store
 from penstock.pipeline.tables.control_tables import write_version
+from tests.kit.flows import lanes_of
 from tests.kit.peer import Peer, Running, node, run
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Steps:
         self.now_us = running.broker.clock()
         self.running = running
         running.broker.clock = lambda: self.now_us
-        flows = running.broker.flows
+        flows = running.flows
         assert flows is not None
         flows._clock = lambda: self.now_us  # the one thing a test must hold in its hand
 
@@ -223,8 +222,7 @@ async def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
             await sensor.settled()
         session = running.broker.sessions.get("slow")
         assert session is not None
-        assert session.lanes is not None
-        events = [entry.event for entry in session.lanes.flush(now_us=steps.now_us)]
+        events = [entry.event for entry in lanes_of(session).clear()]
         assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
         assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
 
@@ -291,10 +289,9 @@ async def test_late_messages_wait_behind_others_and_keep_their_order() -> None:
         assert row(running, "beat").late == 1
         session = running.broker.sessions.get("slow")
         assert session is not None
-        assert session.lanes is not None
-        assert (session.lanes.reserved, session.lanes.late) == (0, 1)
+        assert (lanes_of(session).reserved, lanes_of(session).late) == (0, 1)
         await steps.publish(sensor, "beat", 1, every_us=50_000, first=21)
-        assert (session.lanes.reserved, session.lanes.late) == (2, 0), "the next one takes it along"
+        assert (lanes_of(session).reserved, lanes_of(session).late) == (2, 0), "the next one takes it along"
         found = await received(slow, lambda one: one.payload == b"21")
         assert [int(one.payload) for one in found if one.topic == "beat"] == [20, 21]
         assert running.account_holds()
@@ -311,11 +308,11 @@ async def test_what_waits_in_lanes_survives_the_loss_of_the_connection_and_is_co
         await steps.publish(sensor, "beat", 20, every_us=100_000)
         session = running.broker.sessions.get("keeps")
         assert session is not None
-        assert session.lanes
+        assert lanes_of(session)
         slow.abort()
         while session.link is not None:
             await asyncio.sleep(0.01)
-        assert not session.lanes
+        assert not lanes_of(session)
         assert session.held["beat"].account().queued == 20
         assert running.account_holds()
         running.broker.unsubscribe(session, "beat")
@@ -332,10 +329,9 @@ async def test_what_left_the_lanes_is_not_overtaken_by_its_flow() -> None:
         await steps.publish(sensor, "beat", 3, every_us=100_000, first=5)
         session = running.broker.sessions.get("slow")
         assert session is not None
-        assert session.lanes is not None
-        assert session.lanes.reserved == 3
+        assert lanes_of(session).reserved == 3
         running.broker.unsubscribe(session, "more")
-        assert session.lanes.reserved == 0
+        assert lanes_of(session).reserved == 0
         await steps.publish(sensor, "beat", 3, every_us=100_000, first=8)
         found = await received(slow, lambda one: one.payload == b"10")
         assert [int(one.payload) for one in found if one.topic == "beat"] == [5, 6, 7, 8, 9, 10]
@@ -411,8 +407,7 @@ def test_what_waits_in_lanes_survives_a_restart(tmp_path: Path) -> None:
                 await sensor.publish1("beat", b"%d" % number)
             session = running.broker.sessions.get("keeps")
             assert session is not None
-            assert session.lanes is not None
-            assert session.lanes.reserved > 15
+            assert lanes_of(session).reserved > 15
 
     async def after() -> None:
         async with node(config(), store=Store(tmp_path / STORE)) as running:
@@ -538,8 +533,7 @@ async def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
             sensor.publish0("other", b"%d" % number)
         await steps.publish(sensor, "beat/1", 15, every_us=100_000, first=15)
         assert session.sent == gone, "the receiver reads nothing"
-        assert session.lanes is not None
-        assert session.lanes.reserved == 30
+        assert lanes_of(session).reserved == 30
         found = await received(slow, lambda one: (one.topic, one.payload) == ("other", b"19"))
         assert [int(one.payload) for one in found[gone:] if one.topic == "beat/1"] == list(range(30))
         assert {one.topic for one in found[gone : gone + 30]} == {"beat/1"}
@@ -667,7 +661,7 @@ async def test_a_listener_without_slots_knows_no_flows() -> None:
         assert running.observed.status().flows is None
         session = running.broker.sessions.get("sensor")
         assert session is not None
-        assert session.lanes is None
+        assert not session.sources
 
 
 async def test_the_control_table_tells_periods_and_a_broken_version_changes_nothing(tmp_path: Path) -> None:
@@ -687,7 +681,7 @@ async def test_the_control_table_tells_periods_and_a_broken_version_changes_noth
 
     async with node(config(detect=False, reservations=str(tmp_path))) as running:
         steps = Steps(running)
-        flows = running.broker.flows
+        flows = running.flows
         assert flows is not None
         assert flows._follower is not None
         table(("beat", 100_000), ("other", 200_000))
@@ -774,4 +768,3 @@ def test_settings_that_cannot_be_are_refused(text: str, said: str) -> None:
 
 def test_lanes_are_named_in_their_order() -> None:
     assert sorted(Lane) == [Lane.RESERVED, Lane.BEST_EFFORT, Lane.LATE]
-    assert Broker(config(), gate=Gate(config())).flows is not None

@@ -51,6 +51,14 @@ class FlowHappening(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Assigned:
+    """The flow and the lane of one packet; travels with the packet."""
+
+    flow: Flow
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
 class FlowEvent:
     """Something happened to a flow."""
 

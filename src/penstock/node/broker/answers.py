@@ -18,13 +18,49 @@ from penstock import limits
 from penstock.errors import MqttError
 from penstock.mqtt.codes import V5
 from penstock.mqtt.packets.properties import Properties
+from penstock.node.broker.link import Link
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Sequence
 
-    from penstock.node.broker.connection import Connection
+    from penstock.mqtt.sessions.exchange import Exchange
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.session import Session
+    from penstock.node.broker.link import Sent
+
+
+class PublishingLink(Link, Protocol):
+    """A connection as those see it who acknowledge late what came over it."""
+
+    owed: Owed
+
+    def hold_reading(self) -> None:
+        """Read no more until `release_reading`."""
+        ...
+
+    def release_reading(self) -> None:
+        """Release one hold on reading; resume when none is left."""
+        ...
+
+
+class PublishingSession(Protocol):
+    """A session as those see it who acknowledge late what its client published."""
+
+    client_id: str
+    version: int
+    published: int
+    """Messages the client has published: the last one's sequence number."""
+    exchange: Exchange[Sent]
+    link: Link | None
+    unanswered: deque[Deferred]
+    """Answers that wait, in the order of their messages."""
+    orphans: list[DeferredAcks]
+    """Messages that wait since an earlier connection."""
+
+    @property
+    def origin(self) -> str:
+        """Names this session among all of its client."""
+        ...
 
 
 class Owed:
@@ -37,7 +73,7 @@ class Owed:
         self._bytes = 0
         self._slowed = False
 
-    def add(self, connection: Connection, messages: int, size: int) -> None:
+    def add(self, connection: PublishingLink, messages: int, size: int) -> None:
         """So much more."""
         self._messages += messages
         self._bytes += size
@@ -47,7 +83,7 @@ class Owed:
             self._slowed = True
             connection.hold_reading()
 
-    def settle(self, connection: Connection, messages: int, size: int) -> None:
+    def settle(self, connection: PublishingLink, messages: int, size: int) -> None:
         """So much less."""
         self._messages -= messages
         self._bytes -= size
@@ -65,7 +101,7 @@ class OwedBatch:
 
     __slots__ = ("_connection", "_each", "_messages")
 
-    def __init__(self, connection: Connection, messages: int, size: int) -> None:
+    def __init__(self, connection: PublishingLink, messages: int, size: int) -> None:
         self._connection = connection
         self._messages = messages
         self._each = -(-size // messages)
@@ -113,8 +149,8 @@ class DeferredAcks:
 
     def __init__(
         self,
-        session: Session,
-        connection: Connection,
+        session: PublishingSession,
+        connection: PublishingLink,
         packet_ids: Sequence[int],
         *,
         qos: int,
@@ -200,7 +236,7 @@ class _Again:
 
     __slots__ = ("_packet_id", "_qos", "_session", "ready")
 
-    def __init__(self, session: Session, packet_id: int, qos: int) -> None:
+    def __init__(self, session: PublishingSession, packet_id: int, qos: int) -> None:
         self._session = session
         self._packet_id = packet_id
         self._qos = qos
@@ -234,7 +270,7 @@ class DeferredAnswer:
         self._answer()
 
 
-def in_turn(session: Session, answer: Callable[[], None]) -> None:
+def in_turn(session: PublishingSession, answer: Callable[[], None]) -> None:
     """Answer a message, behind those whose answers wait. `answer` is called without a connection, too."""
     if session.unanswered:
         session.unanswered.append(DeferredAnswer(answer))
@@ -242,18 +278,20 @@ def in_turn(session: Session, answer: Callable[[], None]) -> None:
         answer()
 
 
-def adopt(session: Session, packet_id: int, qos: int) -> bool:
+def adopt(session: PublishingSession, packet_id: int, qos: int) -> bool:
     """A message came again: whether it waits since an earlier connection; it is answered in its turn."""
     return any(each.adopt(packet_id, qos) for each in session.orphans)
 
 
-def orphan(session: Session) -> None:
+def orphan(session: PublishingSession) -> None:
     """A session has lost its connection, and with it the order of answers."""
     while session.unanswered:
         session.unanswered.popleft().orphan()
 
 
-def refuse(connection: Connection, session: Session, packet_id: int, *, reason: int, why: str) -> None:
+def refuse(
+    connection: PublishingLink, session: PublishingSession, packet_id: int, *, reason: int, why: str
+) -> None:
     """Answer that a message is not taken; MqttError, which ends the connection, if MQTT has no word for it.
 
     An MQTT 3.1.1 acknowledgement could only say that the message is safe.
@@ -264,7 +302,9 @@ def refuse(connection: Connection, session: Session, packet_id: int, *, reason: 
     in_turn(session, partial(_refuse, connection, session, packet_id, reason, why))
 
 
-def _refuse(connection: Connection, session: Session, packet_id: int, reason: int, why: str) -> None:
+def _refuse(
+    connection: PublishingLink, session: PublishingSession, packet_id: int, reason: int, why: str
+) -> None:
     incoming = session.exchange.incoming
     if incoming.owes(packet_id):
         ack = incoming.answer(packet_id, reason=reason)
@@ -272,13 +312,13 @@ def _refuse(connection: Connection, session: Session, packet_id: int, reason: in
             connection.send(replace(ack, properties=Properties(reason_string=why[:1024])))
 
 
-def _flush(session: Session) -> None:
+def _flush(session: PublishingSession) -> None:
     queue = session.unanswered
     while queue and queue[0].send():
         queue.popleft()
 
 
-def _acknowledge(session: Session, qos: int, packet_ids: Sequence[int]) -> None:
+def _acknowledge(session: PublishingSession, qos: int, packet_ids: Sequence[int]) -> None:
     if packet_ids and session.link is not None:
         start = _PUBACK if qos == 1 else _PUBREC
         words = [word for packet_id in packet_ids for word in (start, packet_id)]

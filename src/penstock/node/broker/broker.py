@@ -10,6 +10,7 @@ import logging
 import time
 from importlib.metadata import version
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -26,32 +27,34 @@ from penstock.node.broker.connection import Connection, Flusher
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.message import Message, Retained, event_of, expiry_of
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
+from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.restoring import restore
 from penstock.node.broker.routes import Router
 from penstock.node.broker.sessions import Sessions
 from penstock.node.broker.status import BrokerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect, Will
     from penstock.node.access.gate import Gate
+    from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.routes import Fan, Tap
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.channels.topics import ChannelTopics
     from penstock.node.config.schema import Config, Listener
-    from penstock.node.slots.flows import Flows
     from penstock.node.store.tables import Store
-    from penstock.node.streams.service import StreamService
 
 log = logging.getLogger(__name__)
 
 VERSION: Final = version("penstock")
 """Read once: it stands in a file."""
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+"""Asked for with a subscription that no SUBSCRIBE made."""
 
 SYS = "$SYS/"
 """The node's own figures; they are made anew after a restart."""
@@ -93,15 +96,10 @@ class Broker:
         bounds = config.bounds
         self.retained = Retained(most=bounds.retained, most_bytes=bounds.retained_bytes)
         self.journal: Journal | None = None
-        self.web: ChannelTopics | None = None
-        """Who is to know of subscriptions to web pages; None: web/ is a topic like others."""
-        self.streams: StreamService | None = None
-        """Reliable streams; None: there are none."""
-        self.flows: Flows | None = None
-        if any(listener.slots for listener in config.listeners):
-            from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
-
-            self.flows = Flows(config.slots, clock=clock, publish=self.publish)
+        self.listeners: list[SessionListener] = []
+        """Other parts of the node that follow sessions and subscriptions."""
+        self.new_publisher: Callable[[Connection, Session, Connect], Publisher] = self._new_publisher
+        """Makes what reads the messages of a connection; another part of the node may have its own."""
         self.sessions = Sessions(self)
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -129,16 +127,12 @@ class Broker:
         self.flusher.start(self._loop)
         if self.journal is not None:
             self.journal.start()
-        if self.flows is not None:
-            self.flows.start(self._loop)
         self._look()
 
     async def close(self) -> None:
         """Tell every client, write what is to be kept, and end; StoreError if that cannot be written."""
         if self._tick is not None:
             self._tick.cancel()
-        if self.flows is not None:
-            self.flows.close()
         for connection in list(self._connections):
             session = connection.session
             if session is not None and session.will is not None and not session.will.properties.will_delay_s:
@@ -160,6 +154,9 @@ class Broker:
         """For a new connection."""
         return Connection(self, listener)
 
+    def _new_publisher(self, connection: Connection, session: Session, connect: Connect) -> Publisher:  # noqa: ARG002
+        return Publisher(self, connection, session)
+
     def _look(self) -> None:
         assert self._loop is not None
         self._tick = self._loop.call_later(TICK_S, self._look)
@@ -173,7 +170,7 @@ class Broker:
             else:  # not read from, so it cannot be heard
                 connection.heard_us = self.now_us
                 self.watch(connection)
-        if self.streams is None or self.streams.started:  # wills may be theirs
+        if all(listener.ready for listener in self.listeners):  # wills may be theirs
             self.sessions.look(now_us=self.now_us)
 
     # -- connections -----------------------------------------------------------------------------------------
@@ -211,18 +208,19 @@ class Broker:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def subscribe(self, subscription: Subscription) -> Subscription:
+    def subscribe(self, subscription: Subscription, asked: Mapping[str, str] = NOTHING) -> Subscription:
         """A session's subscription begins, or changes the one to the same filter; the one in force."""
         session = subscription.session
         before = session.held.get(subscription.filter)
         if before is not None:  # what waits there must not be lost
             before.change(subscription, now_us=self.now_us)
             self.router.forget()
-            return before
-        session.held[subscription.filter] = subscription
-        self.router.add(subscription)
-        if self.web is not None:
-            self.web.began(session.client_id, subscription.filter)
+            subscription = before
+        else:
+            session.held[subscription.filter] = subscription
+            self.router.add(subscription)
+        for listener in self.listeners:
+            listener.subscribed(subscription, asked, again=before is not None)
         return subscription
 
     def unsubscribe(self, session: Session, filter_: str, *, departed: bool = False) -> bool:
@@ -237,10 +235,8 @@ class Broker:
         others = self.router.remove(subscription)
         if others is not None:
             others.take_over(left, now_us=self.now_us)
-        if self.web is not None:
-            self.web.ended(session.client_id, filter_)
-        if self.streams is not None and self.streams.reading is not None:
-            self.streams.reading.unsubscribed(session, filter_)
+        for listener in self.listeners:
+            listener.unsubscribed(session, filter_)
         self.sessions.departed += subscription.account()
         return True
 

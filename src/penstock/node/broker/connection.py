@@ -205,9 +205,9 @@ class Connection(asyncio.Protocol):
             self._frames(inbox.feed(chunk), publisher, session)
             if inbox.fault is not None and self.rules.state is ServerState.CONNECTED:
                 raise inbox.fault
-        streams = session.streams
-        behind = session.waiting or not session.keeping_up or (streams is not None and streams.behind)
-        if behind and self.session is session:
+        sources = session.sources
+        behind = session.waiting or not session.keeping_up
+        if (behind or (sources and any(one.behind for one in sources))) and self.session is session:
             session.drain(now_us=now_us)
         pause_s = publisher.pause_s()
         if pause_s > 0:

@@ -41,13 +41,12 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.publish import Ack
     from penstock.mqtt.sessions.identifiers import AliasesOut
+    from penstock.node.broker.extensions import SessionSource
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
     from penstock.node.broker.message import Message, Retained
     from penstock.node.broker.runs import Run
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.slots.lanes import SessionLanes
-    from penstock.node.streams.sessions.session_readers import SessionReaders
 
 
 class Delivery(rules.Session[Sent]):
@@ -69,10 +68,8 @@ class Delivery(rules.Session[Sent]):
         """Whether the client takes no message as it is: it wants aliases, or small packets only."""
         self.sent = 0
         """Messages sent to the client."""
-        self.lanes: SessionLanes | None = None
-        """Ahead of and behind all queues; None: the node reserves no slots."""
-        self.streams: SessionReaders | None = None
-        """The reliable streams it reads; None: it reads none."""
+        self.sources: tuple[SessionSource, ...] = ()
+        """What feeds it besides its queues."""
         self._journal = journal
 
     # -- a message comes -------------------------------------------------------------------------------------
@@ -131,16 +128,17 @@ class Delivery(rules.Session[Sent]):
             return
         self.keeping_up = False
         if message is not None and message.flow is not None:
-            if self.lanes is None or self.link is None:
+            if self.link is None:
                 subscription.beside_us = now_us
-            elif self.lanes.add(subscription, event, place, message.flow, now_us=now_us):
+            elif any(source.offer(subscription, event, place, now_us=now_us) for source in self.sources):
                 return
-        self.waiting[subscription] = None
-        self._queue(subscription, event, place, now_us=now_us)
+        self.requeue(subscription, event, place, now_us=now_us)
 
-    def _queue(
+    def requeue(
         self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
     ) -> None:
+        """Queue something; it has its place in the journal already, or 0."""
+        self.waiting[subscription] = None
         if isinstance(item, Event) and item.properties and subscription.chosen.plan is not None:
             item = digest_in(item) or item  # to the policy it is what it stands for, not one event more
         journal = self._journal
@@ -220,8 +218,6 @@ class Draining(Delivery):
     def __init__(self, client_id: str, *, journal: Journal | None, retained: Retained) -> None:
         super().__init__(client_id, journal=journal)
         self._retained = retained
-        self._sent_before = 0
-        """Messages sent when lanes were last looked at."""
         self._owed: dict[Subscription, deque[str] | None] = {}
         """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
 
@@ -234,46 +230,29 @@ class Draining(Delivery):
         link = self.link
         if link is None or link.paused:
             return
-        streams = self.streams
-        if streams is None or not streams.unsafe:
+        sources = self.sources
+        if not any(source.unsafe for source in sources):
             self._send_again(now_us)
-        lanes = self.lanes
-        if lanes:
-            self._drain_lanes(lanes, now_us)
+        for source in sources:
+            source.drain_before_queues(now_us=now_us)
         if len(self.waiting) == 1:
             self._drain_one(next(iter(self.waiting)), now_us)
         elif self.waiting:
             self._drain_merged(now_us)
-        if lanes:
-            self._drain_lanes(lanes, now_us)
+        for source in sources:
+            source.drain_after_queues(now_us=now_us)
         while self._owed and not self.waiting and self._send_retained(now_us):
             pass
-        if streams is not None:
-            streams.drain(now_us=now_us)
+        for source in sources:
+            source.drain(now_us=now_us)
         again = self.exchange.outgoing.resending
-        self.keeping_up = not (self.waiting or self._owed or again or lanes or link.paused)
+        blocked = any(source.blocks for source in sources)
+        self.keeping_up = not (self.waiting or self._owed or again or blocked or link.paused)
 
-    def _drain_lanes(self, lanes: SessionLanes, now_us: Instant) -> None:
-        """What goes before the queues; late messages only in their share, unless no queue waits."""
-        link = self.link
-        assert link is not None
-        lanes.passed(self.sent - self._sent_before)
-        while not link.paused and (entry := lanes.head(others_wait=bool(self.waiting))) is not None:
-            subscription, event = entry.subscription, entry.event
-            if not self.exchange.outgoing.room and self._wants_window(subscription, event):
-                break
-            lanes.take()
-            subscription.laned -= 1
-            subscription.direct += 1
-            self._send_placed(subscription, event, entry.place, now_us)
-        self._sent_before = self.sent
-
-    def flush_lanes(self, *, now_us: Instant) -> None:
-        """Queue what waits in lanes: there is nobody it could go ahead to."""
-        if self.lanes:
-            for entry in self.lanes.flush(now_us=now_us):
-                self.waiting[entry.subscription] = None
-                self._queue(entry.subscription, entry.event, entry.place, now_us=now_us)
+    def flush_sources(self, *, now_us: Instant) -> None:
+        """Queue what waits in sources: nobody is there that it could go ahead to."""
+        for source in self.sources:
+            source.flush(now_us=now_us)
 
     def _send_again(self, now_us: Instant) -> None:
         """What was in flight when the connection before this one was lost."""
@@ -316,7 +295,7 @@ class Draining(Delivery):
             if subscription.options.qos:
                 most = min(most, self.exchange.outgoing.room)
                 if not most:
-                    if self._wants_window(subscription, queue.head()):
+                    if self.wants_window(subscription, queue.head()):
                         return
                     most = 1
             for item in queue.take(most, most_bytes=limits.RUN_BYTES):
@@ -349,7 +328,7 @@ class Draining(Delivery):
             _, number, subscription = heads[0]
             queue = subscription.queue
             assert queue is not None
-            if not self.exchange.outgoing.room and self._wants_window(subscription, queue.head()):
+            if not self.exchange.outgoing.room and self.wants_window(subscription, queue.head()):
                 return
             for item in queue.take(1):
                 self._send_item(subscription, item, now_us)
@@ -360,7 +339,7 @@ class Draining(Delivery):
             else:
                 heapreplace(heads, (head_us(following) or 0, number, subscription))
 
-    def _wants_window(self, subscription: Subscription, item: Item | None) -> bool:
+    def wants_window(self, subscription: Subscription, item: Item | None) -> bool:
         """Whether an item takes a place in the window."""
         if not subscription.options.qos:
             return False
@@ -374,9 +353,9 @@ class Draining(Delivery):
                 self._journal.settled(place)
             return
         assert isinstance(item, Event)
-        self._send_placed(subscription, item, place, now_us)
+        self.send_waiting(subscription, item, place, now_us)
 
-    def _send_placed(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
+    def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
         """Send an event that has waited."""
         message: Message | None = event.carried
         qos = 0 if message is None else min(message.qos, subscription.options.qos)
@@ -438,7 +417,7 @@ class Draining(Delivery):
         if (
             event is None
             or (content is not None and not content.wants(event, now_us=now_us))
-            or (self.streams is not None and self.streams.covers(subscription, event))
+            or any(source.covers(subscription, event) for source in self.sources)
         ):
             topics.popleft()
             return True

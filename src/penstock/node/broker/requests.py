@@ -36,9 +36,6 @@ POLICY = "policy"
 FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
 
-START = "start"
-"""User property of SUBSCRIBE: where in reliable streams to begin, `earliest` or a tick."""
-
 
 def handle(connection: Connection, session: Session, packet: Packet) -> None:
     """Do what a packet asks for; it may come now, the rules have seen to that."""
@@ -67,13 +64,14 @@ def _released(connection: Connection, session: Session, reply: Pubcomp) -> None:
 
     Else a restart would take the next message with its packet identifier for the same one.
     """
-    journal, streams = connection.broker.journal, connection.broker.streams
+    journal = connection.broker.journal
     send: Callable[[], None] = partial(connection.send, reply)
-    if streams is not None and streams.release(session, reply.packet_id):
-        streams.state.when_durable(send)
-        return
-    if streams is not None and reply.reason:  # it may have been one of theirs
-        send = partial(streams.state.when_durable, send)
+    for listener in connection.broker.listeners:
+        if listener.released(session, reply.packet_id):
+            listener.when_durable(send)
+            return
+        if reply.reason:  # it may have been one of theirs
+            send = partial(listener.when_durable, send)
     if journal is not None and session.expiry_s:
         journal.hold(send, behind=True)
     else:
@@ -107,11 +105,10 @@ def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> N
 
 def _answer(connection: Connection, session: Session, packet: Packet) -> None:
     """Subscriptions have changed; a session that is kept is on disk before the client is told."""
-    journal, streams = connection.broker.journal, connection.broker.streams
+    journal = connection.broker.journal
     send: Callable[[], None] = partial(connection.send, packet)
-    reading = streams.reading if streams is not None else None
-    if reading is not None:
-        send = reading.places.behind(session, send)
+    for listener in connection.broker.listeners:
+        send = listener.held_back(session, send)
     if journal is not None:
         journal.begin()
         journal.session_changed(session)
@@ -128,11 +125,9 @@ def _subscribe_one(
     if not broker.gate.may_subscribe(session.user, session.client_id, options.filter):
         broker.count_refused("subscribe not allowed")
         raise MqttError(f"'{options.filter}' is not allowed", where="SUBSCRIBE", reason=Reason.NOT_AUTHORIZED)
-    if broker.web is not None:
-        broker.web.check(session.client_id, options.filter)
     asked = dict(reversed(packet.properties.user))  # the first of a name counts
-    reading = broker.streams.reading if broker.streams is not None else None
-    start = reading.check(options.filter, asked.get(START)) if reading is not None else None
+    for listener in broker.listeners:
+        listener.check(session.client_id, options.filter, asked)
     chosen = broker.policies.chosen(
         client_id=session.client_id, filter_=options.filter, asked=asked.get(POLICY)
     )
@@ -142,10 +137,7 @@ def _subscribe_one(
     subscription = Subscription(
         session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
     )
-    subscription = broker.subscribe(subscription)
-    if reading is not None:
-        reading.subscribed(session, subscription, start)
-    return retained, subscription
+    return retained, broker.subscribe(subscription, asked)
 
 
 def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from penstock.model.event import Item
     from penstock.model.instant import Instant
+    from penstock.node.broker.extensions import Peer, TopicSink
     from penstock.node.broker.session import Session
-    from penstock.node.streams.sessions.publishing import Intake
 
 
 class Receiver(Protocol):
@@ -139,13 +139,13 @@ class Fan:
     __slots__ = ("all", "denied", "into", "plain4", "plain5", "special", "wanted")
 
     def __init__(
-        self, receivers: list[Receiver], *, denied: bool = False, into: Intake | None = None
+        self, receivers: list[Receiver], *, denied: bool = False, into: TopicSink | None = None
     ) -> None:
         self.all = receivers
         self.denied = denied
         """The publisher may not publish on this topic."""
         self.into = into
-        """Its messages go there and not to receivers: they are part of a reliable stream."""
+        """Takes the messages of this topic in the place of receivers."""
         self.plain4: list[Target] = []
         """Take runs as MQTT 3.1.1 frames."""
         self.plain5: list[Target] = []
@@ -177,7 +177,7 @@ class Router:
     """All subscriptions, and what was found out about topics since they last changed."""
 
     def __init__(self) -> None:
-        self._tree: TopicTree[Hashable, Subscription | Group | Tap] = TopicTree()
+        self._tree: TopicTree[Hashable, Subscription | Group | Tap | Peer] = TopicTree()
         self._groups: dict[tuple[str, str], Group] = {}
         self.tapped: dict[Tap, None] = {}
         """All who look on."""
@@ -188,16 +188,21 @@ class Router:
         """Counts changes, for those who remember fans on their own."""
         self.own: tuple[str, ...] = ("$",)
         """What topics begin with that only the node publishes on."""
-        self.divert: Callable[[str], Fan | None] | None = None
-        """The fan of a topic that belongs to a reliable stream; None: this node has none."""
-        self.on_tapped: Callable[[], None] | None = None
-        """Called when somebody looks on from now on, or does no more."""
+        self.sinks: list[Callable[[str], TopicSink | None]] = []
+        """Each finds the sink of a topic, if it has one for it; the first that has one counts."""
+        self._sunk: dict[TopicSink, Fan] = {}
+        self.on_tapped: list[Callable[[], None]] = []
+        """Called after a tap was opened or closed."""
+        self._peers: dict[Peer, dict[str, None]] = {}
+        """The filters that each peer wants messages of."""
+        self._interest: dict[str, int] = {}
+        """Subscriptions to each filter, those of groups included."""
 
     def __len__(self) -> int:
         """Subscriptions, members of groups included."""
-        return (
-            sum(len(group.members) for group in self._groups.values()) + len(self._tree) - len(self._groups)
-        )
+        members = sum(len(group.members) for group in self._groups.values())
+        others = len(self._groups) + sum(map(len, self._peers.values()))
+        return members + len(self._tree) - others
 
     def add(self, subscription: Subscription) -> None:
         """From now on it gets what matches."""
@@ -211,11 +216,13 @@ class Router:
             group.members.append(subscription)
         else:
             self._tree.add(filter_, subscription.session, subscription)
+        self._count_interest(filter_, 1)
         self.forget()
 
     def remove(self, subscription: Subscription) -> Group | None:
         """It gets nothing any more; the group that goes on without it."""
         group_name, filter_ = shared_of(subscription.filter)
+        self._count_interest(filter_, -1)
         if group_name:
             key = (group_name, filter_)
             group = self._groups[key]
@@ -230,12 +237,52 @@ class Router:
         self.forget()
         return None
 
+    # -- peers -----------------------------------------------------------------------------------------------
+
+    def add_peer(self, peer: Peer) -> None:
+        """Tell another node what is wanted here, now and whenever that changes."""
+        self._peers[peer] = {}
+        for filter_ in self._interest:
+            peer.interest_changed(filter_, wanted=True)
+
+    def remove_peer(self, peer: Peer) -> None:
+        """A node is gone: nothing is wanted there any more, and it is told nothing."""
+        for filter_ in self._peers.pop(peer, {}):
+            self._tree.remove(filter_, peer)
+        self.forget()
+
+    def peer_wants(self, peer: Peer, filter_: str, *, wanted: bool) -> None:
+        """Somebody at another node subscribed to a filter, or nobody there is subscribed to it any more."""
+        filters = self._peers[peer]
+        if wanted and filter_ not in filters:
+            filters[filter_] = None
+            self._tree.add(filter_, peer, peer)
+        elif not wanted and filter_ in filters:
+            del filters[filter_]
+            self._tree.remove(filter_, peer)
+        self.forget()
+
+    def _count_interest(self, filter_: str, change: int) -> None:
+        before = self._interest.get(filter_, 0)
+        after = before + change
+        if after:
+            self._interest[filter_] = after
+        else:
+            self._interest.pop(filter_, None)
+        if not (before and after):
+            for peer in list(self._peers):
+                peer.interest_changed(filter_, wanted=after > 0)
+
+    # -- taps ------------------------------------------------------------------------------------------------
+
     def tap(self, filter_: str, seen: Callable[[Event], None]) -> Tap:
         """Show every message that matches, until the tap is closed."""
         tap = Tap(filter_, seen, self._untap)
         self._tree.add(filter_, tap, tap)
         self._tapped(tap, on=True)
         return tap
+
+    # -- finding ---------------------------------------------------------------------------------------------
 
     def subscriptions(self, topic: str) -> list[Subscription]:
         """Those to a topic, members of groups aside."""
@@ -255,21 +302,22 @@ class Router:
         else:
             self.tapped.pop(tap, None)
         self.forget()
-        if self.on_tapped is not None:
-            self.on_tapped()
+        for changed in self.on_tapped:
+            changed()
 
     def forget(self) -> None:
         """What was found out about topics holds no more: something a fan depends on has changed."""
         self.known.clear()
         self._fans.clear()
+        self._sunk.clear()
         self.version += 1
 
     def find(self, topic: str) -> Fan:
         """The receivers of a topic."""
-        if self.divert is not None:
-            diverted = self.divert(topic)
-            if diverted is not None:
-                return diverted
+        for find_sink in self.sinks:
+            sink = find_sink(topic)
+            if sink is not None:
+                return self._fan_into(sink)
         found = self._tree.match(topic)
         if not found:
             return NOBODY
@@ -279,6 +327,12 @@ class Router:
             if len(self._fans) >= limits.ROUTES:
                 self._fans.clear()
             fan = self._fans[key] = Fan(_receivers(found))
+        return fan
+
+    def _fan_into(self, sink: TopicSink) -> Fan:
+        fan = self._sunk.get(sink)
+        if fan is None:
+            fan = self._sunk[sink] = Fan([], into=sink)
         return fan
 
     def look_up(self, topic: bytes, into: dict[bytes, Fan], *, denied: Callable[[str], bool] | None) -> Fan:
@@ -302,7 +356,7 @@ class Router:
             return None
 
 
-def _receivers(found: list[Subscription | Group | Tap]) -> list[Receiver]:
+def _receivers(found: list[Subscription | Group | Tap | Peer]) -> list[Receiver]:
     """One copy for the plain subscriptions of a session that overlap; each other receiver its own."""
     receivers: list[Receiver] = []
     overlapping: dict[int, list[Subscription]] = {}

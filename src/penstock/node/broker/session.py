@@ -16,20 +16,17 @@ from penstock.node.broker.delivery import Draining
 from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
-    from penstock.model.digest import Digest
-    from penstock.model.event import Event, Item
+    from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect
     from penstock.mqtt.packets.publish import Ack
-    from penstock.mqtt.sessions.exchange import ExchangeStep
     from penstock.mqtt.sessions.server import ServerConnection
     from penstock.node.broker.answers import Deferred, DeferredAcks
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.link import Link, Sent
+    from penstock.node.broker.link import Link
     from penstock.node.broker.message import Retained
     from penstock.node.broker.records import SessionFacts
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.streams.sessions.session_readers import SessionReaders
 
 
 class Session(Draining):
@@ -84,17 +81,19 @@ class Session(Draining):
             maximum=agreed.terms.receive_maximum,
             most_expiry_s=most_expiry_s,
         )
-        return pubrels if self.streams is None else self.streams.safe(pubrels)
+        for source in self.sources:
+            pubrels = source.safe(pubrels)
+        return pubrels
 
     def lose_link(self, *, now_us: Instant) -> None:
         """The connection is gone: all that comes waits. `detach` follows."""
-        self.flush_lanes(now_us=now_us)
+        self.flush_sources(now_us=now_us)
         self.link = None
         if self.unanswered:
             orphan(self)
         self.aliases = None
-        if self.streams is not None:
-            self.streams.lost_link()
+        for source in self.sources:
+            source.lost_link()
         self.keeping_up = False
         self.since_us = now_us
 
@@ -121,24 +120,12 @@ class Session(Draining):
     def receive(self, ack: Ack) -> Ack | None:
         """Any acknowledgement; the answer."""
         step = self.exchange.receive(ack)
-        if self.streams is not None and self._of_stream(self.streams, ack, step):
-            return None if self.streams.waits(ack.packet_id) else step.reply
+        for source in self.sources:
+            if source.settles(ack, step):
+                return None if source.holds_pubrel(ack.packet_id) else step.reply
         if self._journal is not None:
             self._write_down(ack, step.settled.place if step.settled is not None else 0, step.reply)
         return step.reply
-
-    def _of_stream(self, streams: SessionReaders, ack: Ack, step: ExchangeStep[Sent]) -> bool:
-        """Whether an acknowledgement is for a message of a reliable stream, which then knows it."""
-        packet_id, sent = ack.packet_id, step.settled
-        if sent is not None and sent.reader is not None:
-            if isinstance(step.reply, Pubrel):
-                streams.received(sent.reader, sent.tick, packet_id)
-            else:
-                sent.reader.acknowledged(sent.tick, packet_id)
-            return True
-        if isinstance(ack, Pubcomp) or (isinstance(ack, Pubrec) and step.reply is None):
-            return streams.completed(packet_id)
-        return isinstance(ack, Pubrec) and (streams.waits(packet_id) or streams.received_before(packet_id))
 
     def _write_down(self, ack: Ack, place: int, reply: Ack | None) -> None:
         assert self._journal is not None
@@ -171,13 +158,6 @@ class Session(Draining):
         self.will = facts.will
         self.since_us = self._detached_us = facts.detached_us or now_us
 
-    def requeue(
-        self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
-    ) -> None:
-        """Something that waited before a restart waits again."""
-        self.waiting[subscription] = None
-        self._queue(subscription, item, place, now_us=now_us)
-
     def restore_released(self, packet_id: int, place: int) -> None:
         """A QoS 2 message that was released before a restart."""
         self._releasing[packet_id] = place
@@ -197,7 +177,7 @@ class Session(Draining):
         Of a session that departs also what was sent with QoS 1 and not acknowledged; a message of QoS 2 that
         was sent is nobody else's ([MQTT-4.8.2-5]).
         """
-        self.flush_lanes(now_us=now_us)
+        self.flush_sources(now_us=now_us)
         left: list[Item] = []
         if departed:
             left.extend(
@@ -211,7 +191,7 @@ class Session(Draining):
 
     def drop(self, subscription: Subscription, *, now_us: Instant) -> None:
         """End a subscription; what waited there is abandoned."""
-        self.flush_lanes(now_us=now_us)
+        self.flush_sources(now_us=now_us)
         del self.held[subscription.filter]
         self.waiting.pop(subscription, None)
         if self._journal is not None:

@@ -10,7 +10,6 @@ from penstock.mqtt.codes import Reason
 from penstock.mqtt.sessions.session import Due
 from penstock.node.access.gate import NotAdmitted
 from penstock.node.broker.deadlines import Deadlines
-from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.session import Session
 from penstock.node.broker.status import Account
 
@@ -114,7 +113,7 @@ class Sessions:
             now_us=now_us,
         )
         connection.session = session
-        connection.publisher = self._publisher(connection, session, connect)
+        connection.publisher = broker.new_publisher(connection, session, connect)
         if other_version or session.held:
             broker.router.forget()  # fans know versions and aliases
         if broker.journal is not None:
@@ -128,21 +127,6 @@ class Sessions:
             connection.send(pubrel)
         session.drain(now_us=now_us)
         broker.watch(connection)
-
-    def _publisher(self, connection: Connection, session: Session, connect: Connect) -> Publisher:
-        """A client's way in, and its lanes where there are any."""
-        broker = self._broker
-        flows = broker.flows
-        if flows is None:
-            return Publisher(broker, connection, session)
-        from penstock.node.slots.lanes import SessionLanes  # noqa: PLC0415  # most nodes have none
-        from penstock.node.slots.publisher import FlowPublisher  # noqa: PLC0415
-
-        settings = flows.settings
-        session.lanes = SessionLanes(most=settings.lane_events, late_share=settings.late_share)
-        if not connection.listener.slots:
-            return Publisher(broker, connection, session)
-        return FlowPublisher(broker, connection, session, connect, flows)
 
     def _take_over(self, client_id: str, connect: Connect, user: str) -> Session | None:
         """The session that goes on, if one does; a connection that carries it is closed."""
@@ -205,7 +189,7 @@ class Sessions:
         self.sent_before += session.sent
         for filter_ in list(session.held):
             self._broker.unsubscribe(session, filter_, departed=True)
-        if self._broker.streams is not None:
-            self._broker.streams.ended(session)
+        for listener in self._broker.listeners:
+            listener.ended(session)
         if self._broker.journal is not None:
             self._broker.journal.session_ended(session)

@@ -136,7 +136,7 @@ class ChannelEngine:
         for session in self._broker.sessions:
             for filter_ in session.held:
                 self._topics.began(session.client_id, filter_)
-        self._broker.web = self._topics
+        self._broker.listeners.append(self._topics)
         self._registry.settle(now_us=now_us)
         if self._log is not None:
             self._log.start()
@@ -170,7 +170,8 @@ class ChannelEngine:
 
     async def close(self) -> None:
         """Stop polling, tell what was found, write everything down."""
-        self._broker.web = None
+        if self._topics in self._broker.listeners:
+            self._broker.listeners.remove(self._topics)
         await self._poller.close()
         await self._background.close()
         await self._pushes.close()

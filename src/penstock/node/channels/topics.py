@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.core.channels.address import TOPIC_ROOT, topic_of, url_of
 from penstock.errors import BadAddress
 from penstock.mqtt.topics import shared_of
+from penstock.node.broker.extensions import SessionListener
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.node.broker.extensions import SessionIdentity
+    from penstock.node.broker.subscription import Subscription
     from penstock.node.channels.status import ChannelsStatus
 
 
@@ -32,13 +37,13 @@ class ClientSubscriptions(Protocol):
         ...
 
 
-class ChannelTopics:
+class ChannelTopics(SessionListener):
     """Between the broker's filters and the channels' addresses. Filters with wildcards only look on."""
 
     def __init__(self, wanted: ClientSubscriptions) -> None:
         self._wanted = wanted
 
-    def check(self, client_id: str, filter_: str) -> None:
+    def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:  # noqa: ARG002
         """ChannelError if a filter names a page that cannot be, or may not be, a channel."""
         topic = _topic(filter_)
         if topic is None:
@@ -54,17 +59,22 @@ class ChannelTopics:
         """All channels together, at this moment."""
         return self._wanted.status()
 
+    def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
+        """A client subscribed; nothing changes if it was subscribed to the page before."""
+        if not again:
+            self.began(subscription.session.client_id, subscription.filter)
+
+    def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
+        """The client unsubscribed, or its session has ended."""
+        url = _url(filter_)
+        if url is not None:
+            self._wanted.client_ended(session.client_id, url)
+
     def began(self, client_id: str, filter_: str) -> None:
-        """A subscription is there."""
+        """A subscription is there, perhaps since before channels were started."""
         url = _url(filter_)
         if url is not None:
             self._wanted.client_began(client_id, url)
-
-    def ended(self, client_id: str, filter_: str) -> None:
-        """It is gone."""
-        url = _url(filter_)
-        if url is not None:
-            self._wanted.client_ended(client_id, url)
 
 
 def _url(filter_: str) -> str | None:

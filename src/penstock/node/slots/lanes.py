@@ -6,23 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.slots.lanes import Lanes
+from penstock.node.broker.extensions import SessionSource
 from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.subscription import head_us
 
 if TYPE_CHECKING:
-    from penstock.core.slots.flows import Flow
-    from penstock.core.slots.lanes import Lane
+    from penstock.core.slots.lanes import Assigned
     from penstock.model.event import Event
     from penstock.model.instant import Instant
+    from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """A message's flow and lane; travels with the message."""
-
-    flow: Flow
-    lane: Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +28,53 @@ class Entry:
     """In the journal; 0: it is not there."""
 
 
-class SessionLanes(Lanes[Entry]):
+class SessionLanes(Lanes[Entry], SessionSource):
     """Of one receiver; a message in them counts as queued at its subscription."""
 
-    def add(
-        self, subscription: Subscription, event: Event, place: int, assigned: Assigned, *, now_us: Instant
-    ) -> bool:
-        """Take a message; False: it belongs in the subscription's queue."""
+    def __init__(self, session: Session, *, most: int, late_share: float) -> None:
+        super().__init__(most=most, late_share=late_share)
+        self._session = session
+        self._sent_before = 0
+        """Messages the session had sent when the lanes were last drained."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether messages wait in lanes."""
+        return bool(self)
+
+    @property
+    def behind(self) -> bool:
+        """Whether messages wait in lanes."""
+        return bool(self)
+
+    def drain_before_queues(self, *, now_us: Instant) -> None:
+        """Send what goes before the queues; late messages only in their share, unless no queue waits."""
+        if self:
+            self._drain(now_us)
+
+    def drain_after_queues(self, *, now_us: Instant) -> None:
+        """Send what was late, if the queues are empty now."""
+        if self:
+            self._drain(now_us)
+
+    def _drain(self, now_us: Instant) -> None:
+        session = self._session
+        link = session.link
+        assert link is not None
+        self.passed(session.sent - self._sent_before)
+        while not link.paused and (entry := self.head(others_wait=bool(session.waiting))) is not None:
+            subscription, event = entry.subscription, entry.event
+            if not session.exchange.outgoing.room and session.wants_window(subscription, event):
+                break
+            self.take()
+            subscription.laned -= 1
+            subscription.direct += 1
+            session.send_waiting(subscription, event, entry.place, now_us)
+        self._sent_before = session.sent
+
+    def offer(self, subscription: Subscription, event: Event, place: int, *, now_us: Instant) -> bool:
+        """Take a message of a flow; False: it belongs in the subscription's queue."""
+        assigned: Assigned = event.carried.flow
         taken = self.put(
             Entry(subscription, event, place),
             (id(subscription), assigned.flow.key),
@@ -55,13 +88,14 @@ class SessionLanes(Lanes[Entry]):
         subscription.laned += taken
         return taken
 
-    def flush(self, *, now_us: Instant) -> list[Entry]:
-        """Take all that waits; its owner queues it."""
+    def flush(self, *, now_us: Instant) -> None:
+        """Queue all that waits: nobody is there that it could go ahead to."""
         found = self.clear()
         for entry in found:
             entry.subscription.laned -= 1
             entry.subscription.beside_us = now_us
-        return found
+        for entry in found:
+            self._session.requeue(entry.subscription, entry.event, entry.place, now_us=now_us)
 
 
 def _picked(subscription: Subscription, event: Event) -> list[Entry]:

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.flows import key_of
-from penstock.core.slots.lanes import Lane
+from penstock.core.slots.lanes import Assigned, Lane
 from penstock.core.slots.retries import Answer
 from penstock.errors import SlotError
 from penstock.mqtt.codes import V5, Reason
@@ -24,7 +24,7 @@ from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
 from penstock.node.slots.flows import Topic
-from penstock.node.slots.lanes import Assigned
+from penstock.node.slots.lanes import SessionLanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -245,3 +245,18 @@ class FlowPublisher(Publisher):
 def _keep_up(fan: Fan) -> bool:
     """Whether all receivers take a run at once, so that nothing of it can be ahead of anything."""
     return not fan.special and all(target.session.keeping_up for target in (*fan.plain4, *fan.plain5))
+
+
+def add_flows(broker: Broker, flows: Flows) -> None:
+    """Have the sessions of a broker lanes, and the messages of listeners with slots assigned to flows."""
+    settings, plain = flows.settings, broker.new_publisher
+
+    def new_publisher(connection: Connection, session: Session, connect: Connect) -> Publisher:
+        lanes = SessionLanes(session, most=settings.lane_events, late_share=settings.late_share)
+        others = (each for each in session.sources if not isinstance(each, SessionLanes))
+        session.sources = (lanes, *others)
+        if not connection.listener.slots:
+            return plain(connection, session, connect)
+        return FlowPublisher(broker, connection, session, connect, flows)
+
+    broker.new_publisher = new_publisher

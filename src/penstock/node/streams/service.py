@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import limits
 from penstock.core.streams.ticks import duration_us, tick_at
 from penstock.model.instant import SECOND_US, to_us
+from penstock.node.broker.extensions import SessionListener
 from penstock.node.streams.log.dedup import PublisherMarks
 from penstock.node.streams.log.factory import AHEAD_US, open_log
 from penstock.node.streams.log.state import FILE, StateFile
@@ -26,14 +27,15 @@ from penstock.node.streams.tree.hosted import HostedStream
 from penstock.node.streams.tree.links import Links
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.core.streams.broker import StreamStatistics
     from penstock.core.streams.handshake import Offered
     from penstock.core.streams.pubend import PubendStatistics
     from penstock.core.streams.subend import SubendStatistics
     from penstock.node.broker.broker import Broker
-    from penstock.node.broker.session import Session
+    from penstock.node.broker.extensions import SessionIdentity
+    from penstock.node.broker.subscription import Subscription
     from penstock.node.config.schema import Config
     from penstock.node.config.streams import Hosting
 
@@ -54,7 +56,11 @@ class KnownStream:
     """The neighbour that it comes from; empty: hosted here."""
 
 
-class StreamService:
+START: Final = "start"
+"""User property of SUBSCRIBE: where in reliable streams to begin, `earliest` or a tick."""
+
+
+class StreamService(SessionListener):
     """All streams this node hosts or follows."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
@@ -147,15 +153,44 @@ class StreamService:
 
     # -- sessions --------------------------------------------------------------------------------------------
 
-    def release(self, session: Session, packet_id: int) -> bool:
+    @property
+    def ready(self) -> bool:
+        """Whether messages on the topics of streams come here."""
+        return self.started
+
+    def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:  # noqa: ARG002
+        """StreamError if a subscription to topics of streams cannot be had as it is asked for."""
+        if self.reading is not None:
+            self.reading.check(filter_, asked.get(START))
+
+    def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
+        """A session's subscription begins, or is made once more, perhaps from an earlier tick."""
+        if self.reading is not None:
+            start = self.reading.check(subscription.filter, asked.get(START))
+            self.reading.subscribed(subscription, start)
+
+    def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
+        """A session's subscription has ended."""
+        if self.reading is not None:
+            self.reading.unsubscribed(session.client_id, filter_)
+
+    def held_back(self, session: SessionIdentity, answer: Callable[[], None]) -> Callable[[], None]:
+        """Have an answer wait until the places of a session are on disk."""
+        return answer if self.reading is None else self.reading.held_back(session, answer)
+
+    def released(self, session: SessionIdentity, packet_id: int) -> bool:
         """A client releases a QoS 2 message; whether a stream had it: `state` is to be durable, then."""
         return self.publishing.release(session, packet_id)
 
-    def ended(self, session: Session) -> None:
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Call back when everything noted so far is on disk."""
+        self.state.when_durable(then)
+
+    def ended(self, session: SessionIdentity) -> None:
         """A session departs."""
         self.publishing.ended(session)
         if self.reading is not None:
-            self.reading.ended(session)
+            self.reading.ended(session.client_id)
 
     # -- the rest --------------------------------------------------------------------------------------------
 

@@ -398,7 +398,7 @@ acl:
 
 
 def test_a_stream_hosted_elsewhere_is_named_with_its_node(node: Running) -> None:
-    streams = node.node.broker.streams
+    streams = node.node.streams
     assert streams is not None
     node.call(lambda: streams.hub.core.follow("far", "attic"))
     node.call(lambda: streams.learnt([handshake.Offered("far", ("f/#",), "attic")], "attic"))
@@ -412,7 +412,7 @@ def test_a_stream_hosted_elsewhere_is_named_with_its_node(node: Running) -> None
 def test_a_stream_of_a_neighbour_is_named_with_its_address() -> None:
     more = "  neighbours: [{name: attic, host: '::1', port: 1}]\n"
     with running("", more) as node:
-        streams = node.node.broker.streams
+        streams = node.node.streams
         assert streams is not None
         node.call(lambda: streams.hub.core.follow("far", "attic"))
         node.call(lambda: streams.learnt([handshake.Offered("far", ("f/#",), "attic")], "attic"))

@@ -39,8 +39,8 @@ def room(file: Any, *, whether: bool) -> None:
 
 
 def places(node: Running, *, full: bool) -> None:
-    assert node.node.broker.streams is not None
-    state: Any = node.node.broker.streams.state
+    assert node.node.streams is not None
+    state: Any = node.node.streams.state
     node.call(lambda: room(state._database, whether=not full))
     while not full and state.fault:
         time.sleep(0.02)
@@ -80,8 +80,8 @@ def test_places_that_cannot_be_kept_are_told(node: Running) -> None:
 def test_who_asks_again_and_again_is_refused_at_once_in_the_end(
     node: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert node.node.broker.streams is not None
-    state = node.node.broker.streams.state
+    assert node.node.streams is not None
+    state = node.node.streams.state
     monkeypatch.setattr(limits, "STREAM_UNKEPT", 4)
     with StreamConnection(node.url) as connection:
         connection.call(Settle(0, STREAM, "there", 0))

@@ -117,7 +117,7 @@ async def test_the_stream_is_kept_for_a_subscription_that_goes_back_at_once() ->
         stream = reading._streams["orders"]
         reader = stream.readers[session]
         await until(lambda: reader.needs == stream.at)
-        reading.subscribed(session, session.held["orders/#"], 1)
+        reading.subscribed(session.held["orders/#"], 1)
         first = max(1, running.orders.begin)
         assert reader.needs == first < stream.at
         stream.hold()  # as it may be at any moment

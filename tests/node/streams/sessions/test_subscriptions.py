@@ -15,6 +15,7 @@ from penstock.model.event import stamp_of
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.node.streams.sessions.reader import FIRST
+from penstock.node.streams.sessions.session_readers import SessionReaders
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
 from tests.kit.stream_sessions import KEPT, numbers, publish
@@ -233,12 +234,13 @@ async def test_a_stream_that_comes_to_be_known_is_read_by_those_who_subscribed_b
         await peer.subscribe("+/late", qos=1)
         streams, session = running.streams, running.broker.sessions.get("s")
         assert session is not None
-        assert session.streams is not None
-        assert list(session.streams.readers) == ["orders"]
+        (source,) = session.sources
+        assert isinstance(source, SessionReaders)
+        assert list(source.readers) == ["orders"]
         streams.hub.core.follow("other", "there")
         streams.learnt([Offered("other", ("far/#",), "there")], "there")
-        assert list(session.streams.readers) == ["orders", "other"]
-        reader = session.streams.readers["other"]
+        assert list(source.readers) == ["orders", "other"]
+        reader = source.readers["other"]
         assert (reader.live, reader.position, reader.needs) == (True, FIRST, FIRST)
         tick = tick_at(running.broker.clock())
         for number, topic in enumerate(("far/early", "far/late", "far/late")):

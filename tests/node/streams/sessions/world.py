@@ -300,9 +300,9 @@ class Client:
         reading = node.reading
         subscription = session.held[wants.filter]
         now = reading._streams[STREAM].now
-        reading.subscribed(session, subscription, wants.start)
+        reading.subscribed(subscription, wants.start)
         begins = now if wants.start is None else max(wants.start, self.world.log.trimmed)
-        reading.places.behind(session, partial(setattr, wants, "begins", begins))()
+        reading.held_back(session, partial(setattr, wants, "begins", begins))()
 
     def change(self, wants: Wants) -> None:
         """Subscribe once more, with QoS 1 in the place of 2 or the other way round."""
@@ -310,7 +310,7 @@ class Client:
         node, session = self.world.node, self.session
         assert session is not None
         node.subscribe(session, wants)
-        node.reading.subscribed(session, session.held[wants.filter])
+        node.reading.subscribed(session.held[wants.filter])
 
     def arrived(self, line: Line, data: bytes) -> None:
         if line is not self.line:
@@ -352,7 +352,7 @@ class Client:
             reply = session.receive(ack)
             if reply is not None:
                 line.send(reply)
-        behind = session.streams is not None and session.streams.behind
+        behind = any(source.behind for source in session.sources)
         if session.waiting or not session.keeping_up or behind:  # as a connection does
             session.drain(now_us=self.world.loop.now_us)
 

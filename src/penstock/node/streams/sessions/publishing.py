@@ -17,18 +17,17 @@ from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_topic, overlap
 from penstock.mqtt.trees import TopicTree
 from penstock.node.broker.answers import DeferredAcks, OwedBatch, refuse
-from penstock.node.broker.routes import Fan
 from penstock.node.broker.runs import parts_qos1
 from penstock.node.streams.log.records import event_from, record_of, stamped_event
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
     from penstock.model.instant import Instant
+    from penstock.node.broker.answers import PublishingLink, PublishingSession
     from penstock.node.broker.broker import Broker
-    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.message import Message
     from penstock.node.broker.runs import Run
-    from penstock.node.broker.session import Session
     from penstock.node.streams.service import KnownStream, StreamService
     from penstock.node.streams.tree.hosted import HostedStream
 
@@ -40,7 +39,6 @@ class Intake:
         self._known = known
         self._hosted = hosted
         self._broker = broker
-        self.fan = Fan([], into=self)
 
     # -- nobody waits for an answer --------------------------------------------------------------------------
 
@@ -53,7 +51,7 @@ class Intake:
             return self._refused(1)
         return Reason.SUCCESS
 
-    def publish_qos0(self, event: Event, connection: Connection) -> None:
+    def publish_qos0(self, event: Event, connection: PublishingLink) -> None:
         """A message of QoS 0."""
         message: Message = event.carried
         body = encode_record(record_of(event))
@@ -65,7 +63,7 @@ class Intake:
         else:
             batch.begin()
 
-    def run(self, run: Run, connection: Connection) -> None:
+    def run(self, run: Run, connection: PublishingLink) -> None:
         """Plain messages of QoS 0."""
         now_us, sender = run.now_us, run.sender
         bodies = [
@@ -82,7 +80,9 @@ class Intake:
 
     # -- somebody does ---------------------------------------------------------------------------------------
 
-    def run_qos1(self, session: Session, connection: Connection, data: bytes, *, now_us: Instant) -> bool:
+    def run_qos1(
+        self, session: PublishingSession, connection: PublishingLink, data: bytes, *, now_us: Instant
+    ) -> bool:
         """Plain messages of QoS 1; False, and nothing is done, if one must be looked at."""
         parts = parts_qos1(data, session.version)
         packet_ids = [packet_id for _, packet_id, _ in parts]
@@ -105,7 +105,9 @@ class Intake:
             answering.begin()
         return True
 
-    def publish(self, event: Event, session: Session, connection: Connection, packet_id: int) -> None:
+    def publish(
+        self, event: Event, session: PublishingSession, connection: PublishingLink, packet_id: int
+    ) -> None:
         """A message of QoS 1 or 2 that has arrived; its answer follows."""
         message: Message = event.carried
         origin = session.origin if message.qos == 2 else ""
@@ -160,8 +162,8 @@ class StreamPublishing:
         self._known_changed()
         self._service.on_known_changed.append(self._known_changed)
         router = self._broker.router
-        router.divert = self._divert
-        router.on_tapped = self._tapped
+        router.sinks.append(self._sink)
+        router.on_tapped.append(self._tapped)
         router.forget()
         self._tapped()
         self._recover()
@@ -170,9 +172,9 @@ class StreamPublishing:
 
     # -- where messages go -----------------------------------------------------------------------------------
 
-    def _divert(self, topic: str) -> Fan | None:
+    def _sink(self, topic: str) -> Intake | None:
         found = self._here.match(topic) or self._elsewhere.match(topic)
-        return found[0].fan if found else None
+        return found[0] if found else None
 
     def _known_changed(self) -> None:
         self._here, self._elsewhere = TopicTree(), TopicTree()
@@ -214,7 +216,7 @@ class StreamPublishing:
 
     # -- exactly once ----------------------------------------------------------------------------------------
 
-    def release(self, session: Session, packet_id: int) -> bool:
+    def release(self, session: SessionIdentity, packet_id: int) -> bool:
         """A client releases a QoS 2 message; False: no stream has it."""
         origin = session.origin
         found = [one for one in self._service.hosted.values() if one.marks.seen(origin, packet_id)]
@@ -222,7 +224,7 @@ class StreamPublishing:
             hosted.marks.forget(origin, packet_id)
         return bool(found)
 
-    def ended(self, session: Session) -> None:
+    def ended(self, session: SessionIdentity) -> None:
         """A session is gone, and what it has not released with it."""
         for hosted in self._service.hosted.values():
             hosted.marks.forget_all(session.origin)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.event import stamp_of
-from penstock.mqtt.packets.publish import Pubrel
+from penstock.mqtt.packets.publish import Pubcomp, Pubrec, Pubrel
+from penstock.node.broker.extensions import SessionSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from penstock.model.event import Event
     from penstock.model.instant import Instant
+    from penstock.mqtt.packets.publish import Ack
+    from penstock.mqtt.sessions.exchange import ExchangeStep
     from penstock.node.broker.link import Reader as Acknowledged
+    from penstock.node.broker.link import Sent
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
     from penstock.node.streams.sessions.reader import SessionReader
 
 
-class SessionReaders:
+class SessionReaders(SessionSource):
     """One session's readers, by stream."""
 
     def __init__(self, session: Session, later: Callable[[], None]) -> None:
@@ -64,7 +68,20 @@ class SessionReaders:
 
     # -- acknowledgements ------------------------------------------------------------------------------------
 
-    def received(self, reader: Acknowledged, tick: int, packet_id: int) -> bool:
+    def settles(self, ack: Ack, step: ExchangeStep[Sent]) -> bool:
+        """Note an acknowledgement of a message of a stream; False: it is for another message."""
+        packet_id, sent = ack.packet_id, step.settled
+        if sent is not None and sent.reader is not None:
+            if isinstance(step.reply, Pubrel):
+                self._received(sent.reader, sent.tick, packet_id)
+            else:
+                sent.reader.acknowledged(sent.tick, packet_id)
+            return True
+        if isinstance(ack, Pubcomp) or (isinstance(ack, Pubrec) and step.reply is None):
+            return self._completed(packet_id)
+        return isinstance(ack, Pubrec) and (self.holds_pubrel(packet_id) or self._received_before(packet_id))
+
+    def _received(self, reader: Acknowledged, tick: int, packet_id: int) -> bool:
         """The client has a QoS 2 message; whether its PUBREL waits for the disk."""
         if not reader.received(tick, packet_id):
             return False
@@ -72,20 +89,20 @@ class SessionReaders:
         self._unsafe.add(packet_id)
         return True
 
-    def received_before(self, packet_id: int) -> bool:
+    def _received_before(self, packet_id: int) -> bool:
         """Whether the client says so of a QoS 2 message from before a restart that was not sent again yet."""
         for reader in self.readers.values():
             tick = reader.unsent(packet_id)
             if tick is not None:
                 self._session.exchange.outgoing.supersede(packet_id, released=True)
-                return self.received(reader, tick, packet_id)
+                return self._received(reader, tick, packet_id)
         return False
 
-    def waits(self, packet_id: int) -> bool:
+    def holds_pubrel(self, packet_id: int) -> bool:
         """Whether the PUBREL of this message waits for the disk."""
         return packet_id in self._unsafe
 
-    def completed(self, packet_id: int) -> bool:
+    def _completed(self, packet_id: int) -> bool:
         """The client has answered a PUBREL; whether it was for a message of a stream."""
         found = self._releasing.pop(packet_id, None)
         if found is None:
@@ -100,7 +117,7 @@ class SessionReaders:
         if packet_id in self._releasing and self._session.link is not None:
             self._session.link.send(Pubrel(packet_id))
 
-    def safe(self, pubrels: Iterable[Pubrel]) -> list[Pubrel]:
+    def safe(self, pubrels: list[Pubrel]) -> list[Pubrel]:
         """Those that a new connection may begin with."""
         return [each for each in pubrels if each.packet_id not in self._unsafe]
 

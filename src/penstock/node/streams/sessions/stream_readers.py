@@ -231,8 +231,7 @@ class StreamReaders:
 
     def release(self, session: Session, packet_id: int) -> None:
         """The disk knows that the client has a QoS 2 message."""
-        if session.streams is not None:
-            session.streams.release(packet_id)
+        self._reading.release(session.client_id, packet_id)
 
     def figures(self) -> ReaderFigures:
         """A snapshot."""

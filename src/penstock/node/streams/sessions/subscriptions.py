@@ -20,10 +20,11 @@ from penstock.node.streams.sessions.session_readers import SessionReaders
 from penstock.node.streams.sessions.stream_readers import StreamReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from penstock.model.instant import Instant
     from penstock.node.broker.broker import Broker
+    from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
     from penstock.node.streams.service import StreamService
@@ -71,11 +72,9 @@ class CursorSaver:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
-    def behind(self, session: Session, then: Callable[[], None]) -> Callable[[], None]:
-        """What does something when it was called and a session's places, as they are now, are on disk."""
-        if session.streams is None or not session.expiry_s:
-            return then
-        if not any(reader in self._urgent for reader in session.streams.readers.values()):
+    def behind(self, readers: Iterable[SessionReader], then: Callable[[], None]) -> Callable[[], None]:
+        """What does something when it was called and the places of readers, as they are now, are on disk."""
+        if not any(reader in self._urgent for reader in readers):
             return then
         both = _Both(then)
         self._safe.append(both)
@@ -169,6 +168,8 @@ class StreamSubscriptions:
         self._loaded: dict[tuple[str, str], Cursor] = {}
         """Rows of streams that are not known yet."""
         self._streams: dict[str, StreamReaders] = {}
+        self._sessions: dict[str, SessionReaders] = {}
+        """Those that read streams, by client identifier."""
         self._draining: dict[Session, None] = {}
         self._turning = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -231,20 +232,22 @@ class StreamSubscriptions:
             for filter_ in [one for one in begun if one not in session.held]:
                 del begun[filter_]
         reader = self._reader(session, stream)
-        assert session.streams is not None
         for flight in reader.restore(cursor):
             if flight.released:
-                session.streams.restore_released(reader, flight.tick, flight.packet_id)
+                self._sessions[session.client_id].restore_released(reader, flight.tick, flight.packet_id)
         if reader.idle:  # its subscriptions ended, and only that was on disk
             self.places.save_now(reader)
 
     def _reader(self, session: Session, stream: StreamReaders) -> SessionReader:
         reader = stream.readers.get(session)
         if reader is None:
-            if session.streams is None:
-                session.streams = SessionReaders(session, partial(self.drain_soon, session))
+            source = self._sessions.get(session.client_id)
+            if source is None:
+                source = SessionReaders(session, partial(self.drain_soon, session))
+                self._sessions[session.client_id] = source
+                session.sources = (*session.sources, source)
             reader = stream.readers[session] = SessionReader(session, stream)
-            session.streams.readers[stream.name] = reader
+            source.readers[stream.name] = reader
         return reader
 
     # -- subscriptions ---------------------------------------------------------------------------------------
@@ -260,8 +263,10 @@ class StreamSubscriptions:
                 )
         return start_from(start)
 
-    def subscribed(self, session: Session, subscription: Subscription, start: int | None = None) -> None:
+    def subscribed(self, subscription: Subscription, start: int | None = None) -> None:
         """A session's subscription begins, or is made once more."""
+        session = self._broker.sessions.get(subscription.session.client_id)
+        assert session is not None
         for stream in self._streams.values():
             if _reads(subscription.filter, stream):
                 self._begin(session, stream, subscription.filter, start)
@@ -273,25 +278,35 @@ class StreamSubscriptions:
         stream.hold_for(reader)
         self.places.save_now(reader)
 
-    def unsubscribed(self, session: Session, filter_: str) -> None:
+    def unsubscribed(self, client_id: str, filter_: str) -> None:
         """A session's subscription has ended."""
-        if session.streams is None:
-            return
-        for reader in list(session.streams.readers.values()):
+        for reader in self._readers(client_id):
             reader.end(filter_)
             reader.stream.forget()
             self.places.save_now(reader)
 
-    def ended(self, session: Session) -> None:
+    def ended(self, client_id: str) -> None:
         """A session has departed."""
-        for key in [key for key in self._loaded if key[0] == session.client_id]:
+        for key in [key for key in self._loaded if key[0] == client_id]:
             del self._loaded[key]
             self._cursors.remove(*key)
-        if session.streams is None:
-            return
-        for reader in list(session.streams.readers.values()):
+        for reader in self._readers(client_id):
             self._drop(reader)
-        session.streams = None
+        self._sessions.pop(client_id, None)
+
+    def held_back(self, session: SessionIdentity, answer: Callable[[], None]) -> Callable[[], None]:
+        """Have an answer to a session that is kept wait until its new places are on disk."""
+        return self.places.behind(self._readers(session.client_id), answer) if session.expiry_s else answer
+
+    def release(self, client_id: str, packet_id: int) -> None:
+        """The disk knows that a client has a QoS 2 message."""
+        source = self._sessions.get(client_id)
+        if source is not None:
+            source.release(packet_id)
+
+    def _readers(self, client_id: str) -> list[SessionReader]:
+        source = self._sessions.get(client_id)
+        return [] if source is None else list(source.readers.values())
 
     def _drop(self, reader: SessionReader) -> None:
         """Nobody needs its place any more."""
@@ -302,8 +317,9 @@ class StreamSubscriptions:
         stream.missed += reader.missed
         stream.readers.pop(session, None)
         stream.forget()
-        if session.streams is not None:
-            session.streams.readers.pop(stream.name, None)
+        source = self._sessions.get(session.client_id)
+        if source is not None:
+            source.readers.pop(stream.name, None)
         self.places.forget(reader)
         self._cursors.remove(session.client_id, stream.name)
         if not stream.readers:

@@ -1,0 +1,179 @@
+"""How other parts of a node extend its broker, which knows none of them by name.
+
+`TopicSink`        takes what is published on some topics in the place of all receivers (reliable streams)
+`SessionSource`    feeds one session besides the queues of its subscriptions (stream readers, lanes of slots)
+`Peer`             another node: receives what its subscribers want, and is told what is wanted here
+`SessionListener`  is asked before a subscription is made, and told of subscriptions and ends of sessions
+
+`service` puts them into the broker: sinks and peers into `Router`, sources into `Session.sources`, listeners
+into `Broker.listeners`. A broker without extensions has empty lists of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.model.event import Event
+    from penstock.model.instant import Instant
+    from penstock.mqtt.packets.publish import Ack, Pubrel
+    from penstock.mqtt.sessions.exchange import ExchangeStep
+    from penstock.node.broker.answers import PublishingLink, PublishingSession
+    from penstock.node.broker.link import Sent
+    from penstock.node.broker.runs import Run
+    from penstock.node.broker.subscription import Subscription
+
+
+class TopicSink(Protocol):
+    """Takes what is published on its topics; nothing of it is routed to subscriptions by the broker."""
+
+    def accept(self, event: Event, /) -> int:
+        """Take a message of the node itself, or a will; the reason code for its publisher."""
+        ...
+
+    def publish_qos0(self, event: Event, connection: PublishingLink, /) -> None:
+        """Take a message of QoS 0."""
+        ...
+
+    def publish(
+        self, event: Event, session: PublishingSession, connection: PublishingLink, packet_id: int, /
+    ) -> None:
+        """Take a message of QoS 1 or 2 that has arrived, and acknowledge it later."""
+        ...
+
+    def run(self, run: Run, connection: PublishingLink, /) -> None:
+        """Take plain messages of QoS 0."""
+        ...
+
+    def run_qos1(
+        self, session: PublishingSession, connection: PublishingLink, data: bytes, /, *, now_us: Instant
+    ) -> bool:
+        """Take plain messages of QoS 1; False, and nothing is done, if one must be looked at alone."""
+        ...
+
+
+class SessionSource:
+    """Base of what feeds one session besides its queues; each method does nothing unless overridden.
+
+    A source sends through the session's connection and window, in three places of a drain: before the
+    queues, behind them, and behind the retained messages.
+    """
+
+    __slots__ = ()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether messages wait here that later ones must not overtake: the session does not keep up."""
+        return False
+
+    @property
+    def behind(self) -> bool:
+        """Whether something for the session could not be sent, so that it must be drained."""
+        return False
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether something is in flight that the disk does not know of: nothing may be sent again yet."""
+        return False
+
+    def offer(self, subscription: Subscription, event: Event, place: int, *, now_us: Instant) -> bool:  # noqa: ARG002
+        """Take a message of a flow that cannot be sent now; False: it belongs in the subscription's queue."""
+        return False
+
+    def drain_before_queues(self, *, now_us: Instant) -> None:
+        """Send what goes ahead of the queues."""
+
+    def drain_after_queues(self, *, now_us: Instant) -> None:
+        """Send what goes behind the queues, before retained messages."""
+
+    def drain(self, *, now_us: Instant) -> None:
+        """Send what goes last, as much as connection and window take."""
+
+    def flush(self, *, now_us: Instant) -> None:
+        """Give messages taken by `offer` back to the queues: a subscription ends, or the link is lost."""
+
+    def lost_link(self) -> None:
+        """The session has lost its connection."""
+
+    def settles(self, ack: Ack, step: ExchangeStep[Sent]) -> bool:  # noqa: ARG002
+        """Note an acknowledgement of one of its own messages; False: it is for another's message."""
+        return False
+
+    def holds_pubrel(self, packet_id: int) -> bool:  # noqa: ARG002
+        """Whether the PUBREL of a QoS 2 message waits for the disk; the source sends it then."""
+        return False
+
+    def safe(self, pubrels: list[Pubrel]) -> list[Pubrel]:
+        """Those PUBRELs that a new connection may begin with."""
+        return pubrels
+
+    def covers(self, subscription: Subscription, event: Event) -> bool:  # noqa: ARG002
+        """Whether a subscription gets this retained message from the source anyway."""
+        return False
+
+
+class SessionIdentity(Protocol):
+    """What listeners learn of a session."""
+
+    client_id: str
+    expiry_s: int
+    """Seconds it lives without a connection; 0: it ends with the connection."""
+
+    @property
+    def origin(self) -> str:
+        """Names this session among all of its client, past and future ones included."""
+        ...
+
+
+class SessionListener:
+    """Base of what follows sessions and their subscriptions; each method does nothing unless overridden."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has started: until then no session ends and no will is published."""
+        return True
+
+    def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:
+        """Refuse a subscription by PolicyError, ChannelError or StreamError.
+
+        `asked` are the user properties of the SUBSCRIBE.
+        """
+
+    def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:
+        """A subscription was made; `again`: it was there, and has other options now, perhaps."""
+
+    def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
+        """A subscription has ended."""
+
+    def held_back(self, session: SessionIdentity, answer: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        """Wrap the answer to a SUBSCRIBE or UNSUBSCRIBE if it must wait for this listener's disk."""
+        return answer
+
+    def released(self, session: SessionIdentity, packet_id: int) -> bool:  # noqa: ARG002
+        """A client releases a QoS 2 message; whether one of this listener's sinks had it."""
+        return False
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Call back when everything noted so far, releases above all, is on disk."""
+        then()
+
+    def ended(self, session: SessionIdentity) -> None:
+        """A session has departed; its subscriptions have ended before."""
+
+
+class Peer(Protocol):
+    """Another node. The router gives it the messages that are wanted there, and says what is wanted here."""
+
+    def __hash__(self) -> int:
+        """Peers are told apart by identity."""
+        ...
+
+    def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
+        """Take a message for subscribers at that node, unless `origin` is this peer; whether it was taken."""
+        ...
+
+    def interest_changed(self, filter_: str, *, wanted: bool) -> None:
+        """The first subscription to a filter was made at this node, or the last one has ended."""
+        ...
