@@ -13,7 +13,6 @@ from penstock import limits
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import matches
 from penstock.node.access.acl import Acl, _glob, _pattern
-from penstock.node.access.addresses import Buckets
 from penstock.node.access.gate import Admitted, Gate, NotAdmitted
 from penstock.node.access.passwords import Passwords, Verdict
 from penstock.node.config.schema import Bounds, Config, Listener, Rule, User
@@ -185,14 +184,6 @@ def test_new_connections_of_an_address_have_a_rate() -> None:
     assert [gate.admit_address("192.0.2.1") for _ in range(3)] == [True, True, False]
     clock.now_s += 0.5
     assert [gate.admit_address("192.0.2.1") for _ in range(2)] == [True, False]
-
-
-def test_buckets_forget_who_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "GATE_ADDRESSES", 2)
-    buckets = Buckets(rate_s=0, burst=1)
-    for key in "abac":
-        buckets.spend(key, now_s=0)
-    assert [buckets.left(key, now_s=0) for key in "abc"] == [0, 1, 0]
 
 
 # -- the access list -----------------------------------------------------------------------------------------

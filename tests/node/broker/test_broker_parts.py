@@ -120,16 +120,19 @@ def test_queues_are_made_as_configured() -> None:
     assert isinstance(Queueing(Queues(controller="predictive")).controller(), Predictive)
 
 
-def test_a_budget_owes_the_time_its_rates_take() -> None:
-    budget = Budget(100.0, 0.0, now_us=0)
-    budget.spend(100, 5)
-    assert budget.owed_s(0) == 0
-    budget.spend(100, 5)
-    assert budget.owed_s(0) == pytest.approx(1.0)
-    assert budget.owed_s(SECOND_US) == 0
-    by_bytes = Budget(0.0, 1000.0, now_us=0)
-    by_bytes.spend(1, 3000)
-    assert by_bytes.owed_s(0) == pytest.approx(2.0)
+def test_a_budget_makes_a_client_wait_as_long_as_its_rates_take() -> None:
+    budget = Budget(100.0, 0.0)
+    budget.spend(100, 5, now_us=0)
+    assert budget.wait_s(now_us=0) == 0
+    budget.spend(100, 5, now_us=0)
+    assert budget.wait_s(now_us=0) == pytest.approx(1.0)
+    assert budget.wait_s(now_us=SECOND_US) == 0
+    by_bytes = Budget(0.0, 1000.0)
+    by_bytes.spend(1, 3000, now_us=0)
+    assert by_bytes.wait_s(now_us=0) == pytest.approx(2.0)
+    by_both = Budget(100.0, 1000.0)
+    by_both.spend(300, 2000, now_us=0)
+    assert by_both.wait_s(now_us=0) == pytest.approx(2.0)
 
 
 def test_latency_keeps_the_last_samples() -> None:

@@ -1,7 +1,8 @@
 """Who may connect, and what a client may publish and subscribe to.
 
 gate.py       asked about each connection, user, topic and filter
-addresses.py  connections and rates of one address
+addresses.py  connections of one address
+rate.py       the rate limiter: a burst and then an even rate
 passwords.py  argon2 hashes, made and checked off the event loop
 acl.py        the access list
 tls.py        TLS contexts, and handshakes bounded in time and number

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from penstock import limits
 from penstock.errors import printable
 from penstock.model.host import is_loopback, network_of
+from penstock.model.instant import to_us
 from penstock.mqtt.codes import Reason
 from penstock.node.access.acl import Acl
-from penstock.node.access.addresses import Buckets, Connections
+from penstock.node.access.addresses import Connections
 from penstock.node.access.passwords import Passwords, Verdict
+from penstock.node.access.rate import RateLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +46,10 @@ class Gate:
 
     def __init__(self, config: Config, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
-        self._wrong = Buckets(
-            rate_s=limits.GATE_FAILURES / limits.GATE_FAILURES_S, burst=float(limits.GATE_FAILURES)
+        self._wrong = RateLimits(
+            interval_us=to_us(limits.GATE_FAILURES_S / limits.GATE_FAILURES),
+            burst=limits.GATE_FAILURES,
+            keys=limits.GATE_ADDRESSES,
         )
         self._passwords = Passwords({})
         self._connections = Connections()
@@ -72,7 +76,7 @@ class Gate:
 
     def admit_address(self, address: str) -> bool:
         """Whether one more connection from there may be open; if so, `released` must follow at its end."""
-        return self._connections.admit(address, now_s=self._clock_s())
+        return self._connections.admit(address, now_us=to_us(self._clock_s()))
 
     def released(self, address: str) -> None:
         """A connection that was admitted is closed."""
@@ -106,14 +110,14 @@ class Gate:
         self, user: str, password: bytes | None, address: str, *, who: str
     ) -> Admitted | NotAdmitted:
         network = network_of(address)
-        if self._wrong.left(network, now_s=self._clock_s()) < 1:
+        if self._wrong.wait_us(network, now_us=to_us(self._clock_s())):
             return NotAdmitted(Reason.CONNECTION_RATE_EXCEEDED, "too many wrong passwords; try again later")
         verdict = await self._passwords.check(user, password or b"")
         if verdict is Verdict.RIGHT:
             return Admitted(user)
         if verdict is Verdict.BUSY:
             return NotAdmitted(Reason.SERVER_BUSY, "too many passwords wait to be checked; try again later")
-        self._wrong.spend(network, now_s=self._clock_s())
+        self._wrong.spend(network, now_us=to_us(self._clock_s()))
         log.warning("%s", printable(f"{who}: wrong user name or password for '{user}'"))
         return NotAdmitted(Reason.BAD_USER_NAME_OR_PASSWORD, "wrong user name or password")
 

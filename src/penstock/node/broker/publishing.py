@@ -9,12 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import MqttError, ProtocolError
+from penstock.model.instant import SECOND_US
 from penstock.mqtt.codes import V5, Kind, Reason
 from penstock.mqtt.packets.fanout import spans
 from penstock.mqtt.packets.framing import Framer
 from penstock.mqtt.packets.properties import NONE
 from penstock.mqtt.packets.publish import ack_frame
 from penstock.mqtt.sessions.exchange import Arrival
+from penstock.node.access.rate import RateLimit
 from penstock.node.broker.answers import adopt, in_turn
 from penstock.node.broker.message import Message, event_of, expiry_of
 from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
@@ -29,34 +31,25 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """A client's rates, and what it has used of them."""
+    """The rates of one client: a second's worth of messages and of bytes may come at once."""
 
-    __slots__ = ("_bytes", "_bytes_per_s", "_last_us", "_messages", "_messages_per_s")
+    __slots__ = ("_bytes", "_messages")
 
-    def __init__(self, messages_per_s: float, bytes_per_s: float, *, now_us: Instant) -> None:
-        self._messages_per_s = messages_per_s
-        self._bytes_per_s = bytes_per_s
-        self._messages = 0.0
-        self._bytes = 0.0
-        self._last_us = now_us
+    def __init__(self, messages_per_s: float, bytes_per_s: float) -> None:
+        self._messages = RateLimit.of(messages_per_s, ahead_s=1) if messages_per_s else None
+        self._bytes = RateLimit.of(bytes_per_s, ahead_s=1) if bytes_per_s else None
 
-    def spend(self, messages: int, size: int) -> None:
-        """So much was sent."""
-        self._messages += messages
-        self._bytes += size
+    def spend(self, messages: int, size: int, *, now_us: Instant) -> None:
+        """Count what the client has sent."""
+        if self._messages is not None:
+            self._messages.spend(messages, now_us=now_us)
+        if self._bytes is not None:
+            self._bytes.spend(size, now_us=now_us)
 
-    def owed_s(self, now_us: Instant) -> float:
-        """Seconds until the rates are met again, a second's worth being free."""
-        passed_s = (now_us - self._last_us) / 1_000_000
-        self._last_us = now_us
-        owed_s = 0.0
-        if self._messages_per_s:
-            self._messages = max(0.0, self._messages - passed_s * self._messages_per_s)
-            owed_s = self._messages / self._messages_per_s - 1
-        if self._bytes_per_s:
-            self._bytes = max(0.0, self._bytes - passed_s * self._bytes_per_s)
-            owed_s = max(owed_s, self._bytes / self._bytes_per_s - 1)
-        return max(0.0, owed_s)
+    def wait_s(self, *, now_us: Instant) -> float:
+        """Return how long the client must not be read, so that it keeps to its rates."""
+        limits_ = (self._messages, self._bytes)
+        return max(limit.wait_us(now_us=now_us) for limit in limits_ if limit is not None) / SECOND_US
 
 
 PUBACK_START: Final = b"\x40\x02"
@@ -90,7 +83,7 @@ class Publisher:
         bounds = broker.config.bounds
         self._budget = None
         if bounds.messages_per_s or bounds.bytes_per_s:
-            self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s, now_us=broker.now_us)
+            self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s)
 
     def begin(self, now_us: Instant) -> None:
         """Bytes have come; what follows belongs to them."""
@@ -179,7 +172,7 @@ class Publisher:
         session.published += count
         broker.messages_received += count
         if self._budget is not None:
-            self._budget.spend(count, len(data))
+            self._budget.spend(count, len(data), now_us=self._now_us)
         if fan.into is None and not fan.wanted and not self._unwanted(fan, count):
             return
         now_us = self._now_us
@@ -215,7 +208,7 @@ class Publisher:
         session.published += count
         broker.messages_received += count
         if self._budget is not None:
-            self._budget.spend(count, len(data))
+            self._budget.spend(count, len(data), now_us=self._now_us)
         heads, packet_ids, tails = split_qos1(data)
         for target in targets:
             target.session.deliver_qos1(target.subscription, heads, tails)
@@ -229,7 +222,7 @@ class Publisher:
             return False
         self._broker.messages_received += count
         if self._budget is not None:
-            self._budget.spend(count, len(data))
+            self._budget.spend(count, len(data), now_us=self._now_us)
         return True
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -248,7 +241,7 @@ class Publisher:
         fan = self._fan(topic)
         self._broker.messages_received += 1
         if self._budget is not None:
-            self._budget.spend(1, len(frame))
+            self._budget.spend(1, len(frame), now_us=self._now_us)
         qos = first >> 1 & 3
         if qos:
             arrival = session.exchange.incoming.arrive(packet_id, qos=qos)
@@ -363,4 +356,4 @@ class Publisher:
 
     def pause_s(self) -> float:
         """How long to read nothing, so that the client stays within its rates."""
-        return 0.0 if self._budget is None else self._budget.owed_s(self._now_us)
+        return 0.0 if self._budget is None else self._budget.wait_s(now_us=self._now_us)

@@ -1,6 +1,6 @@
 """Sends what waits in the outbox: at the pace of each subscriber, one message at a time, with retries.
 
-The pace is a burst and then an even rate (generic cell rate algorithm). A subscriber that fails for longer
+The pace is a burst and then an even rate (`access.rate`). A subscriber that fails for longer
 than `give_up_s` loses its subscriptions.
 """
 
@@ -28,32 +28,9 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
     from penstock.model.event import Event
     from penstock.model.instant import Instant
+    from penstock.node.access.rate import RateLimits
     from penstock.node.notify.outbox import Outbox
     from penstock.node.notify.transport import SendOutcome, Transport
-
-
-class SubscriberPace:
-    """For each subscriber, when the next message would be on time if all had come evenly."""
-
-    def __init__(self, *, interval_us: int, burst: int) -> None:
-        self._interval_us = interval_us
-        self._spare_us = interval_us * (burst - 1)
-        self._due_us: dict[str, Instant] = {}
-
-    def wait_us(self, who: str, *, now_us: Instant) -> int:
-        """How long to wait before the next message; 0: none."""
-        due_us = self._due_us.get(who, now_us)
-        wait_us = due_us - self._spare_us - now_us
-        if wait_us > self._interval_us:  # the clock was set back: nobody waits longer than once
-            self._due_us[who] = now_us + self._interval_us + self._spare_us
-            return self._interval_us
-        return max(0, wait_us)
-
-    def spend(self, who: str, *, now_us: Instant) -> None:
-        """A message goes out."""
-        self._due_us[who] = max(self._due_us.get(who, now_us), now_us) + self._interval_us
-        if len(self._due_us) > limits.TELL_PACES:
-            self._due_us = {one: due_us for one, due_us in self._due_us.items() if due_us > now_us}
 
 
 log = logging.getLogger(__name__)
@@ -77,7 +54,7 @@ class Dispatcher:
         outbox: Outbox,
         doors: Mapping[str, Transport],
         *,
-        pace: SubscriberPace,
+        pace: RateLimits,
         dice: Random,
         give_up_us: int,
         over: Callable[[str, str], Awaitable[None]],
@@ -140,7 +117,7 @@ class Dispatcher:
         task = self._active[who] = asyncio.create_task(work)
         task.add_done_callback(lambda done: self._done(who, done))
 
-    def _later(self, who: str, wait_us: int) -> None:
+    def _later(self, who: str, wait_us: float) -> None:
         if who in self._timers:
             self._timers[who].cancel()
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
+from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.queues import QueueOptions
 from penstock.errors import ChannelError, PolicyError
 from penstock.model.instant import SECOND_US, to_us
+from penstock.node.access.rate import RateLimits
 from penstock.node.access.secret import own_secret
 from penstock.node.broker.policies import Policies
 from penstock.node.clock import wall_us
@@ -28,7 +30,7 @@ from penstock.node.notify import status, webhook
 from penstock.node.notify import subscriber_queue as outbox_tables
 from penstock.node.notify import websub_hub as hub_tables
 from penstock.node.notify.commands import ChatCommands
-from penstock.node.notify.dispatch import Dispatcher, SubscriberPace
+from penstock.node.notify.dispatch import Dispatcher
 from penstock.node.notify.feeds import (
     CHANNEL_PATH,
     CONTENT_TYPE,
@@ -221,8 +223,10 @@ class NotifyService:
         self._sending = Dispatcher(
             self._outbox,
             self._doors,
-            pace=SubscriberPace(
-                interval_us=round(60 * SECOND_US / settings.per_minute), burst=settings.burst
+            pace=RateLimits(
+                interval_us=round(60 * SECOND_US / settings.per_minute),
+                burst=settings.burst,
+                keys=limits.TELL_PACES,
             ),
             dice=Random(),  # noqa: S311  # of pauses
             give_up_us=to_us(settings.give_up_s),

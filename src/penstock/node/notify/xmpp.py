@@ -19,8 +19,8 @@ from penstock import limits
 from penstock.core.backoff import pauses_s
 from penstock.errors import MissingTool, NodeError
 from penstock.model.instant import SECOND_US
+from penstock.node.access.rate import RateLimits
 from penstock.node.clock import steady_us
-from penstock.node.notify.dispatch import SubscriberPace
 from penstock.node.notify.transport import (
     Delivered,
     Notification,
@@ -152,7 +152,9 @@ class XmppTransport:
         self._sent: OrderedDict[str, Notification] = OrderedDict()
         """The last messages, by id: one may come back."""
         self._answering: set[asyncio.Task[None]] = set()
-        self._pace = SubscriberPace(interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10)
+        self._pace = RateLimits(
+            interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10, keys=limits.TELL_PACES
+        )
         self._task: asyncio.Task[None] | None = None
         self.fault = ""
         """Why there is no session; empty if there is one."""
@@ -256,10 +258,8 @@ class XmppTransport:
         if message["type"] not in ("chat", "normal") or not message["body"].strip():
             return
         who = message["from"].bare
-        now_us = steady_us()
-        if len(self._answering) >= ANSWERS or self._pace.wait_us(who, now_us=now_us):
+        if len(self._answering) >= ANSWERS or not self._pace.take(who, now_us=steady_us()):
             return  # a flood is not answered: two bots would never end
-        self._pace.spend(who, now_us=now_us)
         task = asyncio.create_task(self._reply(message, who))
         self._answering.add(task)
         task.add_done_callback(self._answered)

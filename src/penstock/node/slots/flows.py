@@ -19,7 +19,8 @@ from penstock.core.slots.flows import FlowState, PeriodSource, key_of
 from penstock.core.slots.lanes import FlowHappening, Lane
 from penstock.core.slots.retries import RequestSlots
 from penstock.errors import InputError
-from penstock.model.instant import SECOND_US
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.access.rate import RateLimit
 from penstock.node.slots.status import FlowsStatus
 from penstock.node.store.control_table import TableFollower
 
@@ -90,7 +91,8 @@ class Flows:
         self._timer: asyncio.TimerHandle | None = None
         self._following: asyncio.Task[None] | None = None
         self._alarms = 0
-        self._may_tell = limits.FLOW_REFUSALS
+        each_us = to_us(TICK_S) // limits.FLOW_REFUSALS
+        self._refusals = RateLimit(interval_us=each_us, ahead_us=each_us * (limits.FLOW_REFUSALS - 1))
         self._follower: TableFollower | None = None
         if settings.reservations:
             folder = Path(settings.reservations)
@@ -117,7 +119,6 @@ class Flows:
     def _look(self) -> None:
         assert self._loop is not None
         self._timer = self._loop.call_later(TICK_S, self._look)
-        self._may_tell = limits.FLOW_REFUSALS
         now_us = self._clock()
         due_us = self.control.timer()
         if due_us is not None and due_us <= now_us:
@@ -155,9 +156,9 @@ class Flows:
         self._say_refused(client_id, topic, why)
 
     def _say_refused(self, client_id: str, topic: str, why: str) -> None:
-        if self._may_tell > 0:
-            self._may_tell -= 1
-            body = {"client": client_id, "topic": topic, "reason": why, "at_us": self._clock()}
+        now_us = self._clock()
+        if self._refusals.take(now_us=now_us):
+            body = {"client": client_id, "topic": topic, "reason": why, "at_us": now_us}
             self._publish(f"{TOPICS}refused", _json.encode(body))
 
     # -- what happens ----------------------------------------------------------------------------------------
@@ -170,10 +171,8 @@ class Flows:
             name = _NAMES.get(event.what)
             if name is None:
                 continue
-            if name == "refused":
-                self._may_tell -= 1
-                if self._may_tell < 0:
-                    continue
+            if name == "refused" and not self._refusals.take(now_us=self._clock()):
+                continue
             self._publish(TOPICS + name, _json.encode(_facts(event)))
 
     def _take_table(self, loaded: TableVersion) -> None:

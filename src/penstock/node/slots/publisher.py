@@ -114,7 +114,7 @@ class FlowPublisher(Publisher):
         session.published += count
         self._broker.messages_received += count
         if self._budget is not None:
-            self._budget.spend(count, len(data))
+            self._budget.spend(count, len(data), now_us=now_us)
         for number, (topic, payload) in enumerate(run.parts(), start=seq):
             message = Message(topic, flow=next(lanes[topic]) if topic in lanes else None)
             event = event_of(message, payload, topic=topic.decode(), now_us=now_us, sender=sender, seq=number)

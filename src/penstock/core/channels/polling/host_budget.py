@@ -2,6 +2,9 @@
 
 Both are leaky buckets kept as one moment each: every fetch and every byte moves it on, and it may run ahead
 of the clock by a tenth of an hour's budget. A 429 halves the budget; it comes back by a twentieth an hour.
+
+This is not `node.access.rate`: the rate changes with the answers of the domain, a budget is a frozen value
+that is stored and moved when the clock was set, and it names the reason why a fetch has to wait.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ import msgspec
 from penstock import limits
 from penstock.core.streams import LinkQueue, handshake, wire
 from penstock.errors import StreamError
+from penstock.model.instant import SECOND_US, to_us
+from penstock.node.access.rate import RateLimit
 from penstock.node.streams.status import NeighbourRow
 
 if TYPE_CHECKING:
@@ -132,10 +134,12 @@ class Link:
 
     async def _send(self, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
-        due_s = loop.time()
+        limit, rate = None, 0.0
         with suppress(OSError):  # the receiving side says why
             while True:
-                rate = self.neighbour.bytes_per_s
+                if rate != self.neighbour.bytes_per_s:
+                    rate = self.neighbour.bytes_per_s
+                    limit = RateLimit.of(rate, ahead_s=BURST_S) if rate else None
                 most = limits.STREAM_WRITE_BYTES
                 if rate:  # a link that is very slow sends less, but is never silent for long
                     least = min(LEAST_BYTES, int(rate * limits.STREAM_ALIVE_S))
@@ -149,19 +153,17 @@ class Link:
                 self.wrote_s = self._clock_s()
                 self.sent_bytes += len(piece)
                 await writer.drain()
-                if rate:
-                    due_s = max(due_s, loop.time() - BURST_S) + len(piece) / rate
-                    if await self._changes_before(due_s - loop.time()):
-                        due_s = loop.time()
+                if limit is not None:
+                    now_us = to_us(loop.time())
+                    limit.spend(len(piece), now_us=now_us)
+                    await self._wait(limit.wait_us(now_us=now_us) / SECOND_US)
 
-    async def _changes_before(self, seconds: float) -> bool:
-        """Wait for so long, or for other settings."""
+    async def _wait(self, seconds: float) -> None:
+        """Wait for so long, or until the settings change."""
         self._changed.clear()
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                return await self._changed.wait()
-        except TimeoutError:
-            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     def _next(self, most: int) -> bytes:
         """Up to so many bytes of what goes next."""
