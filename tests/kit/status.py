@@ -1,9 +1,88 @@
-"""Snapshots of a broker as tests need them."""
+"""Snapshots of a broker and of a node as tests need them."""
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.model.instant import SECOND_US
-from penstock.node.broker.status import Account, BrokerStatus, ClientStatus, SubscriptionStatus
+from penstock.node.broker.status import (
+    Account,
+    BrokerStatus,
+    ClientStatus,
+    StoreStatus,
+    SubscriptionStatus,
+)
+from penstock.node.channels.status import ChannelsStatus, PollCounts
+from penstock.node.notify.status import NotifyFigures
+from penstock.node.observe.status import NodeStatus
+from penstock.node.slots.status import FlowsStatus
+from penstock.node.store.recording import RecorderStatus
+from penstock.node.streams.status import (
+    ConsumerRow,
+    LogRow,
+    NeighbourRow,
+    ReaderFigures,
+    StreamRow,
+    StreamsStatus,
+)
+
+LOG = LogRow(
+    kind="file",
+    messages=20,
+    bytes=5_000,
+    bytes_most=1 << 30,
+    commits=4,
+    committed=20,
+    commits_per_s=2.0,
+    commit_us=1_500,
+    fault="",
+)
+ORDERS = StreamRow(
+    name="orders",
+    topics=("shop/orders/#",),
+    host="north",
+    hosted=True,
+    upstream="",
+    state="live",
+    position=1_024_000,
+    durable=1_024_000,
+    acked=512_000,
+    trimmed=1_024,
+    published=20,
+    delivered=20,
+    rate=12.5,
+    waiting=1,
+    held=3,
+    horizon=1_024_000,
+    lag_s=0.0,
+    recovering=False,
+    nack_window_ms=100.0,
+    nacks=0,
+    cached_messages=5,
+    cached_bytes=600,
+    readers=ReaderFigures(live=2, catching_up=1, away=1, missed=0),
+    consumers=(ConsumerRow("orders", "billing", 512_000, connected=False),),
+    consumers_total=1,
+    log=LOG,
+)
+SOUTH = msgspec.structs.replace(
+    ORDERS, name="readings", topics=("plant/#",), host="south", hosted=False, rate=None, lag_s=2.5, log=None
+)
+LINK = NeighbourRow(
+    name="south",
+    state="down",
+    address="127.0.0.1:1884",
+    since_us=1,
+    queue_bytes=100,
+    sent=7,
+    sent_bytes=700,
+    received=8,
+    received_bytes=800,
+    dropped=1,
+    reconnects=2,
+    fault="connection refused",
+)
+STREAMS = StreamsStatus(node="north", streams=(ORDERS, SOUTH), neighbours=(LINK,), faults=())
 
 
 def subscription(filter_: str, *, items: int = 0, level: int = 0, delivered: int = 0) -> SubscriptionStatus:
@@ -64,4 +143,61 @@ def broker(second: int, *clients: ClientStatus) -> BrokerStatus:
         unrouted=0,
         departed=Account(),
         clients=clients,
+    )
+
+
+def whole_node() -> NodeStatus:
+    """A node with every part on, and no field that is None or empty."""
+    polls = PollCounts(polls=100, first=10, same=20, changes=30, noise=5, errors=34, looking=1, bytes=12_345)
+    slow = client("c", subscription("x", items=3, level=1, delivered=7))
+    refused = {"address limit": 4}
+    return NodeStatus(
+        msgspec.structs.replace(broker(90, slow), refused=refused, store=StoreStatus("disk full", 5, 6)),
+        recorder=RecorderStatus(
+            folder="recorded",
+            fault="disk full",
+            seen=10,
+            recorded=5,
+            waiting=2,
+            dropped=2,
+            lost=1,
+            files=3,
+            deleted=4,
+        ),
+        flows=FlowsStatus(
+            known=9,
+            served=8,
+            silent=1,
+            refused={"bad period": 2},
+            alarms=4,
+            reserved=100,
+            best_effort=200,
+            late=300,
+            requests={"accepted": 1, "again": 2, "rejected": 3},
+            fullest=0.75,
+            forgotten=1,
+            turned_away=2,
+            table_version=7,
+            table_fault="v=0008 is broken",
+        ),
+        channels=ChannelsStatus(
+            channels=5,
+            polled=4,
+            failing=1,
+            subscriptions=9,
+            counts=polls,
+            balanced=True,
+            published=31,
+            handed=17,
+            untold=2,
+            contrasted=3,
+            fetching=4,
+            due=6,
+            table_version=8,
+            faults=("the store cannot be written",),
+        ),
+        notify=NotifyFigures(
+            taken=100, told=50, digested=30, waiting=15, forgotten=5, subscribers=7, failing=2
+        ),
+        streams=STREAMS,
     )

@@ -22,7 +22,7 @@ from penstock.errors import InputError, printable
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
-    from penstock.node.http.answers import ClientRow, Overview, Snapshot
+    from penstock.node.observe.rows import ClientRow, Overview, Snapshot
 
 FRAME_BYTES: Final = 16 << 20
 """The longest snapshot that is read: a hundred clients with long names take 1 MB."""
@@ -105,7 +105,7 @@ def _frames(where: ApiAddress) -> Generator[bytes]:
 
 
 def _snapshot(frame: bytes) -> Snapshot:
-    from penstock.node.http.answers import Snapshot  # noqa: PLC0415  # loads the HTTP server's library
+    from penstock.node.observe.rows import Snapshot  # noqa: PLC0415  # `penstock --help` needs no rows
 
     try:
         return msgspec.json.decode(frame, type=Snapshot)

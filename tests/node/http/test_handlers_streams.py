@@ -13,81 +13,16 @@ from typer.testing import CliRunner
 from penstock import limits
 from penstock.cli import output
 from penstock.cli.app import app
-from penstock.node.http import metrics, views
+from penstock.node.observe import metrics, rows
 from penstock.node.observe.status import NodeStatus
 from penstock.node.observe.sys_topics import SysTopics
-from penstock.node.streams.status import (
-    ConsumerRow,
-    LogRow,
-    NeighbourRow,
-    ReaderFigures,
-    StreamRow,
-    StreamsStatus,
-)
+from penstock.node.streams.status import StreamsStatus
 from tests.kit.http_node import running
 from tests.kit.metrics import samples
-from tests.kit.status import broker
+from tests.kit.status import LINK, LOG, ORDERS, SOUTH, STREAMS, broker
 
 if TYPE_CHECKING:
     from penstock.node.observe.status import Observed
-
-LOG = LogRow(
-    kind="file",
-    messages=20,
-    bytes=5_000,
-    bytes_most=1 << 30,
-    commits=4,
-    committed=20,
-    commits_per_s=2.0,
-    commit_us=1_500,
-    fault="",
-)
-ORDERS = StreamRow(
-    name="orders",
-    topics=("shop/orders/#",),
-    host="north",
-    hosted=True,
-    upstream="",
-    state="live",
-    position=1_024_000,
-    durable=1_024_000,
-    acked=512_000,
-    trimmed=1_024,
-    published=20,
-    delivered=20,
-    rate=12.5,
-    waiting=1,
-    held=3,
-    horizon=1_024_000,
-    lag_s=0.0,
-    recovering=False,
-    nack_window_ms=100.0,
-    nacks=0,
-    cached_messages=5,
-    cached_bytes=600,
-    readers=ReaderFigures(live=2, catching_up=1, away=1, missed=0),
-    consumers=(ConsumerRow("orders", "billing", 512_000, connected=False),),
-    consumers_total=1,
-    log=LOG,
-)
-SOUTH = msgspec.structs.replace(
-    ORDERS, name="readings", topics=("plant/#",), host="south", hosted=False, rate=None, lag_s=2.5, log=None
-)
-LINK = NeighbourRow(
-    name="south",
-    state="down",
-    address="127.0.0.1:1884",
-    since_us=1,
-    queue_bytes=100,
-    sent=7,
-    sent_bytes=700,
-    received=8,
-    received_bytes=800,
-    dropped=1,
-    reconnects=2,
-    fault="connection refused",
-)
-STATUS = StreamsStatus(node="north", streams=(ORDERS, SOUTH), neighbours=(LINK,), faults=())
 
 
 class Told:
@@ -100,7 +35,7 @@ class Told:
         return self._status
 
 
-def give(observed: Observed, status: StreamsStatus = STATUS) -> None:
+def give(observed: Observed, status: StreamsStatus = STREAMS) -> None:
     """Let a node have these streams."""
     observed.streams = Told(status)
 
@@ -139,7 +74,7 @@ def test_stopped_streams_come_first() -> None:
     fault = msgspec.structs.replace(LOG, fault="no space left")
     stopped = msgspec.structs.replace(ORDERS, name="a-stopped", state="stopped", log=fault)
     status = StreamsStatus(node="n", streams=(ORDERS, SOUTH, stopped), neighbours=())
-    assert [row.name for row in views.streams(status)] == ["a-stopped", "readings", "orders"]
+    assert [row.name for row in rows.streams(status)] == ["a-stopped", "readings", "orders"]
 
 
 def test_only_so_many_streams_have_series_of_their_own() -> None:
@@ -168,7 +103,7 @@ async def test_the_command_shows_what_the_node_says(
     monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
     async with running() as node_:
         fault = "stream 'orders': no space left"
-        give(node_.observed, msgspec.structs.replace(STATUS, faults=(fault,)))
+        give(node_.observed, msgspec.structs.replace(STREAMS, faults=(fault,)))
         said = await asyncio.to_thread(CliRunner().invoke, app, ["streams", "--url", node_.url, *options])
         assert said.exit_code == 0, said.output
         if "--json" in options:

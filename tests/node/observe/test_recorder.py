@@ -19,7 +19,7 @@ from penstock.mqtt.packets.properties import Properties
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import Config, Http
 from penstock.node.config.schema import Recorder as Settings
-from penstock.node.http import metrics
+from penstock.node.observe import metrics
 from penstock.node.observe.recorder import Recorder
 from penstock.node.observe.status import Observed
 from penstock.node.service import Node

@@ -390,6 +390,7 @@ class Broker:
             departed=self.sessions.departed,
             clients=tuple(each.status(now_us=now_us) for each in self.sessions),
             store=None if self.journal is None else self.journal.status(),
+            queue_events=self.config.queues.events,
         )
 
 

@@ -7,6 +7,8 @@ The account is kept per subscription and adds up at every moment:
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 
@@ -35,9 +37,14 @@ class Account(msgspec.Struct, frozen=True, gc=False):
         )
 
     @property
+    def unaccounted(self) -> int:
+        """Events of which nothing is known; 0, or there is a bug."""
+        return self.accepted - (self.delivered + self.digested + self.queued + self.abandoned)
+
+    @property
     def balanced(self) -> bool:
         """Whether nothing is unaccounted for."""
-        return self.accepted == self.delivered + self.digested + self.queued + self.abandoned
+        return not self.unaccounted
 
 
 class FilterStatus(msgspec.Struct, frozen=True, gc=False):
@@ -96,6 +103,45 @@ class ClientStatus(msgspec.Struct, frozen=True, gc=False):
     sent: int
     subscriptions: tuple[SubscriptionStatus, ...]
 
+    # Sums and extremes over the subscriptions: a client in one line of a table.
+
+    @property
+    def items(self) -> int:
+        return sum(one.items for one in self.subscriptions)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.subscriptions)
+
+    @property
+    def level(self) -> int:
+        return max((one.level for one in self.subscriptions), default=0)
+
+    @property
+    def oldest_us(self) -> int:
+        return max((one.oldest_us for one in self.subscriptions), default=0)
+
+    @property
+    def latency_p99_us(self) -> int:
+        return max((one.latency_p99_us for one in self.subscriptions), default=0)
+
+    @property
+    def dropped(self) -> int:
+        """Events that the filters of its policies dropped into digests."""
+        return sum(found.dropped for one in self.subscriptions for found in one.filters)
+
+    @property
+    def digests(self) -> int:
+        return sum(one.digests for one in self.subscriptions)
+
+    @property
+    def account(self) -> Account:
+        return sum((one.account for one in self.subscriptions), Account())
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self.subscriptions)
+
 
 class StoreStatus(msgspec.Struct, frozen=True, gc=False):
     """The journal of sessions and retained messages."""
@@ -132,6 +178,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
     clients: tuple[ClientStatus, ...]
     store: StoreStatus | None = None
     """None: nothing survives a restart."""
+    queue_events: int = 0
+    """Items one queue may hold."""
 
     @property
     def account(self) -> Account:
@@ -141,6 +189,36 @@ class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
             for subscription in client.subscriptions:
                 total += subscription.account
         return total
+
+    @property
+    def attached(self) -> int:
+        """Clients that are connected."""
+        return sum(client.state == "attached" for client in self.clients)
+
+    @property
+    def detached(self) -> int:
+        """Clients whose session waits for them."""
+        return len(self.clients) - self.attached
+
+    @property
+    def disconnected(self) -> int:
+        """Sessions without a connection, as mosquitto counts them."""
+        return max(0, self.sessions - self.connections)
+
+    @property
+    def behind(self) -> int:
+        """Attached clients whose transport takes nothing at the moment."""
+        return sum(client.behind for client in self.clients)
+
+    @property
+    def waiting(self) -> int:
+        """Subscriptions with items in their queue."""
+        return sum(one.items > 0 for client in self.clients for one in client.subscriptions)
+
+    @property
+    def levels(self) -> dict[int, int]:
+        """How many subscriptions are at each level."""
+        return dict(Counter(one.level for client in self.clients for one in client.subscriptions))
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -6,10 +6,7 @@ routes.py    the table of requests; openapi.py, the same table as an OpenAPI doc
 handlers.py  answers to requests, with the values of answers.py and the helpers of replies.py
 channels.py  routes, values and handlers of web channels
 notify.py    routes of notifications
-watch.py     one look at the node per second for all viewers; the last minutes of each subscription
-views.py     totals and rows, those in trouble first
 trial.py     a policy tried on what is being published
-metrics.py   the status in Prometheus' text format
 page/        the files of the dashboard
 """
 

@@ -8,7 +8,9 @@ import msgspec
 
 from penstock import limits
 from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
-from penstock.node.broker.status import Account, ClientStatus, FilterStatus, StoreStatus, SubscriptionStatus
+from penstock.node.broker.status import FilterStatus  # noqa: TC001
+from penstock.node.observe.history import Series  # noqa: TC001
+from penstock.node.observe.rows import ClientRow, SubscriptionRow  # noqa: TC001
 from penstock.node.slots.status import FlowsStatus  # noqa: TC001  # msgspec reads annotations
 from penstock.node.streams.status import NeighbourRow, StreamRow  # noqa: TC001
 
@@ -26,91 +28,6 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of the request it is about."""
     policy: dict[str, Any] | None = None
     """Of a bad policy: problem, path, line, column, what is allowed, a near match."""
-
-
-class Rates(msgspec.Struct, frozen=True, gc=False):
-    """Since the sample before, per second."""
-
-    messages_received: float = 0.0
-    messages_sent: float = 0.0
-    bytes_received: float = 0.0
-    bytes_sent: float = 0.0
-    accepted: float = 0.0
-    delivered: float = 0.0
-    digested: float = 0.0
-
-
-class Overview(msgspec.Struct, frozen=True, gc=False):
-    """The node in figures."""
-
-    version: str
-    started_us: int
-    now_us: int
-    connections: int
-    sessions: int
-    attached: int
-    detached: int
-    behind: int
-    """Attached clients whose transport takes nothing at the moment."""
-    subscriptions: int
-    waiting: int
-    """Subscriptions with items in their queue."""
-    retained: int
-    retained_bytes: int
-    messages_received: int
-    messages_sent: int
-    bytes_received: int
-    bytes_sent: int
-    refused: dict[str, int]
-    unrouted: int
-    account: Account
-    """Of all subscriptions, past and present."""
-    balanced: bool
-    """Whether accepted = delivered + digested + queued + abandoned."""
-    rates: Rates
-    queue_events: int
-    """Items one queue may hold."""
-    store: StoreStatus | None = None
-    """None: nothing survives a restart."""
-    faults: tuple[str, ...] = ()
-    """What does not work at the moment: the disk, the recorder, a control table, a stream."""
-
-
-class ClientRow(msgspec.Struct, frozen=True, gc=False):
-    """A client in one line, with those of its subscriptions that are furthest behind."""
-
-    client_id: str
-    user: str
-    state: str
-    address: str
-    protocol: int
-    since_us: int
-    expires_us: int
-    in_flight: int
-    behind: bool
-    received: int
-    sent: int
-    items: int
-    bytes: int
-    level: int
-    """The highest among its subscriptions."""
-    oldest_us: int
-    latency_p99_us: int
-    dropped: int
-    """Events its policies' filters dropped into digests."""
-    digests: int
-    account: Account
-    subscription_count: int
-    subscriptions: tuple[SubscriptionStatus, ...]
-
-
-class SubscriptionRow(msgspec.Struct, frozen=True, gc=False):
-    """A subscription and whose it is."""
-
-    client_id: str
-    state: str
-    behind: bool
-    subscription: SubscriptionStatus
 
 
 class Clients(msgspec.Struct, frozen=True, gc=False):
@@ -153,27 +70,6 @@ class Streams(msgspec.Struct, frozen=True):
     """This node's name in the tree."""
     faults: tuple[str, ...] = ()
     """What does not work: logs, the file of places."""
-
-
-class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """What a live view shows; sent once a second."""
-
-    overview: Overview
-    clients: tuple[ClientRow, ...]
-    slow: tuple[SubscriptionRow, ...]
-
-
-class Series(msgspec.Struct, frozen=True, gc=False):
-    """A subscription's past, one list per quantity; the n-th members belong together."""
-
-    at_us: list[int]
-    level: list[int]
-    items: list[int]
-    oldest_us: list[int]
-    latency_p50_us: list[int]
-    latency_p99_us: list[int]
-    delivered_per_s: list[int]
-    digested_per_s: list[int]
 
 
 class Timeline(msgspec.Struct, frozen=True, gc=False):
@@ -304,34 +200,3 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     """It was done."""
 
     done: str
-
-
-__all__ = [
-    "Account",
-    "Application",
-    "ClientRow",
-    "ClientStatus",
-    "Clients",
-    "Done",
-    "Farewell",
-    "Flows",
-    "Histories",
-    "LevelEffect",
-    "Overview",
-    "Policies",
-    "PolicyFacts",
-    "PolicyText",
-    "Problem",
-    "Publication",
-    "Rates",
-    "Registered",
-    "Remembered",
-    "Series",
-    "Snapshot",
-    "Streams",
-    "SubscriptionRow",
-    "Subscriptions",
-    "Timeline",
-    "Trial",
-    "Tried",
-]

@@ -13,9 +13,10 @@ from penstock import limits
 from penstock.errors import MqttError, PenstockError, PolicyError
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
-from penstock.node.http import answers, guard, metrics, views
+from penstock.node.http import answers, guard
 from penstock.node.http.replies import RequestRefused, bad_policy, body_of, json_answer, number_of, page_of
 from penstock.node.http.trial import try_policy
+from penstock.node.observe import metrics, rows
 from penstock.policy.explain import explain
 from penstock.policy.lint import lint
 from penstock.policy.text import forms
@@ -23,8 +24,8 @@ from penstock.policy.text import forms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.http.watch import Watch
     from penstock.node.observe.status import Observed
+    from penstock.node.observe.watch import Watch
     from penstock.policy.nodes import Policy
 
 _Checked = TypeVar("_Checked")
@@ -49,10 +50,10 @@ class Handlers:
         """Clients, those furthest behind first."""
         query = request.query
         search, state = query.get("search", ""), _one_of(query.get("state", ""), "attached", "detached")
-        found = await asyncio.to_thread(views.clients, self._watch.status(), search=search, state=state)
+        found = await asyncio.to_thread(rows.clients, self._watch.status().broker, search=search, state=state)
         offset, limit = page_of(request)
-        rows = tuple(map(views.client_row, found[offset : offset + limit]))
-        return json_answer(answers.Clients(total=len(found), offset=offset, clients=rows))
+        page = tuple(map(rows.client_row, found[offset : offset + limit]))
+        return json_answer(answers.Clients(total=len(found), offset=offset, clients=page))
 
     async def client(self, request: web.Request) -> web.Response:
         """Everything about one client."""
@@ -66,19 +67,19 @@ class Handlers:
         """Subscriptions with their queues, those furthest behind first."""
         client_id, filter_ = request.query.get("client"), request.query.get("filter")
         found = await asyncio.to_thread(
-            views.subscriptions, self._watch.status(), client_id=client_id, filter_=filter_
+            rows.subscriptions, self._watch.status().broker, client_id=client_id, filter_=filter_
         )
         offset, limit = page_of(request)
-        rows = tuple(found[offset : offset + limit])
-        return json_answer(answers.Subscriptions(total=len(found), offset=offset, subscriptions=rows))
+        page = tuple(found[offset : offset + limit])
+        return json_answer(answers.Subscriptions(total=len(found), offset=offset, subscriptions=page))
 
     async def slow(self, request: web.Request) -> web.Response:
         """Subscriptions in which something waits: longest wait first, then deepest queue."""
-        status = self._watch.status()
+        status = self._watch.status().broker
         offset, limit = page_of(request)
-        total = sum(one.items > 0 for client in status.broker.clients for one in client.subscriptions)
-        rows = tuple((await asyncio.to_thread(views.slow, status, most=offset + limit))[offset:])
-        return json_answer(answers.Subscriptions(total=total, offset=offset, subscriptions=rows))
+        found = await asyncio.to_thread(rows.slow, status, most=offset + limit)
+        page = tuple(found[offset:])
+        return json_answer(answers.Subscriptions(total=status.waiting, offset=offset, subscriptions=page))
 
     async def flows(self, request: web.Request) -> web.Response:
         """Flows of constant rate: silent ones first, then refused, served and learning ones."""
@@ -107,7 +108,7 @@ class Handlers:
         status = self._watch.status().streams
         if status is None:
             return json_answer(answers.Streams(enabled=False, total=0, offset=offset, streams=()))
-        found = views.streams(status, search=request.query.get("search", ""))
+        found = rows.streams(status, search=request.query.get("search", ""))
         return json_answer(
             answers.Streams(
                 enabled=True,
@@ -150,9 +151,9 @@ class Handlers:
         self._watch.viewers += 1
         try:
             await response.prepare(request)
-            async for frame in self._watch.frames():
+            async for snapshot in self._watch.snapshots():
                 async with asyncio.timeout(limits.HTTP_STALL_S):
-                    await response.write(frame)
+                    await response.write(b"data: " + snapshot + b"\n\n")
         except (TimeoutError, ConnectionError):  # it stalls, or is gone
             request.protocol.force_close()
         finally:
@@ -168,14 +169,14 @@ class Handlers:
 
     async def policies(self, _: web.Request) -> web.Response:
         """The registered policies, each checked."""
-        named = self._watch.config.policies
+        named = self._broker.config.policies
         found = tuple(answers.Registered(name, _facts(text, source=name)) for name, text in named.items())
         return json_answer(answers.Policies(found))
 
     async def policy(self, request: web.Request) -> web.Response:
         """One registered policy, with its text."""
         name = request.match_info["name"]
-        text = self._watch.config.policies.get(name)
+        text = self._broker.config.policies.get(name)
         if text is None:
             raise RequestRefused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
         facts = msgspec.structs.replace(_facts(text, source=name), text=text)
@@ -197,7 +198,7 @@ class Handlers:
                 f"{limits.HTTP_TRIES} policies are being tried already",
                 headers={"Retry-After": "5"},
             )
-        events = asked.events or min(self._watch.config.queues.events, limits.HTTP_TRY_EVENTS)
+        events = asked.events or min(self._broker.config.queues.events, limits.HTTP_TRY_EVENTS)
         self._tries += 1
         try:
             tried = await try_policy(
@@ -209,7 +210,7 @@ class Handlers:
 
     def _policy(self, text: str) -> Policy:
         """A policy by its text or its registered name."""
-        text = self._watch.config.policies.get(text, text)
+        text = self._broker.config.policies.get(text, text)
         try:
             return forms.parse(text)
         except PolicyError as error:
@@ -233,13 +234,13 @@ class Handlers:
         self._watch.changed()
         return json_answer(self._subscription(asked.client_id, asked.filter))
 
-    def _subscription(self, client_id: str, filter_: str) -> answers.SubscriptionRow:
+    def _subscription(self, client_id: str, filter_: str) -> rows.SubscriptionRow:
         known = [client for client in self._watch.status().broker.clients if client.client_id == client_id]
         if not known:
             raise _no_client(client_id, where="client_id")
         for one in known[0].subscriptions:
             if one.filter == filter_:
-                return answers.SubscriptionRow(client_id, known[0].state, known[0].behind, one)
+                return rows.subscription_row(known[0], one)
         raise RequestRefused(
             HTTPStatus.NOT_FOUND, f"client '{client_id}' has no subscription to '{filter_}'", where="filter"
         )

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
+from penstock.node.broker.status import ClientStatus
 from penstock.node.http import answers
+from penstock.node.observe import rows
 
 if TYPE_CHECKING:
     import msgspec
@@ -55,7 +57,7 @@ ROUTES: Final = (
         path=f"{API}/status",
         handler="status",
         about="the node in figures",
-        answer=(answers.Overview,),
+        answer=(rows.Overview,),
     ),
     Route(
         method="GET",
@@ -74,7 +76,7 @@ ROUTES: Final = (
         path=f"{API}/clients/{{client_id}}",
         handler="client",
         about="everything about one client",
-        answer=(answers.ClientStatus,),
+        answer=(ClientStatus,),
         parameters=(Parameter("client_id", "percent-encoded, / included", in_path=True),),
     ),
     Route(
@@ -139,7 +141,7 @@ ROUTES: Final = (
         path=f"{API}/live",
         handler="live",
         about="server-sent events: a Snapshot at once and then each second",
-        answer=(answers.Snapshot,),
+        answer=(rows.Snapshot,),
         media="text/event-stream",
     ),
     Route(
@@ -179,7 +181,7 @@ ROUTES: Final = (
         handler="apply",
         about="give a subscription another policy; its queue keeps its items",
         body=answers.Application,
-        answer=(answers.SubscriptionRow,),
+        answer=(rows.SubscriptionRow,),
     ),
     Route(
         method="POST",

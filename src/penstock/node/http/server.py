@@ -24,7 +24,7 @@ from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
 from penstock.node.http.routes import API, ROUTES
-from penstock.node.http.watch import History, Watch
+from penstock.node.observe.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.node.channels.service import ChannelService
     from penstock.node.config.schema import Config
+    from penstock.node.observe.history import History
     from penstock.node.observe.status import Observed
 
 _END: Final = b"\r\n\r\n"
@@ -140,8 +141,7 @@ class Window:
         self._sampling.add_done_callback(_tell_failure)
 
     def reconfigure(self, config: Config) -> None:
-        """Policies, bounds and the token from now on; the address stays until the node is started again."""
-        self._watch.config = config
+        """Take a new token; the address stays until the node is started again."""
         if config.http.token or is_loopback(self._guard.host):
             self._guard.token = config.http.token
         else:
@@ -173,7 +173,7 @@ async def start_http(
             f"http.host is {http.host}, which others can reach: set http.token to a long random text, "
             "or http.host to 127.0.0.1"
         )
-    watch = Watch(observed, config, history or History())
+    watch = Watch(observed, history)
     guard = Guard(http)
     app = web.Application(middlewares=[guard.middleware], client_max_size=limits.HTTP_BODY_BYTES)
     handlers = Handlers(observed, watch)

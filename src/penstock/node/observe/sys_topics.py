@@ -7,17 +7,20 @@ import math
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.model.instant import SECOND_US
+from penstock.node.observe.figures import topics
+from penstock.node.observe.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.channels.status import ChannelsStatus
     from penstock.node.observe.status import NodeStatus
-    from penstock.node.streams.status import StreamsStatus
 
 ROOT: Final = "$SYS/broker/"
 
 _MINUTES: Final = (1, 5, 15)
+
+_LOADS: Final = ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent")
+"""Counters that have moving averages, too."""
 
 
 class Publish(Protocol):
@@ -46,52 +49,6 @@ class Load:
         return self._averages
 
 
-def _web(web: ChannelsStatus) -> dict[str, int]:
-    counts = web.counts
-    found = {
-        f"web/polls/{name}": getattr(counts, name) for name in counts.__struct_fields__ if name != "polls"
-    }
-    found |= {
-        "web/polls/count": counts.polls,
-        "web/channels/count": web.channels,
-        "web/channels/polled": web.polled,
-        "web/channels/failing": web.failing,
-        "web/subscriptions/count": web.subscriptions,
-        "web/changes/published": web.published,
-        "web/changes/handed": web.handed,
-        "web/changes/untold": web.untold,
-        "web/fetches/active": web.fetching,
-        "web/fetches/due": web.due,
-        "web/faults": len(web.faults),
-    }
-    return found
-
-
-def _streams(streams: StreamsStatus) -> dict[str, int]:
-    rows = streams.streams
-    logs = [row.log for row in rows if row.log is not None]
-    return {
-        "streams/count": len(rows),
-        "streams/hosted": len(logs),
-        "streams/stopped": sum(row.state == "stopped" for row in rows),
-        "streams/recovering": sum(row.recovering for row in rows),
-        "streams/messages/published": sum(row.published for row in rows),
-        "streams/messages/delivered": sum(row.delivered for row in rows),
-        "streams/messages/waiting": sum(row.waiting for row in rows),
-        "streams/messages/held": sum(row.held for row in rows),
-        "streams/log/messages": sum(log.messages for log in logs),
-        "streams/log/bytes": sum(log.bytes for log in logs),
-        "streams/log/commits": sum(log.commits for log in logs),
-        "streams/readers/live": sum(row.readers.live for row in rows),
-        "streams/readers/catching up": sum(row.readers.catching_up for row in rows),
-        "streams/readers/away": sum(row.readers.away for row in rows),
-        "streams/consumers/count": sum(row.consumers_total for row in rows),
-        "streams/neighbours/count": len(streams.neighbours),
-        "streams/neighbours/up": sum(one.state == "up" for one in streams.neighbours),
-        "streams/faults": len(streams.faults),
-    }
-
-
 class SysTopics:
     """Publishes what has changed, at every interval."""
 
@@ -118,47 +75,15 @@ class SysTopics:
     def figures(self, status: NodeStatus) -> dict[str, str]:
         """Every topic below the root, with its text."""
         broker = status.broker
-        account = broker.account
+        counts = {topic: count for table in TABLES for topic, count in topics(table, status)}
         self._most_clients = max(self._most_clients, broker.connections)
-        counts = {
-            "clients/connected": broker.connections,
-            "clients/disconnected": max(0, broker.sessions - broker.connections),
-            "clients/total": broker.sessions,
-            "clients/maximum": self._most_clients,
-            "subscriptions/count": broker.subscriptions,
-            "retained messages/count": broker.retained,
-            "retained messages/bytes": broker.retained_bytes,
-            "publish/messages/received": broker.messages_received,
-            "publish/messages/sent": broker.messages_sent,
-            "publish/messages/unrouted": broker.unrouted,
-            "bytes/received": broker.bytes_received,
-            "bytes/sent": broker.bytes_sent,
-            "account/accepted": account.accepted,
-            "account/delivered": account.delivered,
-            "account/digested": account.digested,
-            "account/queued": account.queued,
-            "account/abandoned": account.abandoned,
-            "account/unaccounted": account.accepted
-            - (account.delivered + account.digested + account.queued + account.abandoned),
-        }
-        counts["faults"] = len(status.faults)
-        if broker.store is not None:
-            counts |= {
-                "store/stopped": bool(broker.store.fault),
-                "store/rows waiting": broker.store.rows,
-                "store/answers waiting": broker.store.answers,
-            }
-        if status.channels is not None:
-            counts |= _web(status.channels)
-        if status.streams is not None:
-            counts |= _streams(status.streams)
-        counts |= {f"refused/{why.replace(' ', '-')}": count for why, count in broker.refused.items()}
+        counts["clients/maximum"] = self._most_clients
         found = {
             "version": f"penstock {broker.version}",
             "uptime": f"{(broker.now_us - broker.started_us) // SECOND_US} seconds",
         }
-        found |= {name: str(int(count)) for name, count in counts.items()}
-        for name in ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent"):
+        found |= {topic: str(count) for topic, count in counts.items()}
+        for name in _LOADS:
             averages = self._loads.setdefault(name, Load()).take(counts[name], now_us=broker.now_us)
             load = name.replace("publish/messages", "publish")
             found |= {

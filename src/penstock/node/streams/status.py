@@ -25,6 +25,11 @@ class LogRow(msgspec.Struct, frozen=True, gc=False):
     fault: str
     """Why nothing is taken at the moment: a disk, a server, or the log is full; empty: it is."""
 
+    @property
+    def committing_us(self) -> int:
+        """Time spent in commits."""
+        return self.commits * self.commit_us
+
 
 class ReaderFigures(msgspec.Struct, frozen=True, gc=False):
     """MQTT sessions that read a stream here."""
@@ -75,6 +80,11 @@ class NeighbourRow(msgspec.Struct, frozen=True, gc=False):
     ignored: int = 0
     """Messages that came about streams which are not known here, or come from another neighbour."""
 
+    @property
+    def up(self) -> bool:
+        """Whether the link is up."""
+        return self.state == "up"
+
 
 class StreamRow(msgspec.Struct, frozen=True):
     """One stream at this node. Places in it are ticks: a millisecond and a counter."""
@@ -123,6 +133,11 @@ class StreamRow(msgspec.Struct, frozen=True):
     consumers_total: int
     log: LogRow | None
     """None: hosted elsewhere."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its log takes nothing."""
+        return self.state == "stopped"
 
 
 class StreamsStatus(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.node.broker.journal import Journal
-from penstock.node.http import metrics
+from penstock.node.observe import metrics
 from penstock.node.observe.status import NodeStatus
 from penstock.node.store.tables import STORE, Store
 from tests.kit.http_node import VITALS, running

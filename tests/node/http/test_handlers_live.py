@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from penstock import limits
-from penstock.node.http import views, watch
+from penstock.node.observe import rows, watch
 from tests.kit.http_node import DOCUMENT, VITALS, running
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ async def test_a_snapshot_is_made_once_for_all_viewers_and_not_at_all_for_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = 0
-    real = views.snapshot
+    real = rows.snapshot
 
     def counted(*given: Any, **named: Any) -> Any:
         nonlocal made
         made += 1
         return real(*given, **named)
 
-    monkeypatch.setattr(views, "snapshot", counted)
+    monkeypatch.setattr(rows, "snapshot", counted)
     async with running() as node:
         await asyncio.sleep(0.1)
         assert made == 0
@@ -70,8 +70,8 @@ async def test_a_snapshot_is_made_once_for_all_viewers_and_not_at_all_for_none(
         for stream in streams * 3:
             await snapshot(stream)
         # One for each viewer's beginning, one for each second, and perhaps one that is being made.
-        assert made - 5 - node.window._watch._frames in (0, 1)
-        assert node.window._watch._frames >= 3
+        assert made - 5 - node.window._watch._made in (0, 1)
+        assert node.window._watch._made >= 3
         for stream in streams:
             stream.close()
         while node.window._watch.viewers:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.instant import SECOND_US
-from penstock.node.http.watch import History
+from penstock.node.observe.history import History
 from tests.kit.status import broker, client, subscription
 
 

@@ -1,0 +1,280 @@
+"""Which numbers of a snapshot are metrics and $SYS topics: one table for each part of the snapshot.
+
+A line has the field, the metric (empty: none), the topic (empty: none) and what the number means.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock import limits
+from penstock.node.observe import rows
+from penstock.node.observe.figures import Table, by, counter, gauge
+
+_BROKER: Final = Table(
+    "broker",
+    (
+        gauge("started_us", "start_time_seconds", "", "When the node started, in Unix time"),
+        gauge("connections", "connections", "clients/connected", "Open connections"),
+        gauge("disconnected", "", "clients/disconnected"),
+        gauge("sessions", "sessions", "clients/total", "Sessions, detached ones included"),
+        gauge("subscriptions", "subscriptions", "subscriptions/count", "Subscriptions"),
+        gauge("retained", "retained_messages", "retained messages/count", "Retained messages"),
+        gauge("retained_bytes", "retained_bytes", "retained messages/bytes", "Bytes of retained messages"),
+        gauge("behind", "clients_behind", "", "Clients whose transport takes nothing"),
+        counter(
+            "messages_received", "messages_received", "publish/messages/received", "Messages from clients"
+        ),
+        counter("messages_sent", "messages_sent", "publish/messages/sent", "Messages to clients"),
+        counter("bytes_received", "bytes_received", "bytes/received", "Bytes from clients"),
+        counter("bytes_sent", "bytes_sent", "bytes/sent", "Bytes to clients"),
+        counter(
+            "unrouted", "unrouted_messages", "publish/messages/unrouted", "Messages nobody subscribed to"
+        ),
+        counter("refused", "refused", "refused", "Connections and packets refused", label="reason"),
+        *by(
+            "state",
+            gauge("attached", "clients", "", "Clients by state"),
+            gauge("detached", "clients", ""),
+        ),
+        gauge("levels", "subscriptions_by_level", "", "Subscriptions by level", label="level"),
+    ),
+)
+
+_ACCOUNT: Final = Table(
+    "broker.account",
+    (
+        *by(
+            "fate",
+            counter("accepted", "events", "accepted", "Events routed to receivers, by fate"),
+            counter("delivered", "events", "delivered"),
+            counter("digested", "events", "digested"),
+            counter("abandoned", "events", "abandoned"),
+        ),
+        gauge("queued", "events_queued", "queued", "Events waiting, as themselves or in digests"),
+        gauge("unaccounted", "", "unaccounted"),
+        gauge("balanced", "account_balanced", "", "1 if every event is accounted for"),
+    ),
+    topics="account/",
+)
+
+_STORE: Final = Table(
+    "broker.store",
+    (
+        gauge("fault", "stopped", "stopped", "1 if nothing can be written"),
+        gauge("rows", "rows_waiting", "rows waiting", "Rows that wait for the disk"),
+        gauge(
+            "answers", "answers_waiting", "answers waiting", "Answers to publishers that wait for the disk"
+        ),
+    ),
+    metrics="store_",
+    topics="store/",
+)
+
+_SLOWEST: Final = Table(
+    "broker.clients",
+    (
+        gauge("subscription.items", "items", "", "Items waiting, of the slowest subscriptions"),
+        gauge("subscription.bytes", "bytes", "", "Bytes waiting, of the slowest subscriptions"),
+        gauge("subscription.level", "level", "", "Level of the policy, of the slowest subscriptions"),
+        gauge(
+            "subscription.oldest_us",
+            "oldest_seconds",
+            "",
+            "Wait of the oldest event, of the slowest subscriptions",
+        ),
+        gauge(
+            "subscription.latency_p99_us",
+            "latency_p99_seconds",
+            "",
+            "Arrival to transport, 99th percentile, of the slowest subscriptions",
+        ),
+    ),
+    metrics="slow_subscription_",
+    row_labels={"client": "client_id", "filter": "subscription.filter"},
+    shown=lambda status: rows.slow(status.broker, most=limits.METRICS_SLOWEST),
+)
+
+_NODE: Final = Table(
+    "",
+    (gauge("faults", "faults", "faults", "What does not work: the store, the recorder, a table, a stream"),),
+)
+
+_RECORDER: Final = Table(
+    "recorder",
+    (
+        *by(
+            "fate",
+            gauge("seen", "events", "", "Events to be recorded, by fate"),
+            gauge("recorded", "events", ""),
+            gauge("waiting", "events", ""),
+            gauge("dropped", "events", ""),
+            gauge("lost", "events", ""),
+        ),
+        gauge("fault", "paused", "", "1 if nothing can be written"),
+    ),
+    metrics="recorder_",
+)
+
+_FLOWS: Final = Table(
+    "flows",
+    (
+        gauge("known", "flows_known", "", "Flows of constant rate that are known"),
+        gauge("served", "flows_served", "", "Flows with reserved slots"),
+        gauge("silent", "flows_silent", "", "Served flows that do not come any more"),
+        gauge("fullest", "flows_fullest_slot", "", "Share taken of the fullest slot ahead"),
+        gauge("table_version", "flows_table_version", "", "Version of the control table in force"),
+        gauge("table_fault", "flows_table_broken", "", "1 if a newer control table was refused"),
+        counter("alarms", "flows_alarms", "", "Flows that fell silent"),
+        *by(
+            "lane",
+            counter("reserved", "flow_messages", "", "Messages by lane"),
+            counter("best_effort", "flow_messages", ""),
+            counter("late", "flow_messages", ""),
+        ),
+        counter(
+            "requests", "flow_requests", "", "Messages that ask for a place, by the answer", label="answer"
+        ),
+        counter("refused", "flows_refused", "", "Flows not served, by reason", label="reason"),
+    ),
+)
+
+_CHANNELS: Final = Table(
+    "channels",
+    (
+        gauge("channels", "channels", "channels/count", "Web pages known"),
+        gauge("polled", "channels_polled", "channels/polled", "Web pages polled"),
+        gauge("failing", "channels_failing", "channels/failing", "Web pages whose last poll told nothing"),
+        gauge("subscriptions", "subscriptions", "subscriptions/count", "Subscriptions to web pages"),
+        gauge("fetching", "fetches_active", "fetches/active", "Fetches under way"),
+        gauge("due", "fetches_due", "fetches/due", "Web pages that wait for a fetch"),
+        counter("counts.polls", "", "polls/count"),
+        *by(
+            "fate",
+            counter("counts.first", "polls", "polls/first", "Polls of web pages, by what they brought"),
+            counter("counts.same", "polls", "polls/same"),
+            counter("counts.changes", "polls", "polls/changes"),
+            counter("counts.noise", "polls", "polls/noise"),
+            counter("counts.errors", "polls", "polls/errors"),
+        ),
+        gauge("counts.looking", "", "polls/looking"),
+        counter("counts.bytes", "bytes", "polls/bytes", "Bytes of web pages"),
+        *by(
+            "way",
+            counter("published", "changes", "changes/published", "Changes of web pages, by way"),
+            counter("handed", "changes", "changes/handed"),
+        ),
+        gauge(
+            "untold", "changes_untold", "changes/untold", "Changes on their way to the disk, and told then"
+        ),
+        gauge("faults", "faults", "faults", "What does not work: the store, a control table"),
+        gauge("balanced", "balanced", "", "1 if every poll and every change is accounted for"),
+    ),
+    metrics="web_",
+    topics="web/",
+)
+
+_NOTIFY: Final = Table(
+    "notify",
+    (
+        *by(
+            "fate",
+            counter("taken", "changes", "", "Changes told to subscribers, by fate"),
+            counter("told", "changes", ""),
+            counter("digested", "changes", ""),
+            counter("forgotten", "changes", ""),
+        ),
+        gauge("waiting", "waiting", "", "Changes that wait for subscribers"),
+        gauge("subscribers", "subscribers_waiting", "", "Subscribers for whom something waits"),
+        gauge("failing", "subscribers_failing", "", "Subscribers that could not be reached"),
+    ),
+    metrics="telling_",
+)
+
+_STREAMS: Final = Table(
+    "streams",
+    (
+        gauge("streams", "streams", "streams/count", "Reliable streams"),
+        gauge("neighbours", "", "streams/neighbours/count"),
+        gauge("faults", "streams_faults", "streams/faults", "What does not work: logs, places"),
+    ),
+)
+
+_STREAM: Final = Table(
+    "streams.streams",
+    (
+        gauge("hosted", "", "hosted"),
+        gauge("stopped", "", "stopped"),
+        gauge("lag_s", "lag_seconds", "", "How far this node is behind the stream"),
+        gauge("recovering", "recovering", "recovering", "1 while missing messages are asked for"),
+        gauge("held", "held", "messages/held", "Messages whose acknowledgement waits for its turn"),
+        gauge("waiting", "waiting", "messages/waiting", "Messages that are not durable yet"),
+        gauge("cached_bytes", "cached_bytes", "", "Bytes kept in memory to send again"),
+        gauge("consumers_total", "consumers", "consumers/count", "Programs with a place in the stream"),
+        counter("published", "published", "messages/published", "Messages taken"),
+        counter(
+            "delivered",
+            "delivered",
+            "messages/delivered",
+            "Messages that reached the subscribers' side of this node",
+        ),
+        counter("nacks", "nacks", "", "Times that missing messages were asked for"),
+        counter("readers.missed", "missed", "", "Times a reader found messages gone"),
+        gauge(
+            "rate",
+            "rate",
+            "",
+            "Messages a second for which publishers are acknowledged, where that is bounded",
+        ),
+        *by(
+            "state",
+            gauge("readers.live", "readers", "readers/live", "MQTT sessions that read a stream, by state"),
+            gauge("readers.catching_up", "readers", "readers/catching up"),
+            gauge("readers.away", "readers", "readers/away"),
+        ),
+        gauge("log.messages", "log_messages", "log/messages", "Messages in the log"),
+        gauge("log.bytes", "log_bytes", "log/bytes", "Bytes of the log"),
+        gauge("log.bytes_most", "log_bytes_most", "", "Bytes beyond which nothing is accepted"),
+        gauge("log.fault", "log_stopped", "", "1 if nothing can be made durable"),
+        counter("log.commits", "log_commits", "log/commits", "Commits of the log"),
+        counter("log.committed", "log_committed", "", "Messages of those commits"),
+        counter("log.committing_us", "log_commit_seconds", "", "Time spent in commits"),
+    ),
+    metrics="stream_",
+    topics="streams/",
+    row_labels={"stream": "name"},
+    shown=lambda status: rows.streams(status.streams)[: limits.METRICS_STREAMS] if status.streams else (),
+)
+
+_NEIGHBOUR: Final = Table(
+    "streams.neighbours",
+    (
+        gauge("up", "up", "up", "1 if the link to a neighbour is up"),
+        gauge("queue_bytes", "queue_bytes", "", "Bytes that wait for a link"),
+        counter("sent", "sent", "", "Messages sent to a neighbour"),
+        counter("sent_bytes", "sent_bytes", "", "Bytes sent to a neighbour"),
+        counter("received", "received", "", "Messages from a neighbour"),
+        counter("received_bytes", "received_bytes", "", "Bytes from a neighbour"),
+        counter("dropped", "dropped", "", "Messages that found the link's queue full"),
+        counter("reconnects", "reconnects", "", "Times the link was made again"),
+    ),
+    metrics="stream_link_",
+    topics="streams/neighbours/",
+    row_labels={"neighbour": "name"},
+    shown=lambda status: status.streams.neighbours[: limits.METRICS_STREAMS] if status.streams else (),
+)
+
+TABLES: Final = (
+    _BROKER,
+    _ACCOUNT,
+    _STORE,
+    _NODE,
+    _RECORDER,
+    _FLOWS,
+    _CHANNELS,
+    _NOTIFY,
+    _STREAMS,
+    _STREAM,
+    _NEIGHBOUR,
+    _SLOWEST,
+)
