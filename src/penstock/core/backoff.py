@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def pauses_s(
     dice: Random, *, least_s: float = limits.RECONNECT_LEAST_S, most_s: float = limits.RECONNECT_MOST_S
 ) -> Iterator[float]:
-    """Pauses in seconds, without end: each between half and the whole of a bound that doubles."""
+    """Pauses in seconds, without end: each drawn between half and all of a bound that doubles."""
     bound_s = least_s
     while True:
         yield bound_s * dice.uniform(0.5, 1.0)

@@ -34,7 +34,7 @@ def test_spellings_of_one_page_are_one_channel(given_: str, same: str) -> None:
         ("http:///x", "no host"),
         ("http://1.2.3.4:99999/", "[Pp]ort"),
         ("http://exa mple/", "space"),
-        ("http://x/\x1b[31m", "unprintable"),
+        ("http://x/\x1b[31m", "control character"),
         ("https://me:secret@x.org/", "password"),
         ("http://x.org/" + "a" * 3_000, "2048"),
     ],

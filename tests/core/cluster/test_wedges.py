@@ -84,5 +84,5 @@ def test_levels_beyond_the_id_are_refused() -> None:
         wedge(Ring((1,)), 1, 41)
     with pytest.raises(ClusterError, match="level 17"):
         wedges(Ring((1,)), tops([1]), 17)
-    with pytest.raises(ClusterError, match="at least one node"):
+    with pytest.raises(ClusterError, match="0 nodes; at least 1"):
         deepest(0)

@@ -62,7 +62,7 @@ SENTENCES = {
     "server error": "500, an error of the server",
     "loop": "in a circle",
     "to itself": "in a circle",
-    "redirect to nowhere": "301, a redirect that leads nowhere",
+    "redirect to nowhere": "301, a redirect without a target",
     "redirect to a file": "no address that can be fetched",
     "redirect to nonsense": "no address that can be fetched",
     "gzip bomb": "bytes when decompressed",

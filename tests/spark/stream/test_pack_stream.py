@@ -158,7 +158,7 @@ def test_what_cannot_be_packed_is_said_so(spark: SparkSession, tmp_path: Path) -
             pack_stream(frame, POLICY, **{**good, **more})
 
     refused(InputError, "this frame is no stream", spark.read.parquet(str(tmp_path / "in")))
-    refused(QueueError, "capacity_events is 2; at least 3", capacity=2)
+    refused(QueueError, "capacity_events 2; at least 3", capacity=2)
     refused(
         InputError,
         "there is no column 'patient' to make queues by; the columns are: room, ts",

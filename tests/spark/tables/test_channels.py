@@ -133,7 +133,7 @@ def test_tables_and_terms_that_cannot_be_are_refused(table: DataFrame) -> None:
         allocation(table.drop("cost"), good)
     with pytest.raises(InputError, match="no channel"):
         allocation(table.limit(0), good)
-    with pytest.raises(ChannelError, match="goes with 'fast'"):
+    with pytest.raises(ChannelError, match="is for 'fast'"):
         allocation(table, AllocationTerms(tau_us=TAU_US, least_us=1, most_us=DAY_US, target_us=5))
     with pytest.raises(ChannelError, match="in this order"):
         allocation(table, AllocationTerms(tau_us=TAU_US, least_us=9, most_us=8))

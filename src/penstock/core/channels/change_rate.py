@@ -1,15 +1,15 @@
-"""Estimates how often a channel changes, from the dates of its items or from what polls found.
+"""Estimates how often a channel changes, from the dates of its items or from the results of polls.
 
-Dates tell of every change (complete observation). A poll tells only that there was a change since the last
-one, or none: counting those ("found X in T") is low by 72 % where a channel changes three times between
-polls. For changes at random moments with rate λ the likelihood of what was found is
+Item dates show every change (complete observation). A poll only shows whether there was a change since the
+last one: counting those ("found X in T") is low by 72 % for a channel that changes three times between polls.
+For changes at random moments with rate λ the likelihood of the observed polls is
 
     Π_changed (1 − exp(−λ·Iⱼ)) · Π_unchanged exp(−λ·Iⱼ)
 
-with Iⱼ since the poll before. Its maximum is where Σ_changed Iⱼ/(exp(λ·Iⱼ) − 1) = Σ_unchanged Iⱼ. If every
-poll found a change there is no maximum, so half a poll without one is added, as long as this channel's mean
-interval (after Cho and Garcia-Molina, "Estimating frequency of change", 2003); if no poll did, half a change
-is.
+where Iⱼ is the time since the poll before. The maximum is at Σ_changed Iⱼ/(exp(λ·Iⱼ) − 1) = Σ_unchanged Iⱼ.
+If every poll found a change there is no maximum: half a poll without a change is added, with this channel's
+mean interval (after Cho and Garcia-Molina, "Estimating frequency of change", 2003). If no poll found one,
+half a change is added.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 PRIOR: Final = 0.5
-"""Polls without a change that are added, and changes where none was found."""
+"""Polls without a change that are added, and changes that are added if none was found."""
 
 BINS_PER_DOUBLING: Final = 2
-"""Intervals between polls that found a change are kept as counts and sums, so finely."""
+"""Bins per doubling of the interval, in which polls that found a change are counted and summed."""
 
 STEPS: Final = 60
-"""Of Newton's method; each doubles the rate or comes to the end."""
+"""Steps of Newton's method; each at least doubles the rate or converges."""
 
 MEMORY_US: Final = 60 * 86_400 * SECOND_US
-"""What was found so long ago counts a third: feeds fall silent, and take up again."""
+"""Age at which observations count 1/e: feeds fall silent, and resume."""
 
 
 class ChangedPolls(msgspec.Struct):
-    """Polls with intervals of about one length that found a change."""
+    """Polls of similar interval that found a change."""
 
     count: float = 0.0
     total_us: float = 0.0
 
 
 class Estimator(msgspec.Struct):
-    """What the polls of one channel found, in a few hundred bytes; a state that can be stored as it is."""
+    """Results of one channel's polls, in a few hundred bytes; storable as it is."""
 
     memory_us: int = MEMORY_US
     polls: float = 0.0
-    """Fading, as are all of these."""
+    """Fades with time, as all sums here."""
     span_us: float = 0.0
     """Sum of the intervals."""
     unchanged_us: float = 0.0
     """Sum of the intervals without a change."""
     found: dict[int, ChangedPolls] = {}
-    """By the length of the interval, its logarithm."""
+    """Polls that found a change, by bin of their interval."""
 
     def observe(self, interval_us: int, *, changed: bool) -> None:
-        """A poll found a change since the last one, so long ago, or none."""
+        """Record whether a poll found a change since the last one, `interval_us` ago."""
         if interval_us <= 0:
             return
         self._fade(interval_us)
@@ -84,12 +84,12 @@ class Estimator(msgspec.Struct):
 
     @property
     def changes(self) -> float:
-        """Polls that found one."""
+        """Polls that found a change."""
         return sum(own.count for own in self.found.values())
 
     @property
     def rate_per_s(self) -> float:
-        """Changes per second; 0 before the first poll with one before it."""
+        """Changes per second; 0 before the second poll."""
         if self.polls <= 0:
             return 0.0
         bins = [(own.count, own.total_us) for own in self.found.values() if own.count > 0]
@@ -103,15 +103,15 @@ class Estimator(msgspec.Struct):
 
 
 def bin_of(interval_us: float) -> int:
-    """Where intervals of this length are counted."""
+    """Bin of an interval."""
     return int(log2(interval_us) * BINS_PER_DOUBLING)
 
 
 def complete(times_us: Iterable[Instant], *, now_us: Instant) -> float:
-    """Changes per second, from the dates of a feed's items; 0 where they are too few to tell.
+    """Changes per second, from the dates of a feed's items; 0 if they are too few.
 
-    Items of one moment are one change. The oldest date only says where the feed was cut: one of n gaps, the
-    one that is still open, is no change, so that the mean over many such feeds is right.
+    Items of one moment are one change. The oldest date only marks where the feed was cut off: of n gaps, the
+    one still open is not counted as a change, which makes the mean over many such feeds correct.
     """
     times = sorted({time for time in times_us if time <= now_us})
     if len(times) < 2:
@@ -132,10 +132,10 @@ def incomplete(polls: Sequence[tuple[int, bool]]) -> float:
 
 
 def rate_per_s(changed: Sequence[tuple[float, float]], *, unchanged_us: float, mean_us: float) -> float:
-    """The most likely rate, from numbers of polls that found a change and the sums of their intervals.
+    """Most likely rate, from counts of polls that found a change and the sums of their intervals.
 
-    The score falls and is convex: Newton's method comes up to its zero from the rate there would be if all
-    these intervals were of one length, which is below (and the answer where they are).
+    The score function falls and is convex. Newton's method starts at the rate for equal intervals, which lies
+    below its zero (or at it, if they are equal), and rises to it.
     """
     quiet_us = unchanged_us + PRIOR * mean_us
     count = sum(number for number, _ in changed)

@@ -1,11 +1,11 @@
-"""Honeycomb without a centre: what one node knows and decides about polling levels (Corona §3.2, §3.3).
+"""Honeycomb without a centre: how one node chooses the polling levels of its channels (Corona §3.2, §3.3).
 
-Each node knows the channels it owns one by one, and all others as tradeoff clusters that its contacts in the
-prefix table send it. A contact in row r reports what it knows about the nodes that share r + 1 digits with
-it, so the rows together cover every node once. In a maintenance phase the node solves the whole problem from
-this and moves each of its channels at most one level towards the solution.
+Each node knows the channels it owns one by one, and all others as tradeoff clusters sent by its contacts in
+the prefix table. A contact in row r reports about the nodes that share r + 1 digits with it, so the rows
+together cover every node once. In a maintenance phase the node solves the whole problem from these data and
+moves each of its channels at most one level towards the solution.
 
-The paper lets every polling node decide about its own children in the wedge; here the primary owner decides
+In the paper every polling node decides about its own children in the wedge. Here the primary owner decides
 for the channel, so that the nodes of a wedge cannot disagree, and hands its channels over when it is no
 longer the closest.
 
@@ -39,42 +39,42 @@ TRADEOFF_BINS: Final = 16
 """Clusters per level, as in the paper's implementation (§4)."""
 
 SLACK: Final = -1
-"""The level under which orphans are told: they have none to choose."""
+"""Level under which orphans are reported: they have none to choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What a node tells a contact: one row per cluster, arrays of one length."""
+    """Report of a node to a contact: one row per cluster, arrays of equal length."""
 
     level: Ints
     sums: Floats
     """Four columns: channels, their weight, their cost, and the load their subscribers allow."""
     low: Floats
-    """The smallest ratio of weight to cost among its channels."""
+    """Smallest ratio of weight to cost among the cluster's channels."""
     high: Floats
-    """The largest."""
+    """Largest ratio of weight to cost among the cluster's channels."""
 
     def __len__(self) -> int:
         return len(self.level)
 
     @property
     def count(self) -> Floats:
-        """Channels."""
+        """Number of channels."""
         return self.sums[:, 0]
 
     @property
     def weight(self) -> Floats:
-        """How much a microsecond of delay of all of them counts."""
+        """Weight of a microsecond of delay of all of them."""
         return self.sums[:, 1]
 
     @property
     def cost(self) -> Floats:
-        """What one poll of each of them costs."""
+        """Cost of polling each of them once."""
         return self.sums[:, 2]
 
     @property
     def allowance(self) -> Floats:
-        """What their subscribers would cost if each polled for himself, once per τ."""
+        """Cost if each of their subscribers polled once per τ by itself."""
         return self.sums[:, 3]
 
     def spread(self, parts: int) -> Clusters:
@@ -89,7 +89,7 @@ class Clusters:
 
 
 def single(level: Ints, *, weight: Floats, cost: Floats, allowance: Floats) -> Clusters:
-    """Channels, each a cluster of one."""
+    """Each channel as a cluster of one."""
     ratio = weight / cost
     return Clusters(level, np.stack((np.ones(len(level)), weight, cost, allowance), axis=1), ratio, ratio)
 
@@ -98,7 +98,7 @@ NOTHING: Final = Clusters(np.empty(0, np.int64), np.empty((0, 4)), np.empty(0), 
 
 
 def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters:
-    """All parts together, in at most `bins` clusters per level."""
+    """Merge all parts into at most `bins` clusters per level."""
     kept = [part for part in parts if len(part)]
     if not kept:
         return NOTHING
@@ -114,7 +114,7 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
     place = np.clip((bins * before / total[group]).astype(np.int64), 0, bins - 1)
     place[: np.searchsorted(group, 1)] = 0
     cell = group * bins + place
-    # In this order the rows of a cell stand side by side: its level never falls, its ratio never within one.
+    # This order puts the rows of a cell side by side: levels ascend, and ratios ascend within a level.
     first = np.flatnonzero(np.diff(cell, prepend=-1))
     return Clusters(
         group[first] + SLACK,
@@ -125,41 +125,42 @@ def cluster(parts: Iterable[Clusters], *, bins: int = TRADEOFF_BINS) -> Clusters
 
 
 _LEAST: Final = 1e-300
-"""Stands for the weight of channels nobody waits for: they need a place, too."""
+"""Weight used for channels without subscribers, so that they sort too."""
 
 _APART: Final = 10_000.0
-"""Between levels in the order of clusters: logarithms of floats are within ± 1,500 of one another."""
+"""Distance between levels in the sort key: logarithms of floats are within ± 1,500 of one another."""
 
 
 SPREAD: Final = 4
-"""Parts of a cluster in the solution. A cluster that fits as a whole or not at all leaves up to a sixteenth
-of a level's load unused."""
+"""Parts of a cluster in the solution. A cluster that fits as a whole or not at all would leave up to a
+sixteenth of a level's load unused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CooperationOptions:
-    """What all nodes have agreed on."""
+    """Parameters all nodes have agreed on."""
 
     scheme: Scheme
     pollers: Floats
-    """Nodes that poll a channel at level 0, 1, …: N/bˡ, the owner at the last."""
+    """Nodes that poll a channel at level 0, 1, …: N/bˡ, its owner alone at the last."""
     tau_us: int
-    """Each node polls a channel that is its to poll once in this time."""
+    """A node polls each channel assigned to it once in this time."""
     target_us: int | None = None
-    """Mean delay to be reached, for the scheme `fast`."""
+    """Mean delay to reach, for the scheme `fast`."""
 
     @property
     def deepest(self) -> int:
-        """The level at which the owner polls alone."""
+        """Level at which the owner polls alone."""
         return len(self.pollers) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Channels and what is known about each; arrays of one length. This is what owners replicate."""
+    """Channels and their factors, arrays of equal length; owners replicate this."""
 
     channel: Ints
-    """Numbers by which the driver knows its channels."""
+    """The driver's numbers of the channels."""
     factors: Factors
     level: Ints
     orphan: NDArray[np.bool_]
@@ -168,7 +169,7 @@ class Owned:
         return len(self.channel)
 
     def take(self, rows: NDArray[np.intp]) -> Owned:
-        """Some of them."""
+        """Some of the channels."""
         factors = self.factors
         return Owned(
             self.channel[rows],
@@ -184,7 +185,7 @@ class Owned:
 
 
 def joined(parts: Iterable[Owned]) -> Owned:
-    """All parts as one; there is at least one part."""
+    """All parts as one; at least one part."""
     all_of = list(parts)
     factors = [part.factors for part in all_of]
     return Owned(
@@ -202,17 +203,17 @@ def joined(parts: Iterable[Owned]) -> Owned:
 
 @dataclass(frozen=True, slots=True)
 class CooperationStatistics:
-    """A snapshot."""
+    """Figures of one node at one moment."""
 
     owned: int
     clusters: int
-    """That were heard from contacts: what the node keeps about all other channels."""
+    """Clusters received from contacts: all the node keeps about other channels."""
     channels_known: float
-    """Own channels and those the clusters stand for."""
+    """Own channels and those in the clusters."""
 
 
 class Cooperation:
-    """One node's part. The driver carries what `tell` returns to the contacts' `hear`."""
+    """One node's part. The driver carries the result of `tell` to the contacts' `hear`."""
 
     __slots__ = ("_heard", "_options", "_owned")
 
@@ -223,37 +224,37 @@ class Cooperation:
 
     @property
     def owned(self) -> Owned:
-        """The channels of this node."""
+        """Channels of this node."""
         return self._owned
 
     def adopt(self, channels: Owned) -> None:
-        """Own these, too: their owner has failed or has handed them over."""
+        """Take over channels whose owner failed or handed them over."""
         self._owned = joined((self._owned, channels))
 
     def release(self, channels: Ints) -> Owned:
-        """Hand these over to a node that is closer to them now."""
+        """Give up channels to a node that is closer to them now."""
         goes = np.isin(self._owned.channel, channels)
         leaving = self._owned.take(np.flatnonzero(goes))
         self._owned = self._owned.take(np.flatnonzero(~goes))
         return leaving
 
     def observe(self, factors: Factors, orphan: NDArray[np.bool_]) -> None:
-        """Fresh factors of all own channels, in their order, and whether their wedges are empty now."""
+        """Set the factors of all own channels, in their order, and whether their wedges are empty now."""
         assert len(factors) == len(self._owned)
         self._owned = Owned(self._owned.channel, factors, self._owned.level, orphan)
 
     def hear(self, row: int, contact: int, clusters: Clusters) -> None:
-        """A contact of this row of the prefix table has told what it knows; the newest counts."""
+        """Store the report of a contact in this row of the prefix table, in place of its last one."""
         self._heard.setdefault(row, {})[contact] = clusters
 
     def forget(self, row: int, contact: int) -> None:
-        """A contact is no longer one."""
+        """Drop the report of a contact that left the prefix table."""
         self._heard.get(row, {}).pop(contact, None)
 
     def tell(self, rows: int) -> list[Clusters]:
-        """What contacts in row 0, 1, … hear: of this node and those that share a digit more with it.
+        """Reports for the contacts in row 0, 1, …: this node and those that share one digit more with it.
 
-        `rows` is the number of rows of the prefix table; there is one answer at least.
+        `rows` is the number of rows of the prefix table; there is at least one report.
         """
         told = [cluster((self._as_clusters(),))]
         for row in reversed(range(1, rows)):
@@ -262,7 +263,7 @@ class Cooperation:
         return told
 
     def maintain(self) -> NDArray[np.intp]:
-        """Move own channels one level towards the solution; the rows of `owned` that moved."""
+        """Move own channels one level towards the solution; returns the rows of `owned` that moved."""
         own = self._owned
         if not len(own):
             return np.empty(0, np.intp)
@@ -272,7 +273,7 @@ class Cooperation:
         return np.flatnonzero(step)
 
     def statistics(self) -> CooperationStatistics:
-        """What the node has and knows."""
+        """Figures of the node now."""
         heard = [part for row in self._heard.values() for part in row.values()]
         known = sum(float(part.count.sum()) for part in heard)
         return CooperationStatistics(
@@ -285,7 +286,7 @@ class Cooperation:
         return self._options.scheme.weights(self._owned.factors, tau_us=self._options.tau_us)
 
     def _as_clusters(self) -> Clusters:
-        """Own channels, each a cluster of one."""
+        """Own channels, each as a cluster of one."""
         own = self._owned
         if not len(own):
             return NOTHING
@@ -298,12 +299,12 @@ class Cooperation:
         )
 
     def _solution(self) -> Ints:
-        """The level of each own channel if all channels were as they are known here."""
+        """Level of each own channel in the solution over all known channels."""
         own = self._owned
         others = cluster(part for row in self._heard.values() for part in row.values()).spread(SPREAD)
         cost = own.factors.cost
         scheme = self._options.scheme
-        # A cluster is so many channels of its mean: both sides of the tradeoff are linear in their factors.
+        # A cluster counts as equal channels with its mean factors: delay and cost are linear in the factors.
         found = honeycomb(
             Factors(
                 np.concatenate((self._weights(), others.weight / others.count)),

@@ -18,70 +18,73 @@ if TYPE_CHECKING:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Some lines in place of others."""
+    """Replaces some lines by others."""
 
     at: int
-    """Place in the old version of the first line that goes, or before which lines come; from 0."""
+    """Index in the old version, from 0, of the first removed line, or where lines are inserted."""
     old: tuple[str, ...] = ()
-    """Lines that go."""
+    """Lines removed."""
     new: tuple[str, ...] = ()
-    """Lines that come."""
+    """Lines inserted."""
 
     @property
     def kind(self) -> Literal["added", "removed", "replaced"]:
-        """What a person would call it."""
+        """Kind of the change, for people."""
         if not self.old:
             return "added"
         return "replaced" if self.new else "removed"
 
 
 class DeltaItem(msgspec.Struct, frozen=True):
-    """An item of a feed that is new, changed or gone."""
+    """A feed item that is new, changed or gone."""
 
     kind: Literal["new", "changed", "gone"]
     id: str
     title: str = ""
     link: str = ""
     text: str = ""
-    """Plain text of the item, cut to a bound."""
+    """Plain text of the item, shortened."""
     published_us: int | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """From one version of a channel to the next."""
+    """Changes from one version of a channel to the next."""
 
     url: str
     version: int
-    """Of the new content: when it was modified, in microseconds, if reliable, else one given. It grows."""
+    """Number of the new version: its modification time in microseconds if reliable, else assigned. It
+    grows."""
     old_version: int
-    """Of the content it is applied to; 0: there was none."""
+    """Version it applies to; 0: none."""
     at_us: int
-    """When the change was seen."""
+    """When the change was found."""
     kind: Literal["feed", "html", "json", "text"]
     title: str = ""
-    """Of the page or feed."""
+    """Title of the page or feed."""
     changes: tuple[Change, ...] = ()
     items: tuple[DeltaItem, ...] = ()
-    """For feeds: the same change, told by items."""
+    """For feeds: the change by items."""
     cut: bool = False
-    """The last changes were left out, for size: it can be read, but not applied."""
+    """The last changes were left out because of size: it can be read, but not applied."""
     old_crc: int = 0
-    """`crc_of` the lines it is applied to; 0: not known."""
+    """`crc_of` the lines it applies to; 0: unknown."""
 
 
 def crc_of(lines: Sequence[str]) -> int:
-    """A checksum by which two contents are told apart; never 0."""
+    """Checksum that tells two contents apart; never 0."""
     return crc32("\n".join(lines).encode()) or 1
 
 
 def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
-    """The new lines; ChannelError if the delta does not belong to these."""
+    """Apply a delta; ChannelError if it does not belong to these lines."""
     if delta.cut:
-        raise ChannelError(f"the delta to version {delta.version} of {delta.url} was cut: fetch the page")
+        raise ChannelError(
+            f"the delta to version {delta.version} of {delta.url} was shortened: fetch the page"
+        )
     if delta.old_crc and delta.old_crc != crc_of(lines):
         raise ChannelError(
-            f"the delta to version {delta.version} of {delta.url} does not fit: it belongs to other lines, "
-            f"those of version {delta.old_version}"
+            f"the delta to version {delta.version} of {delta.url} does not apply: it belongs to "
+            f"other lines, those of version {delta.old_version}"
         )
     new: list[str] = []
     done = 0
@@ -89,8 +92,8 @@ def apply(delta: Delta, lines: Sequence[str]) -> list[str]:
         end = change.at + len(change.old)
         if change.at < done or end > len(lines) or tuple(lines[change.at : end]) != change.old:
             raise ChannelError(
-                f"the delta to version {delta.version} of {delta.url} does not fit at line {change.at + 1}: "
-                f"it belongs to version {delta.old_version}"
+                f"the delta to version {delta.version} of {delta.url} does not apply at line "
+                f"{change.at + 1}: it belongs to version {delta.old_version}"
             )
         new += lines[done : change.at]
         new += change.new

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSubscription:
-    """One subscription of somebody."""
+    """One subscription to a channel."""
 
     who: str
     """Address with its kind in front: xmpp:ann@example.org, webhook:https://…, apprise:…, feed:ann."""
     url: str
-    """Canonical."""
+    """Canonical URL."""
     policy: str = ""
     """Name of a registered policy, or its text; empty: none."""
     paused: bool = False
@@ -32,26 +32,26 @@ class ChannelSubscription:
 
 
 class ChannelApi(Protocol):
-    """Channels, as seen by who subscribes to them; every refusal is a ChannelError with a sentence."""
+    """Channels as their subscribers use them; every refusal is a ChannelError with a sentence."""
 
     async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
-        """Subscribe and return a sentence that says so; the URL may be in any spelling."""
+        """Subscribe; returns a confirmation sentence. The URL may be in any spelling."""
         ...
 
     async def unsubscribe(self, who: str, url: str) -> str:
-        """End a subscription and return a sentence."""
+        """Unsubscribe; returns a confirmation sentence."""
         ...
 
     async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
-        """Hold or resume one subscription, or all of them; what changes meanwhile is told by one digest."""
+        """Pause or resume one subscription, or all; changes meanwhile are delivered as one digest."""
         ...
 
     def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
-        """Of one subscriber, or all."""
+        """Subscriptions of one subscriber, or all."""
         ...
 
     def subscribers(self, url: str) -> Sequence[ChannelSubscription]:
-        """Of one channel."""
+        """Subscriptions of one channel."""
         ...
 
     def why(self, url: str) -> str:
@@ -64,29 +64,30 @@ class ChannelApi(Protocol):
 
 
 class Notifier(Protocol):
-    """Where the channels send what changed."""
+    """Receiver of the channels' changes."""
 
     def check(self, who: str) -> str:
-        """A subscriber in its one spelling; ChannelError if nobody of that name can be told."""
+        """Canonical form of a subscriber; ChannelError if no configured transport can reach it."""
         ...
 
     def tell(
         self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant, again: bool = False
     ) -> None:
-        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached.
+        """Queue a delta for one subscriber; the queue is bounded, and sent when the subscriber can be
+        reached.
 
-        `again`: it may have been taken before a restart; what still waits is not taken twice.
+        `again`: the delta may have been queued before a restart; one that still waits is not queued twice.
         """
         ...
 
     async def safe(self) -> None:
-        """Return when everything told so far is on disk."""
+        """Return when everything passed to `tell` so far is on disk."""
         ...
 
     def released(self, who: str, url: str) -> None:
-        """A subscription is paused no more: what came meanwhile may be told by one digest."""
+        """A subscription was resumed: changes during the pause may be sent as one digest."""
         ...
 
     def forget(self, who: str, url: str) -> None:
-        """A subscription ended: nothing of it is sent any more."""
+        """A subscription ended: send nothing more for it."""
         ...

@@ -26,21 +26,21 @@ _PARAMETER: Final = r';\s*([\w!#$&+.^`|~*-]+)(?:\s*=\s*(?:"([^"]*)"|([^\s;,"]+))
 _LINK: Final = re.compile(rf"<([^<>]*)>\s*((?:{_PARAMETER})*)")
 _PARAMETERS: Final = re.compile(_PARAMETER)
 _METHODS: Final = ("sha1", "sha256", "sha384", "sha512")
-"""Of signatures (section 7.1)."""
+"""Hash algorithms of signatures (section 7.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubLink:
-    """Where a page can be subscribed to, and by which name."""
+    """Hub of a page, and the topic URL to subscribe to there."""
 
     url: str
     topic: str
 
 
 def discover_hub(*, url: str, link: str = "", hub: str = "", self_url: str = "") -> HubLink | None:
-    """The hub that a page names, in its Link header or else in itself; None if it names none.
+    """Hub named by a page, in its Link header or in its content; None if there is none.
 
-    A Link header counts more than the content (section 4).
+    The Link header takes precedence over the content (section 4).
     """
     named: dict[str, str] = {}
     for target, rest, *_ in _LINK.findall(link[: limits.LINK_CHARS]):
@@ -60,7 +60,7 @@ def discover_hub(*, url: str, link: str = "", hub: str = "", self_url: str = "")
 
 
 def signature_matches(body: bytes, signature: str, key: str) -> bool:
-    """Whether a signature belongs to a body."""
+    """Whether a signature header is valid for a body."""
     method, _, found = signature.partition("=")
     if method not in _METHODS:
         return False
@@ -69,50 +69,50 @@ def signature_matches(body: bytes, signature: str, key: str) -> bool:
 
 
 MAX_LEASE_S: Final = 366 * 86_400
-"""Longest lease that is believed."""
+"""Longest lease accepted."""
 
 
 class HubLease(msgspec.Struct, frozen=True):
-    """What is kept: after a restart a hub is not asked again for what still holds, or was refused."""
+    """Stored part of a subscription: a restart does not repeat a request that was granted or refused."""
 
     base: str
-    """Where the hub was told to find this node."""
+    """Callback base URL the hub was given."""
     until_us: int
-    """End of the lease; 0: there is none."""
+    """End of the lease; 0: none."""
     due_us: int
-    """When the hub is asked next."""
+    """When to ask the hub next."""
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
 
 
 @dataclass(slots=True)
 class HubSubscription:
-    """How it stands with one channel."""
+    """State of one page's subscription at its hub."""
 
     hub: HubLink
     state: Literal["asking", "active", "denied", "failed"] = "asking"
     until_us: Instant = 0
     """End of the lease."""
     due_us: Instant = 0
-    """When the hub is asked next."""
+    """When to ask the hub next."""
     reason: str = ""
-    """Why it is denied or failed."""
+    """Why it was denied or failed."""
     failures: int = 0
     doubt: str = ""
-    """Why it is not relied on although it agreed, until it pushes something that is genuine; empty: it is."""
+    """Why pushes are not relied on yet although the hub agreed; empty after a genuine push."""
 
     def lease(self, base: str) -> HubLease:
-        """What to keep of it."""
+        """The part to store."""
         return HubLease(base, self.until_us, self.due_us, self.failures)
 
 
 def restored_subscription(
     hub: HubLink, lease: HubLease | None, *, base: str, now_us: Instant
 ) -> HubSubscription:
-    """As it was kept, if that is about the address this node has now."""
+    """Subscription from its stored part, if that is for this node's current callback URL."""
     if lease is None or lease.base != base:
         return HubSubscription(hub)
     if max(lease.until_us, lease.due_us) > now_us + MAX_LEASE_S * SECOND_US:
-        return HubSubscription(hub)  # nobody agrees to that: the clock was wrong
+        return HubSubscription(hub)  # longer than any lease: the clock was wrong
     state: Literal["asking", "active"] = "active" if lease.until_us > now_us else "asking"
     return HubSubscription(hub, state, lease.until_us, lease.due_us, failures=lease.failures)

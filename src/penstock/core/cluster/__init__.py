@@ -1,6 +1,6 @@
 """Nodes as one system: ids on a ring, prefixes of digits that ids share, wedges of nodes around an id.
 
-Everything here follows from the view of which nodes are alive.
+Everything here is computed from the list of live nodes.
 
     ring.py            ids, and which live nodes own one
     wedges.py          the nodes that poll together, and the prefix table of a node

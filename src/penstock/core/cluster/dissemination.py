@@ -1,8 +1,8 @@
 """How a delta reaches all nodes of a wedge: along the prefix tables of the nodes (Corona §3.4).
 
-A node that is to cover the wedge of level l passes the delta to its contacts in the rows from l on; the
-contact in row r covers the wedge of level r + 1 in its turn. Each member is reached once, over at most as
-many hops as there are rows. A node outside the wedge passes it to the member closest to the channel's id.
+A node that covers the wedge of level l passes the delta to its contacts in the rows from l on; the contact in
+row r covers the wedge of level r + 1 in turn. Each member is reached once, over at most as many hops as there
+are rows. A node outside the wedge first passes the delta to the member closest to the channel's id.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One message: from whom, to whom, and what the receiver is to cover."""
+    """One message: sender, receiver, and the wedge the receiver covers."""
 
     sender: int
     receiver: int
     level: int
-    """The receiver covers the nodes that share so many digits with it."""
+    """The receiver covers the nodes that share this many digits with it."""
     depth: int
-    """Hops from the node that had it first."""
+    """Hops from the first node."""
 
 
 def next_hops(table: PrefixTable, level: int) -> Iterator[tuple[int, int]]:
-    """(contact, level that it covers) for a node that is to cover the wedge of this level around itself."""
+    """(contact, level it covers) for a node that covers the wedge of this level around itself."""
     for row in range(level, len(table.rows)):
         for contact in table.rows[row]:
             yield contact, row + 1
 
 
 def disseminate(ring: Ring, ident: int, level: int, *, root: int) -> Iterator[Hop]:
-    """All messages by which what the node at `root` has reaches the wedge of a channel."""
+    """All messages by which a delta of the node at `root` reaches the wedge of a channel."""
     members = wedge(ring, ident, level)
     if not members:
         return

@@ -3,9 +3,9 @@
 An id has 160 bits, read as 40 digits of base 16: the SHA-1 of a node's address or of a channel's URL (Corona
 §4). Ids are plain integers here; arrays of many ids carry their first 64 bits, which is 16 digits.
 
-The primary owner of an id is the node whose id is closest; its F closest neighbours along the ring are
-owners too and hold copies, so that one of them is the primary owner when it fails (Corona §3.3). Every node
-derives the same answer from the same view of who is alive.
+The primary owner of an id is the node with the closest id. Its F closest neighbours along the ring are owners
+too and hold copies: one of them becomes the primary owner when it fails (Corona §3.3). Every node computes
+the same answer from the same list of live nodes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ DIGIT_BITS: Final = 4
 BASE: Final = 1 << DIGIT_BITS
 DIGITS: Final = ID_BITS // DIGIT_BITS
 RING: Final = 1 << ID_BITS
-"""How many ids there are; behind the last comes the first."""
+"""Number of ids; the last is followed by the first."""
 
 TOP_BITS: Final = 64
-"""Leading bits of an id that an array carries."""
+"""Leading bits of an id that arrays hold."""
 
 
 def node_id(address: str) -> int:
-    """160 bits that place a node on the ring, from the address under which others reach it."""
+    """Id of a node, from the address under which others reach it."""
     return int.from_bytes(sha1(address.encode(), usedforsecurity=False).digest(), "big")
 
 
@@ -49,12 +49,12 @@ def digit(ident: int, position: int) -> int:
 
 
 def shared_digits(a: int, b: int) -> int:
-    """How many leading digits two ids have in common."""
+    """Number of leading digits two ids share."""
     return (ID_BITS - (a ^ b).bit_length()) // DIGIT_BITS
 
 
 def distance(a: int, b: int) -> int:
-    """How far two ids are apart, the shorter way round."""
+    """Distance of two ids, the shorter way round."""
     gap = (a - b) % RING
     return min(gap, RING - gap)
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     Places: TypeAlias = NDArray[np.intp]
 
 FURTHER_OWNERS: Final = 2
-"""F of the paper: a channel survives two neighbours failing at once."""
+"""F of the paper: a channel survives the failure of two neighbours at once."""
 
 
 class Ring:
@@ -91,23 +91,23 @@ class Ring:
         return len(self.ids)
 
     def without(self, gone: Collection[int]) -> Ring:
-        """The ring when these nodes have failed."""
+        """The ring without nodes that failed."""
         return Ring(ident for ident in self.ids if ident not in gone)
 
     def place(self, ident: int) -> int:
-        """Where a node stands."""
+        """Index of a node."""
         place = bisect_left(self.ids, ident)
         if place == len(self.ids) or self.ids[place] != ident:
             raise ClusterError(f"no node on the ring has the id {ident:040x}")
         return place
 
     def primary(self, ident: int) -> int:
-        """The place of the node whose id is closest; of two equally close ones the lower id."""
+        """Index of the node with the closest id; of two equally close ones the lower id."""
         after = bisect_left(self.ids, ident) % len(self.ids)
         return min((after - 1) % len(self.ids), after, key=lambda place: self._nearness(place, ident))
 
     def owners(self, ident: int, *, further: int = FURTHER_OWNERS) -> tuple[int, ...]:
-        """Places of the primary owner and of the nodes that stand ready to take over, the closest first."""
+        """Indexes of the primary owner and of those that would take over, the closest first."""
         first = self.primary(ident)
         reach = range(first - further, first + further + 1)
         near = dict.fromkeys(place % len(self.ids) for place in reach)
@@ -121,9 +121,9 @@ class Ring:
         keys = tops(ids)
         after = np.searchsorted(self.tops, keys) % len(self.ids)
         before = (after - 1) % len(self.ids)
-        ahead, behind = self.tops[after] - keys, keys - self.tops[before]  # both wrap, as the ring does
+        ahead, behind = self.tops[after] - keys, keys - self.tops[before]  # both wrap around, like the ring
         found = np.where(ahead < behind, after, before)
-        # Within one unit of the 64 bits seen here the other 96 decide.
+        # Differences below one unit of these 64 bits are decided by the other 96 bits.
         close = np.flatnonzero((np.maximum(ahead, behind) - np.minimum(ahead, behind) <= 1) | (ahead == 0))
         for index in close.tolist():
             found[index] = self.primary(ids[index])

@@ -1,8 +1,8 @@
 """Wedges (nodes that share the first digits of an id and poll it together) and prefix tables (Corona §3.1).
 
-A channel at level l is polled by all nodes that share at least l digits with it: N / bˡ on average. The
-last level, K = ⌈log_b N⌉, stands for the primary owner alone. A channel whose wedge at level K − 1 is empty
-is an *orphan* (§4): no node stands between its owner and the wider wedges, so its owner polls it alone.
+A channel at level l is polled by all nodes that share at least l digits with it: N / bˡ on average. At the
+last level, K = ⌈log_b N⌉, only the primary owner polls. A channel whose wedge at level K − 1 is empty is an
+*orphan* (§4): there is no wedge between its owner and all wider ones, so its owner polls it alone.
 
 In the prefix table of a node the contact in row r, column d shares exactly the first r digits of the node's
 id and continues with d (Pastry's routing table). Every node here knows every live node, so a table is derived
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def deepest(nodes: int, *, digit_bits: int = DIGIT_BITS) -> int:
-    """K: the level at which the primary owner polls alone."""
+    """K: the level at which only the primary owner polls."""
     if nodes < 1:
-        raise ClusterError(f"a system has at least one node, not {nodes}")
+        raise ClusterError(f"{nodes} nodes; at least 1")
     level = 0
     while 1 << (digit_bits * level) < nodes:
         level += 1
@@ -36,14 +36,14 @@ def deepest(nodes: int, *, digit_bits: int = DIGIT_BITS) -> int:
 
 
 def wedge(ring: Ring, ident: int, level: int, *, digit_bits: int = DIGIT_BITS) -> range:
-    """Places of the nodes that share the first digits of an id; they stand side by side."""
+    """Indexes of the nodes that share the first digits of an id; they are adjacent."""
     rest = ID_BITS - _bits(level, digit_bits, ID_BITS)
     first = ident >> rest << rest
     return range(bisect_left(ring.ids, first), bisect_left(ring.ids, first + (1 << rest)))
 
 
 def wedges(ring: Ring, tops: Tops, level: int, *, digit_bits: int = DIGIT_BITS) -> tuple[Places, Places]:
-    """`wedge` of many ids, of which the first 64 bits are enough: first places, and those behind the last."""
+    """`wedge` of many ids, by their first 64 bits: first indexes, and the indexes behind the last."""
     bits = _bits(level, digit_bits, TOP_BITS)
     if bits == 0:
         return np.zeros(len(tops), dtype=np.intp), np.full(len(tops), len(ring), dtype=np.intp)
@@ -55,26 +55,26 @@ def wedges(ring: Ring, tops: Tops, level: int, *, digit_bits: int = DIGIT_BITS) 
 def _bits(level: int, digit_bits: int, most: int) -> int:
     bits = level * digit_bits
     if not 0 <= bits <= most:
-        raise ClusterError(f"level {level} reads {bits} bits of an id; here it may be 0 to {most}")
+        raise ClusterError(f"level {level} reads {bits} bits of an id; allowed: 0 to {most}")
     return bits
 
 
 def pollers(ring: Ring, ident: int, level: int) -> tuple[int, ...]:
-    """Places of the nodes that poll a channel at a level; where its wedge is empty, its owner."""
+    """Indexes of the nodes that poll a channel at a level; its owner if the wedge is empty."""
     found = wedge(ring, ident, level) if level < deepest(len(ring)) else range(0)
     return tuple(found) or (ring.primary(ident),)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTable:
-    """Contacts of one node by row; rows end where nobody shares more digits with it."""
+    """Contacts of one node by row; the last row is where no other node shares more digits."""
 
     rows: tuple[tuple[int, ...], ...]
-    """Places of the contacts, in the order of their digits; digits without nodes are left out."""
+    """Indexes of the contacts in the order of their digits; digits without a node are left out."""
 
 
 def prefix_table(ring: Ring, place: int) -> PrefixTable:
-    """The table of the node at a place."""
+    """Prefix table of the node at an index."""
     own = ring.ids[place]
     rows: list[tuple[int, ...]] = []
     while len(wedge(ring, own, len(rows))) > 1:

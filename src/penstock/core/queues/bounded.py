@@ -1,8 +1,8 @@
 """The base of every queue: holds items in order, counts them in and out, suspends and resumes.
 
 A queue is bounded by items (events and digests) and by bytes. Control items count for neither bound, have a
-bound of their own, and are never dropped; a digest never crosses one, so a full queue may hold one digest
-more than its capacity for each control item that waits.
+bound of their own, and are never dropped. A digest never crosses a control item, so a full queue may hold one
+digest more than its capacity for each control item in it.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """How much a queue may hold."""
+    """Capacity of a queue."""
 
     capacity_events: int = limits.QUEUE_EVENTS
     """Events and digests that may wait."""
     capacity_bytes: int = limits.QUEUE_BYTES
-    """Bytes that may wait. A single event larger than this is still accepted by an otherwise empty queue, and
-    the digest at its end may grow beyond it by what is merged into it."""
+    """Bytes that may wait. An empty queue accepts a single larger event, and the digest at its end may grow
+    beyond the capacity when others are merged into it.
+    """
     headroom: float = limits.HEADROOM
-    """Share of the capacity that a pack must free, or it climbs a level."""
+    """Share of the capacity a pack must free, otherwise it climbs a level."""
 
     def __post_init__(self) -> None:
         if self.capacity_events < limits.QUEUE_EVENTS_LEAST:
             raise QueueError(
-                f"capacity_events is {self.capacity_events}; at least {limits.QUEUE_EVENTS_LEAST}: "
+                f"capacity_events {self.capacity_events}; at least {limits.QUEUE_EVENTS_LEAST}: "
                 "an event with a digest before and behind it"
             )
         if self.capacity_bytes < 1:
-            raise QueueError(f"capacity_bytes is {self.capacity_bytes}; at least 1")
+            raise QueueError(f"capacity_bytes {self.capacity_bytes}; at least 1")
         if not 0 <= self.headroom <= 0.5:
-            raise QueueError(f"headroom is {self.headroom}; it is a share between 0 and 0.5")
+            raise QueueError(f"headroom {self.headroom}; a share between 0 and 0.5")
 
 
 class BoundedQueue(ABC):
-    """The account of a queue; a subclass says what happens when it is full."""
+    """Order and counts of a queue; a subclass makes room when it is full."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self.options = options or QueueOptions()
@@ -59,7 +60,7 @@ class BoundedQueue(ABC):
         self.suspended = False
         self._items: deque[Item] = deque()
         self._held = 0
-        """Events and digests waiting: what `capacity_events` bounds."""
+        """Events and digests waiting, as `capacity_events` counts."""
         self._bytes = 0
         self._controls = 0
         self._queued = 0
@@ -79,8 +80,8 @@ class BoundedQueue(ABC):
     # -- in and out ------------------------------------------------------------------------------------------
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
-        """Accept an item; if the queue is full, make room as this kind of queue does."""
-        if isinstance(item, Event):  # nearly always, so nothing is called that can be written out
+        """Accept an item; if the queue is full, the subclass makes room."""
+        if isinstance(item, Event):  # the fast path, inlined: nearly every item is an event
             self._accepted += 1
             size = len(item.payload) + len(item.topic) + item.beside
             if self._held < self._most_items and self._bytes + size <= self._most_bytes:
@@ -105,7 +106,7 @@ class BoundedQueue(ABC):
             self._append(item, size)
 
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
-        """Take what goes out next, in order: at most so many items, of so many bytes (but at least one)."""
+        """Remove and return the next items: at most `most` items, `most_bytes` bytes (but at least one)."""
         taken: list[Item] = []
         if self.suspended:
             return taken
@@ -124,7 +125,10 @@ class BoundedQueue(ABC):
         return taken
 
     def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
-        """Take events back as if they had never come, for a lane that goes ahead; others keep their order."""
+        """Remove events as if they had never been accepted, because a lane sends them.
+
+        The others keep their order.
+        """
         items = self.items()
         picked = [item for item in items if isinstance(item, Event) and wanted(item)]
         if picked:
@@ -136,11 +140,11 @@ class BoundedQueue(ABC):
         return picked
 
     def suspend(self) -> None:
-        """Keep accepting (and packing), hand out nothing: the receiver is detached."""
+        """Keep accepting (and packing) but hand out nothing: the receiver is detached."""
         self.suspended = True
 
     def resume(self) -> None:
-        """Hand out again."""
+        """Hand out again after `suspend`."""
         self.suspended = False
 
     def __len__(self) -> int:
@@ -148,23 +152,23 @@ class BoundedQueue(ABC):
         return self._held + self._controls
 
     def items(self) -> tuple[Item, ...]:
-        """What waits, in order."""
+        """All waiting items, in order."""
         return tuple(self._items)
 
     def head(self) -> Item | None:
-        """What goes out next, if anything waits."""
+        """The next item to go out, or None."""
         return self._items[0] if self._items else None
 
     @property
     def newest(self) -> Item | None:
-        """What was accepted last and waits, as it waits: a digest may have been merged into it."""
+        """The last waiting item, as it is now: digests may have been merged into it."""
         return self._items[-1] if self._items else None
 
     # -- for subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
-        """Accept an item that does not fit as things stand."""
+        """Accept an item that does not fit."""
 
     def _append(self, item: Event | Digest, size: int) -> None:
         self._items.append(item)
@@ -178,13 +182,13 @@ class BoundedQueue(ABC):
     def _add_control(self, item: Control) -> None:
         if self._controls >= limits.CONTROL_ITEMS:
             raise ControlOverflow(
-                f"{self._controls} control items wait already; none is ever dropped, so no more are accepted"
+                f"queue full: {self._controls} control items wait, and control items are never dropped"
             )
         self._items.append(item)
         self._controls += 1
 
     def _merged_into_last(self, digest: Digest) -> bool:
-        """Merge a digest into one that ends the queue: they describe one gap."""
+        """Merge a digest into a digest at the end of the queue: both describe one gap."""
         last = self._items[-1] if self._items else None
         if not isinstance(last, Digest):
             return False
@@ -207,7 +211,7 @@ class BoundedQueue(ABC):
             self._queued_digested += sign * item.count
 
     def _replace(self, items: Iterable[Item]) -> None:
-        """Put other items in the place of all that wait."""
+        """Replace all waiting items."""
         self._items = deque(items)
         self._held = self._bytes = self._controls = self._queued = self._queued_digested = 0
         for item in self._items:
@@ -227,16 +231,16 @@ class BoundedQueue(ABC):
             self._turnarounds += 1
             self._turnaround_sum_us += record.turnaround_us
 
-    # -- what can be known -----------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------
 
     @property
     def level(self) -> int:
-        """The level the next pack would begin with; 0 for queues without a policy."""
+        """Level the next pack would begin with; 0 for queues without a policy."""
         return 0
 
     @property
     def bytes(self) -> int:
-        """Bytes waiting, control items aside."""
+        """Bytes waiting, without control items."""
         return self._bytes
 
     @property
@@ -246,25 +250,25 @@ class BoundedQueue(ABC):
 
     @property
     def packs(self) -> int:
-        """How many packs there were."""
+        """Number of packs."""
         return sum(self._packs.values())
 
     @property
     def dropped(self) -> int:
-        """How many events this queue itself dropped into digests."""
+        """Events this queue dropped into digests."""
         return sum(count.dropped for count in self._filter_counts().values())
 
     def _filter_counts(self) -> dict[Cause, FilterCount]:
         return self._filters
 
     def events(self) -> list[PackRecord]:
-        """Take the records of packs since the last call, at most the newest PACK_RECORDS."""
+        """Remove and return the records of packs since the last call, at most the newest PACK_RECORDS."""
         records = list(self._records)
         self._records.clear()
         return records
 
     def statistics(self) -> QueueStatistics:
-        """The queue at this moment."""
+        """Figures of the queue now."""
         packs = self.packs
         return QueueStatistics(
             accepted=self._accepted,

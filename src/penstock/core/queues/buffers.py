@@ -1,13 +1,13 @@
-"""Queues behind a link: one shared by all receivers while it has room, else a private one for each.
+"""Queues behind a link: one shared by all receivers while it has room, otherwise a private one for each.
 
 A link's shared queue sends one copy of an event for all receivers behind the link. When it is full it is
-*split*: each receiver's policy packs it into that receiver's private queue (references, not copies). New
-arrivals go to the shared queue again; private queues drain first; when they are empty the link is shared
+*split*: each receiver's policy packs its content into that receiver's private queue (references, not copies).
+New events go to the shared queue again; private queues drain first; when they are empty the link is shared
 once more.
 
-One rule keeps order through all of it: what lies in the shared queue is for exactly the receivers that are
-active now, and comes after everything in their private queues. So before a receiver becomes active the shared
-queue is split, and when one stops being active it takes its own copy along.
+One rule keeps the order: the content of the shared queue is for exactly the receivers that are active now,
+and comes after everything in their private queues. So the shared queue is split before a receiver becomes
+active, and a receiver that stops being active takes its own copy along.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkItem:
-    """An item on its way over a link."""
+    """An item to send over a link."""
 
     item: Item
     receiver: str | None
-    """None: one copy for all active receivers behind the link; else for this one only."""
+    """None: one copy for all active receivers behind the link; else only for this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStatistics:
-    """One receiver's account over shared and private queue; the same sum holds as for a queue."""
+    """Counts of one receiver over shared and private queue."""
 
     accepted: int
     delivered: int
@@ -55,13 +55,13 @@ class ReceiverStatistics:
 
     @property
     def conserved(self) -> bool:
-        """Whether every event accepted is accounted for."""
+        """Whether every accepted event is accounted for."""
         return self.accepted == self.delivered + self.digested + self.queued + self.queued_digested
 
 
 @dataclass(slots=True)
 class _Count:
-    """Events, events counted in digests, and control items."""
+    """Events, events summarised in digests, and control items."""
 
     events: int = 0
     digested: int = 0
@@ -82,7 +82,7 @@ class _Receiver:
     shared_base: _Count
     """What the shared queue had delivered when this receiver became active."""
     shared_past: _Count = field(default_factory=_Count)
-    """What it delivered to this receiver in earlier active times."""
+    """What the shared queue delivered to this receiver in earlier active periods."""
 
     @property
     def active(self) -> bool:
@@ -90,7 +90,7 @@ class _Receiver:
 
 
 class SharedQueue:
-    """All that waits for the receivers of one sender behind one link."""
+    """The queues for the receivers of one sender behind one link."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self._options = options or QueueOptions()
@@ -104,7 +104,7 @@ class SharedQueue:
     # -- receivers -------------------------------------------------------------------------------------------
 
     def subscribe(self, receiver: str, queue: PackingQueue, *, now_us: Instant) -> None:
-        """Add a receiver with its private queue, which may bring items along from another link."""
+        """Add a receiver with its private queue, which may hold items from another link."""
         self.check_free(receiver)
         if not queue.suspended:
             self._split(now_us)
@@ -112,21 +112,21 @@ class SharedQueue:
         self._turn.append(receiver)
 
     def check_free(self, receiver: str) -> None:
-        """Raise QueueError if this receiver cannot be subscribed here."""
+        """Raise QueueError if this receiver cannot subscribe here."""
         if receiver in self._receivers:
-            raise QueueError(f"receiver '{receiver}' is subscribed on this link already")
+            raise QueueError(f"receiver '{receiver}' is already subscribed on this link")
         if len(self._receivers) >= limits.RECEIVERS_PER_LINK:
-            raise QueueError(f"{len(self._receivers)} receivers share this link; no more are accepted")
+            raise QueueError(f"{len(self._receivers)} receivers share this link; no more are allowed")
 
     def release(self, receiver: str, *, now_us: Instant) -> PackingQueue:
-        """Remove a receiver; its queue holds all that waits for it and can be subscribed elsewhere."""
+        """Remove a receiver; its queue holds all its waiting items and can be subscribed elsewhere."""
         self.suspend(receiver, now_us=now_us)
         found = self._receivers.pop(receiver)
         self._turn.remove(receiver)
         return found.private
 
     def suspend(self, receiver: str, *, now_us: Instant) -> None:
-        """The receiver is detached: events keep coming, nothing goes out to it."""
+        """Detach a receiver: its events keep arriving, nothing goes out to it."""
         found = self._found(receiver)
         if not found.active:
             return
@@ -137,7 +137,7 @@ class SharedQueue:
             self._clear()
 
     def resume(self, receiver: str, *, now_us: Instant) -> None:
-        """The receiver is attached again."""
+        """Attach a receiver again."""
         found = self._found(receiver)
         if found.active:
             return
@@ -154,7 +154,7 @@ class SharedQueue:
     # -- in and out ------------------------------------------------------------------------------------------
 
     def offer(self, item: Item, *, now_us: Instant, receiver: str | None = None) -> None:
-        """Accept an item for all receivers, or for one (then it was packed upstream for that one)."""
+        """Accept an item for all receivers, or for one (if it was packed upstream for that one)."""
         if receiver is not None:
             found = self._found(receiver)
             if found.active:
@@ -173,13 +173,13 @@ class SharedQueue:
             self._share(item, now_us)
 
     def _check_controls(self) -> None:
-        """Refuse a control item before anyone has it, if somebody's queue would have no room for it."""
+        """Refuse a control item before any receiver has it, if one receiver's queue has no room for it."""
         for name, found in self._receivers.items():
             waiting = found.private.controls + (self._shared_now.controls if found.active else 0)
             if waiting >= limits.CONTROL_ITEMS:
                 raise ControlOverflow(
-                    f"{waiting} control items wait for receiver '{name}'; none is ever dropped, "
-                    "so no more are accepted"
+                    f"queue full: {waiting} control items wait for receiver '{name}', "
+                    "and control items are never dropped"
                 )
 
     def _share(self, item: Item, now_us: Instant) -> None:
@@ -194,7 +194,7 @@ class SharedQueue:
         self._shared_now.add(item)
 
     def take(self, most: int | None = None) -> list[LinkItem]:
-        """Take what goes out next: private queues in turn, then the shared one."""
+        """Remove and return the next items: private queues in turn, then the shared one."""
         taken: list[LinkItem] = []
         while most is None or len(taken) < most:
             out = self._next()
@@ -219,7 +219,7 @@ class SharedQueue:
         return LinkItem(item, None)
 
     def _split(self, now_us: Instant, *, pack: bool = False) -> None:
-        """Move the shared queue into the private queues of the active receivers."""
+        """Move the shared queue's content into the private queues of the active receivers."""
         if not self._shared:
             return
         for found in self._receivers.values():
@@ -236,11 +236,11 @@ class SharedQueue:
         self._shared_bytes = 0
         self._shared_now = _Count()
 
-    # -- what can be known -----------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------
 
     @property
     def shared(self) -> bool:
-        """Whether all active receivers are served by the shared queue alone."""
+        """Whether the shared queue alone serves all active receivers."""
         return not any(found.active and len(found.private) for found in self._receivers.values())
 
     def __len__(self) -> int:
@@ -250,11 +250,11 @@ class SharedQueue:
         )
 
     def receivers(self) -> tuple[str, ...]:
-        """Who is subscribed here, active or not."""
+        """Subscribed receivers, active or not."""
         return tuple(self._receivers)
 
     def statistics(self) -> dict[str, ReceiverStatistics]:
-        """Each receiver's account."""
+        """Counts of each receiver."""
         return {name: self._account(found) for name, found in self._receivers.items()}
 
     def _account(self, found: _Receiver) -> ReceiverStatistics:
@@ -275,18 +275,18 @@ class SharedQueue:
 
 
 class RemoteBuffer:
-    """Two-level index of what is to be sent: sender (topic), then link."""
+    """Two-level index of queues: sender (topic), then link."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self._options = options or QueueOptions()
         self._index: dict[str, dict[str, SharedQueue]] = {}
         self._turns: dict[str, dict[str, None]] = {}
-        """For each link its senders, the one whose turn it is first."""
+        """Senders of each link, the next in turn first."""
 
     def subscribe(
         self, sender: str, link: str, receiver: str, queue: PackingQueue, *, now_us: Instant
     ) -> None:
-        """Let a receiver behind `link` have what `sender` publishes."""
+        """Subscribe a receiver behind `link` to a sender."""
         links = self._index.setdefault(sender, {})
         if link not in links:
             links[link] = SharedQueue(self._options)
@@ -294,7 +294,7 @@ class RemoteBuffer:
         links[link].subscribe(receiver, queue, now_us=now_us)
 
     def release(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> PackingQueue:
-        """Take a receiver out, with all that waits for it; empty index entries go."""
+        """Remove a receiver with its queue; empty index entries are deleted."""
         entry = self._entry(sender, link)
         queue = entry.release(receiver, now_us=now_us)
         if not entry.receivers():
@@ -307,7 +307,7 @@ class RemoteBuffer:
         return queue
 
     def move(self, sender: str, receiver: str, *, from_link: str, to_link: str, now_us: Instant) -> None:
-        """The receiver re-attached elsewhere: its queue moves to the new link and goes on there."""
+        """Move the queue of a receiver that attached elsewhere to its new link."""
         there = self._index.get(sender, {}).get(to_link)
         if there is not None and to_link != from_link:
             there.check_free(receiver)
@@ -316,30 +316,30 @@ class RemoteBuffer:
         self.subscribe(sender, to_link, receiver, queue, now_us=now_us)
 
     def suspend(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> None:
-        """The receiver is detached."""
+        """Detach a receiver."""
         self._entry(sender, link).suspend(receiver, now_us=now_us)
 
     def resume(self, sender: str, link: str, receiver: str, *, now_us: Instant) -> None:
-        """The receiver is attached again, by the same link."""
+        """Attach a receiver again on the same link."""
         self._entry(sender, link).resume(receiver, now_us=now_us)
 
     def offer(self, sender: str, item: Item, *, now_us: Instant) -> None:
-        """An item for all receivers of a sender; nobody subscribed: nothing happens."""
+        """Queue an item for all receivers of a sender, if any."""
         overflow: ControlOverflow | None = None
         for entry in self._index.get(sender, {}).values():
             try:
                 entry.offer(item, now_us=now_us)
-            except ControlOverflow as error:  # must not keep the item from the other links
+            except ControlOverflow as error:  # the other links still get the item
                 overflow = error
         if overflow is not None:
             raise overflow
 
     def offer_one(self, sender: str, link: str, receiver: str, item: Item, *, now_us: Instant) -> None:
-        """An item that was packed upstream for one receiver."""
+        """Queue an item that was packed upstream for one receiver."""
         self._entry(sender, link).offer(item, now_us=now_us, receiver=receiver)
 
     def take(self, link: str, most: int | None = None) -> list[tuple[str, LinkItem]]:
-        """What goes over a link next, sender by sender in turn."""
+        """Remove and return the next items of a link, its senders in turn."""
         turns = self._turns.get(link, {})
         taken: list[tuple[str, LinkItem]] = []
         idle = 0
@@ -352,11 +352,11 @@ class RemoteBuffer:
         return taken
 
     def links(self, sender: str) -> tuple[str, ...]:
-        """Links with at least one receiver of a sender."""
+        """Links with a receiver of a sender."""
         return tuple(self._index.get(sender, {}))
 
     def statistics(self) -> Iterator[tuple[str, str, str, ReceiverStatistics]]:
-        """(sender, link, receiver, account) for every subscription."""
+        """(sender, link, receiver, counts) of every subscription."""
         for sender, links in self._index.items():
             for link, entry in links.items():
                 for receiver, account in entry.statistics().items():
@@ -370,21 +370,21 @@ class RemoteBuffer:
 
 
 class LocalBuffer:
-    """Two-level index of what waits for the receivers on a client: sender, then receiver."""
+    """Two-level index of the queues on a client: sender, then receiver."""
 
     def __init__(self, make_queue: Callable[[str, str], BoundedQueue]) -> None:
         self._make_queue = make_queue
         self._index: dict[str, dict[str, BoundedQueue]] = {}
 
     def subscribe(self, sender: str, receiver: str) -> BoundedQueue:
-        """The queue of a subscription, made on first use."""
+        """Queue of a subscription, made on first use."""
         queues = self._index.setdefault(sender, {})
         if receiver not in queues:
             queues[receiver] = self._make_queue(sender, receiver)
         return queues[receiver]
 
     def unsubscribe(self, sender: str, receiver: str) -> BoundedQueue | None:
-        """Forget a subscription; what still waited is in the queue returned."""
+        """Remove a subscription; returns its queue with the items still waiting."""
         queues = self._index.get(sender, {})
         queue = queues.pop(receiver, None)
         if not queues:
@@ -392,17 +392,17 @@ class LocalBuffer:
         return queue
 
     def offer(self, sender: str, item: Item, *, now_us: Instant, receiver: str | None = None) -> None:
-        """An item for all receivers of a sender, or for one."""
+        """Queue an item for all receivers of a sender, or for one."""
         for name, queue in self._index.get(sender, {}).items():
             if receiver is None or name == receiver:
                 queue.offer(item, now_us=now_us)
 
     def queue(self, sender: str, receiver: str) -> BoundedQueue | None:
-        """The queue of a subscription."""
+        """Queue of a subscription, or None."""
         return self._index.get(sender, {}).get(receiver)
 
     def statistics(self) -> Iterator[tuple[str, str, QueueStatistics]]:
-        """(sender, receiver, account) for every subscription."""
+        """(sender, receiver, counts) of every subscription."""
         for sender, queues in self._index.items():
             for receiver, queue in queues.items():
                 yield sender, receiver, queue.statistics()

@@ -1,13 +1,14 @@
 """Controllers choose the level at which a full queue packs: the paper's ladder, and a predictive one.
 
 The ladder (§5) climbs when packs come sooner than usual and descends when they come later. The turnaround of
-a level is the time from a pack at that level to the next packing request. A longer one means slower arrival,
-faster departure or a more effective level, so a lower level may do; a shorter one the opposite.
+a level is the time from a pack at that level to the next packing request. A longer turnaround means slower
+arrival, faster departure or a more effective level, so a lower level may suffice; a shorter one means the
+opposite.
 
-The predictive controller takes the lowest level that drops as much as the rates demand. With arrivals at rate
-λ and departures at rate μ a share 1 − μ/λ must go, whatever the level; a lower level loses less important
-events. So it measures λ and μ between packs and what share each level takes of the events it sees. A level
-not yet tried is tried when those below it fall short.
+The predictive controller takes the lowest level that drops as much as the rates require. With arrivals at
+rate λ and departures at rate μ a share 1 − μ/λ must be dropped at any level; a lower level drops less
+important events. So it measures λ and μ between packs, and the share of events each level drops. A level not
+yet tried is tried when the levels below it drop too little.
 """
 
 from __future__ import annotations
@@ -25,43 +26,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PackRequest:
-    """A queue is full."""
+    """A full queue asks for a level."""
 
     now_us: Instant
     highest: int
     """The policy's highest level."""
     arrived: int
-    """Events that came in since the last pack."""
+    """Events that arrived since the last pack."""
     departed: int
-    """Events that went out since the last pack."""
+    """Events that left since the last pack."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackOutcome:
-    """What came of it."""
+    """Result of a pack."""
 
     now_us: Instant
     level: int
-    """The level that made room, which may be higher than the one chosen; 0: the worst case."""
+    """Level that made room, which may be higher than the chosen one; 0: the worst case."""
     events: int
     """Events in the queue before the pack."""
     effects: tuple[FilterEffect, ...]
 
 
 class Controller(Protocol):
-    """Chooses levels; one per queue."""
+    """Chooses the level of each pack; one per queue."""
 
     @property
     def level(self) -> int:
-        """The level it would use now."""
+        """Level it would choose now."""
         ...
 
     def choose(self, request: PackRequest) -> int:
-        """The level to begin with, between 1 and `request.highest`."""
+        """Level to begin with, between 1 and `request.highest`."""
         ...
 
     def packed(self, outcome: PackOutcome) -> None:
-        """Called after each pack."""
+        """Report the result of a pack; called after each."""
         ...
 
 
@@ -70,31 +71,31 @@ class Smoothing(Enum):
 
     PRINTED = "printed"
     """t ← (1 − α)·observed + α·t, as printed: nine tenths of the newest observation."""
-    LOW_PASS = "low-pass"  # noqa: S105  # a filter, no password
+    LOW_PASS = "low-pass"  # noqa: S105  # not a password
     """t ← α·observed + (1 − α)·t, the usual low-pass filter: one tenth of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """All a ladder knows, for one that goes on elsewhere or later; its settings are no part of it."""
+    """State of a ladder, to continue elsewhere or later; its settings are not included."""
 
     level: int = 1
     last_us: Instant | None = None
     """Time of the last pack; None before the first."""
     usual_us: float | None = None
-    """What is expected of a level used for the first time."""
+    """Expected turnaround of a level used for the first time."""
     turnaround_us: tuple[tuple[int, float], ...] = ()
     """Smoothed turnaround by level, in order of the levels."""
 
 
 class Ladder:
-    """One rung up or down per packing request."""
+    """Climbs or descends one level per packing request."""
 
     def __init__(
         self, *, smoothing: Smoothing = Smoothing.LOW_PASS, alpha: float = 0.1, threshold: float = 0.1
     ) -> None:
         if not 0 < alpha < 1 or not threshold >= 0:
-            raise QueueError(f"a ladder needs 0 < alpha < 1 and threshold ≥ 0, found {alpha} and {threshold}")
+            raise QueueError(f"alpha {alpha}, threshold {threshold}; need 0 < alpha < 1 and threshold ≥ 0")
         self._weight = alpha if smoothing is Smoothing.LOW_PASS else 1 - alpha
         self._threshold = threshold
         self._level = 1
@@ -104,23 +105,23 @@ class Ladder:
 
     @property
     def level(self) -> int:
-        """The level it would use now."""
+        """Level it would choose now."""
         return self._level
 
     def state(self) -> LadderState:
-        """What it knows now."""
+        """Its current state."""
         turnarounds = tuple(sorted(self._turnaround_us.items()))
         return LadderState(self._level, self._last_us, self._usual_us, turnarounds)
 
     def restore(self, state: LadderState) -> None:
-        """Go on from what another ladder of the same settings knew."""
+        """Continue from the state of another ladder with the same settings."""
         self._level = state.level
         self._last_us = state.last_us
         self._usual_us = state.usual_us
         self._turnaround_us = dict(state.turnaround_us)
 
     def choose(self, request: PackRequest) -> int:
-        """The level for this request."""
+        """Level for this request."""
         if self._last_us is not None:
             change = self._observe(request.now_us - self._last_us)
             self._level += (change < -self._threshold) - (change > self._threshold)
@@ -128,10 +129,10 @@ class Ladder:
         return self._level
 
     def _observe(self, observed_us: int) -> float:
-        """By which share this turnaround differs from what is usual at the level of the last pack.
+        """Relative difference of this turnaround from the usual one at the level of the last pack.
 
-        A level used for the first time is expected to do as the level before it did; then a higher level's
-        longer turnaround sends the ladder down again, until it has proven to be the rule.
+        A level used for the first time is expected to do as the level before it did. Thus a higher level's
+        longer turnaround sends the ladder down again, until the longer one has become usual.
         """
         usual_us = self._turnaround_us.get(self._level, self._usual_us)
         if usual_us is None:
@@ -141,17 +142,17 @@ class Ladder:
         return (observed_us - usual_us) / max(usual_us, 1.0)
 
     def packed(self, outcome: PackOutcome) -> None:
-        """The pack happened; it may have had to climb."""
+        """Record a pack, which may have climbed above the chosen level."""
         self._last_us = outcome.now_us
         self._level = outcome.level or self._level
 
 
 WEIGHT: Final = 0.3
-"""Of the newest observation: follows a change of load within about five packs."""
+"""Weight of the newest observation: follows a change of load within about five packs."""
 
 
 class Predictive:
-    """Chooses by measured rates and ratios."""
+    """Chooses by measured rates and drop ratios."""
 
     def __init__(self) -> None:
         self._level = 1
@@ -160,11 +161,11 @@ class Predictive:
 
     @property
     def level(self) -> int:
-        """The level it would use now."""
+        """Level it would choose now."""
         return self._level
 
     def choose(self, request: PackRequest) -> int:
-        """The lowest level expected to drop the excess."""
+        """Lowest level expected to drop the excess."""
         if request.arrived:
             excess = max(0.0, 1.0 - request.departed / request.arrived)
             self._excess = excess if self._excess is None else _smoothed(self._excess, excess)
@@ -174,7 +175,7 @@ class Predictive:
         return self._level
 
     def packed(self, outcome: PackOutcome) -> None:
-        """Learn what share each level up to the one used took."""
+        """Update the drop ratio of each level up to the one used."""
         if not outcome.events:
             return
         dropped: dict[int, int] = {}

@@ -1,8 +1,9 @@
-"""The two queues without a policy: drop the oldest or drop the newest; both count what they drop.
+"""The two queues without a policy: drop the oldest or drop the newest; both count the dropped events in
+digests.
 
 Most brokers do one of these silently. Here they are the default for receivers without a policy, and the
-baselines of the experiments. A running tally, not a merge of digests, keeps an overflow to the price of a few
-more events queued.
+baselines of the experiments. A running tally instead of merging digests keeps the cost of an overflow at that
+of queueing a few more events.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TALLY_BYTES: Final = 38
 
 
 class Tally:
-    """A COUNT digest in the making."""
+    """Counts dropped events until a digest is needed."""
 
     __slots__ = ("_cause", "count", "from_us", "merged", "seq_first", "seq_last", "to_us")
 
@@ -38,7 +39,7 @@ class Tally:
         """Digests from upstream that fell into the same gap."""
 
     def add(self, event: Event) -> None:
-        """Take up a dropped event."""
+        """Count a dropped event."""
         ts_us, seq = event.ts_us, event.seq
         if not self.count:
             self.from_us = self.to_us = ts_us
@@ -54,7 +55,7 @@ class Tally:
             self.seq_first = seq
 
     def add_many(self, count: int, *, ts_us: Instant, seq_first: int, seq_last: int) -> None:
-        """Take up so many dropped events of one moment."""
+        """Count `count` dropped events of one instant."""
         if not self.count:
             self.from_us = self.to_us = ts_us
             self.seq_first, self.seq_last = seq_first, seq_last
@@ -63,11 +64,11 @@ class Tally:
         self.seq_first, self.seq_last = min(self.seq_first, seq_first), max(self.seq_last, seq_last)
 
     def merge(self, digest: Digest) -> None:
-        """Take up a digest that stood next to dropped events."""
+        """Merge a digest adjacent to dropped events."""
         self.merged = digest if self.merged is None else self.merged.merge(digest)
 
     def settle(self) -> Digest | None:
-        """The digest, and a fresh start."""
+        """Return the digest and start anew."""
         found = self.merged
         if self.count:
             causes = ((self._cause, self.count),)
@@ -84,12 +85,12 @@ class Tally:
 
     @property
     def size(self) -> int:
-        """Bytes of the digest, at most."""
+        """Upper bound of the digest's bytes."""
         return (TALLY_BYTES if self.count else 0) + (self.merged.size if self.merged else 0)
 
 
 class _TallyingQueue(BoundedQueue):
-    """What both have in common: a digest in the making, which counts as an item that waits."""
+    """Common part of both queues: a tally, which counts as one waiting item."""
 
     def __init__(self, cause: Cause, options: QueueOptions | None) -> None:
         super().__init__(options)
@@ -98,12 +99,12 @@ class _TallyingQueue(BoundedQueue):
         self._dropped = 0
 
     def items(self) -> tuple[Item, ...]:
-        """What waits, in order."""
+        """All waiting items, in order."""
         self._settle()
         return super().items()
 
     def head(self) -> Item | None:
-        """What goes out next, if anything waits."""
+        """The next item to go out, or None."""
         self._settle()
         return super().head()
 
@@ -112,7 +113,7 @@ class _TallyingQueue(BoundedQueue):
         """Put the digest in its place among the items."""
 
     def _add(self, item: Event | Digest) -> None:
-        """Take an item into the digest; its own place among those waiting must have been given up."""
+        """Count an item in the tally; the caller has removed it from the waiting items."""
         tally = self._tally
         if isinstance(item, Event):
             if not tally.count:
@@ -130,7 +131,10 @@ class _TallyingQueue(BoundedQueue):
         self._queued_digested += item.count
 
     def _add_many(self, count: int, *, ts_us: Instant, seq_first: int, seq_last: int) -> None:
-        """Take events that nobody has looked at into the digest; their places must have been given up."""
+        """Count events in the tally without looking at them.
+
+        The caller has removed them from the waiting items.
+        """
         tally = self._tally
         if not tally.count:
             self._held += tally.merged is None
@@ -143,7 +147,7 @@ class _TallyingQueue(BoundedQueue):
         return {self._cause: FilterCount(self._dropped, self._dropped)} if self._dropped else {}
 
     def _settled(self) -> Digest | None:
-        """The digest, no longer counted."""
+        """The digest, no longer counted as waiting."""
         size = self._tally.size
         digest = self._tally.settle()
         if digest is not None:
@@ -154,15 +158,15 @@ class _TallyingQueue(BoundedQueue):
 
 
 class DropOldestQueue(_TallyingQueue):
-    """When it is full the oldest events go, into one digest at its head."""
+    """Drops the oldest events when full, into one digest at its head."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         super().__init__(OLDEST, options)
         self._ahead: deque[Item] = deque()
-        """Control items that events behind them were dropped past, and the digests between them."""
+        """Control items that stood before dropped events, and the digests between them."""
 
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
-        """Take the items that go out next, the digest of what was dropped first."""
+        """Remove and return the next items; the digest of dropped events comes first."""
         if not self.suspended:
             self._settle()
         return super().take(most, most_bytes=most_bytes)
@@ -196,7 +200,7 @@ class DropOldestQueue(_TallyingQueue):
             self._queued_digested += digest.count
 
     def _settle(self) -> None:
-        """Put digest and passed control items back at the head."""
+        """Put the digest and the control items before it back at the head."""
         if self._tally.waiting:
             self._settle_ahead()
         if self._ahead:
@@ -205,22 +209,22 @@ class DropOldestQueue(_TallyingQueue):
 
 
 class DropNewestQueue(_TallyingQueue):
-    """When it is full what arrives goes, into a digest at its tail: drop-tail, as in a router.
+    """Drops arriving events when full, into a digest at its tail: drop-tail, as in a router.
 
-    The digest comes on top of the capacity.
+    The digest is not counted for the capacity.
     """
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         super().__init__(NEWEST, options)
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
-        """Accept an item, or count it."""
+        """Accept an item, or count it in the digest if full."""
         if self._tally.waiting and not (isinstance(item, Event) and self._is_full(item)):
             self._settle()
         super().offer(item, now_us=now_us)
 
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
-        """Take the items that go out next; the digest of what was dropped comes last."""
+        """Remove and return the next items; the digest of dropped events comes last."""
         if not self.suspended and self._tally.waiting and (most is None or most > len(self._items)):
             self._settle()
         return super().take(most, most_bytes=most_bytes)
@@ -231,10 +235,10 @@ class DropNewestQueue(_TallyingQueue):
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         if isinstance(item, Event) and not self._queued:
             self._settle()
-            self._append(item, size)  # larger than the whole queue, but no event is in its way
+            self._append(item, size)  # larger than the capacity, but the queue is otherwise empty
             return
         last = self._items[-1] if self._items else None
-        if isinstance(last, Digest) and not self._tally.waiting:  # of the same gap
+        if isinstance(last, Digest) and not self._tally.waiting:  # both describe the same gap
             self._items.pop()
             self._account(last, -1)
             self._add(last)

@@ -1,8 +1,8 @@
-"""The error of a receiver that holds the last value it got until the next, compared with the full stream.
+"""The error of a receiver that holds the last value until the next arrives, compared with the full stream.
 
 *Live* is the error at the instant of each event of the full stream, delay included: what the receiver
-believes then. *Later* is the error of the stream it can put together afterwards, delay aside: what it will
-never know.
+believes at that time. *Later* is the error of the stream the receiver can reconstruct afterwards, delay
+aside: what it never learns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HoldingError(msgspec.Struct, frozen=True):
-    """Differences between what was and what was held; they add up."""
+    """Differences between the true and the held value; summable."""
 
     n: int = 0
     squares: float = 0.0
@@ -30,7 +30,7 @@ class HoldingError(msgspec.Struct, frozen=True):
     """Events before the receiver had any value: not part of the error."""
 
     def merge(self, other: HoldingError) -> HoldingError:
-        """Both together."""
+        """Sum of both parts."""
         return HoldingError(
             self.n + other.n,
             self.squares + other.squares,
@@ -40,19 +40,19 @@ class HoldingError(msgspec.Struct, frozen=True):
 
     @property
     def rmse(self) -> float | None:
-        """Root of the mean square."""
+        """Root mean square error."""
         return sqrt(self.squares / self.n) if self.n else None
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Mean and spread of a stream's own values; they add up (Chan, Golub, LeVeque 1983)."""
+    """Mean and spread of a stream's own values; summable (Chan, Golub, LeVeque 1983)."""
 
     n: int = 0
     mean: float = 0.0
     squares: float = 0.0
 
     def merge(self, other: Spread) -> Spread:
-        """Both together."""
+        """Sum of both parts."""
         n = self.n + other.n
         if not n:
             return self
@@ -70,24 +70,24 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """One attribute of one or many queues."""
+    """Errors and spread of one attribute, over one or many queues."""
 
     live: HoldingError = HoldingError()
     later: HoldingError = HoldingError()
     spread: Spread = Spread()
 
     def merge(self, other: Held) -> Held:
-        """Both together."""
+        """Sum of both parts."""
         return Held(
             self.live.merge(other.live), self.later.merge(other.later), self.spread.merge(other.spread)
         )
 
 
 def held(*, published_us: Ints, delivered_us: Ints, values: Floats, series: Ints) -> Held:
-    """The errors of one queue, whose events are in order of time; by place.
+    """Errors of one queue, whose events are in order of time.
 
-    `delivered_us` is negative for what was lost, `values` NaN where there is no number; a value is held for
-    its own `series`, a number that tells sources apart.
+    `delivered_us` is negative for lost events, `values` NaN without a number. A value is held for its own
+    `series`, a number that identifies the source.
     """
     readable = np.isfinite(values)
     found = Held(spread=_spread(values[readable]))
@@ -107,7 +107,7 @@ def held(*, published_us: Ints, delivered_us: Ints, values: Floats, series: Ints
 
 
 def _error(values: Floats, own: Ints, arrived: Ints, latest: Ints) -> HoldingError:
-    """`latest` is, for each place of `own`, the number among `arrived` of the value held; −1: none."""
+    """`latest`: for each position of `own`, the index in `arrived` of the value held; −1: none."""
     holds = latest >= 0
     apart = np.abs(values[own[holds]] - values[arrived[latest[holds]]])
     n = len(apart)

@@ -1,4 +1,4 @@
-"""The packing queue: when it is full, its receiver's policy says which events are dropped."""
+"""The packing queue: when it is full, its receiver's policy decides which events are dropped."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class PackingQueue(BoundedQueue):
-    """When it is full it packs at the level its controller chooses, and climbs until there is room.
+    """When full, packs at the level its controller chooses, and climbs until there is room.
 
-    The item that finds the queue full is appended after the pack and never part of it, and `pack` and
-    `absorb` leave an event at the end alone: the newest sample of a burst is delivered, whatever the policy.
-    Without a policy every pack is the worst case.
+    The item that finds the queue full is appended after the pack and is never part of it, and `pack` and
+    `absorb` leave an event at the end alone: the newest sample of a burst is always delivered. Without a
+    policy every pack is the worst case.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class PackingQueue(BoundedQueue):
 
     @property
     def level(self) -> int:
-        """The level the next pack would begin with; 0 without a policy."""
+        """Level the next pack would begin with; 0 without a policy."""
         return self._controller.level if self._plan.highest else 0
 
     def absorb(self, items: Iterable[Item], *, now_us: Instant) -> None:
-        """Accept many items at once; they are packed together if they do not fit."""
+        """Accept many items at once; if they do not fit they are packed together."""
         for item in items:
             if isinstance(item, Control):
                 self._add_control(item)
@@ -57,20 +57,20 @@ class PackingQueue(BoundedQueue):
             self._pack_but_newest(now_us)
 
     def pack(self, *, now_us: Instant) -> None:
-        """Pack now, full or not: the owner knows that the link behind is congested."""
+        """Pack now, full or not, because the owner knows that the link is congested."""
         self._pack_but_newest(now_us)
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         if isinstance(item, Event):
             self._pack(size, now_us)
             self._append(item, size)
-        else:  # what waits at the end is the newest event, not this
+        else:  # the newest event is at the end of the queue, not this digest
             self._pack_but_newest(now_us, size=size)
             if not self._merged_into_last(item):
                 self._append(item, size)
 
     def _pack_but_newest(self, now_us: Instant, *, size: int = 0) -> None:
-        """Pack all but the last event and what stands behind it: it may be the last sample of a burst."""
+        """Pack all but the last event and the items behind it: it may be the last sample of a burst."""
         behind: list[Item] = []
         while self._items and not isinstance(self._items[-1], Event):
             behind.append(self._items.pop())
@@ -84,7 +84,7 @@ class PackingQueue(BoundedQueue):
             self._account(item, +1)
 
     def _pack(self, size: int, now_us: Instant, *, behind: int = 0) -> None:
-        """Free the headroom, `size` bytes and `behind` places; the worst case always ends it."""
+        """Free the headroom, `size` bytes and `behind` places; the worst case always succeeds."""
         before = (self._held, self._bytes)
         events = self._queued
         chosen = level = self._choose(now_us)
@@ -137,7 +137,7 @@ class PackingQueue(BoundedQueue):
         return self._controller.choose(request)
 
     def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
-        """Whether the headroom is free: room for one item more than `behind`, and for `size` more bytes."""
+        """Whether the headroom is free: one item more than `behind`, and `size` more bytes."""
         options = self.options
         room = max(1, int(options.headroom * options.capacity_events))
         count = len(items) - self._controls + behind

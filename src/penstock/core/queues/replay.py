@@ -1,10 +1,10 @@
-"""Replays a recorded stream through one queue: events at their own times, a drain behind, and the result.
+"""Replays a recorded stream through one queue: events at their own times, a drain, and the result.
 
     events in order of time ──► queue ──drain: items or bytes per second──► receiver
 
-The drain takes an item when it has done with the one before, as a link does. Time is counted in fractions of
-a microsecond that make every service time whole, so that nothing drifts. Instead of a drain there may be a
-`ReplayReader` that says itself how long each item takes.
+The drain takes the next item when it has finished the one before, like a link. Time is counted in fractions
+of a microsecond that make every service time an integer, so that no rounding accumulates. A `ReplayReader`
+replaces the drain by a receiver with its own time for each item.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 LOST: Final = -1
-"""Stands for the time of delivery of an event that was not delivered."""
+"""Delivery time of an event that was not delivered."""
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*/\s*(s|min|h)")
 _BYTES: Final = {
@@ -48,24 +48,24 @@ _SECONDS: Final = {"s": 1, "min": 60, "h": 3_600}
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How fast a queue empties."""
+    """How fast a queue is emptied."""
 
     per_s: Fraction
     in_bytes: bool
     """Bytes per second, else items (events and digests)."""
     text: str = ""
-    """As written."""
+    """As the user wrote it."""
 
     def __post_init__(self) -> None:
         if not limits.DRAIN_LEAST <= self.per_s <= limits.DRAIN_MOST:
             raise QueueError(
-                f"a drain of {self.text or self.per_s}: give at least one an hour, "
+                f"drain {self.text or self.per_s}: at least one an hour, "
                 f"at most {limits.DRAIN_MOST:,} a second"
             )
 
 
 def drain(text: str) -> Drain:
-    """The drain a person wrote: 100/s, 30/min, 6250B/s, 50kbit/s."""
+    """Parse a drain: 100/s, 30/min, 6250B/s, 50kbit/s."""
     found = _RATE.fullmatch(text.strip())
     if found is None or found[2] not in (*_ITEMS, *_BYTES):
         units = ", ".join(_BYTES)
@@ -78,65 +78,65 @@ def drain(text: str) -> Drain:
 
 
 _WHOLE_US: Final = Drain(Fraction(1), in_bytes=False)
-"""One a second has no fractions of a microsecond: the clock of a reader."""
+"""Clock of a reader: one unit a second needs no fractions of a microsecond."""
 
 
 class ReplayReader(Protocol):
-    """A receiver that takes its own time over each item."""
+    """A receiver that takes its own time for each item."""
 
     def takes_us(self, item: Event | Digest, *, now_us: Instant) -> int:
-        """It begins with an item now; when, from now on, will it be done?"""
+        """Time the item takes, starting now."""
         ...
 
 
 def wire_bytes(item: Item) -> int:
-    """Bytes that an item takes on a link, framing aside."""
+    """Bytes of an item on a link, without framing."""
     return len(to_bytes(item)) if isinstance(item, Digest) else item.size
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one queue; places count the events offered, from 0."""
+    """Result of one queue; places are indexes of the offered events, from 0."""
 
     published_us: array[int]
     """By place."""
     delivered_us: array[int]
-    """By place: when the last byte had gone out; LOST for what went into a digest."""
+    """By place: when the last byte was sent; LOST for events in digests."""
     digests: int
     """Digests delivered."""
     packs: tuple[PackRecord, ...]
     statistics: QueueStatistics
-    """Of the queue, empty again."""
+    """Figures of the queue after it ran empty."""
 
 
 class Replay:
-    """Offer all events in order of time, each an object of its own, then `finish`."""
+    """Offer all events in order of time, each as its own object, then call `finish`."""
 
     def __init__(
         self, queue: BoundedQueue, drain: Drain | ReplayReader, *, digests_on_wire: bool = True
     ) -> None:
-        """Digests that are not on the wire take no time: a plain broker tells nobody what it dropped."""
+        """Digests off the wire take no time: a plain broker reports no drops."""
         self._queue = queue
         self._digests_on_wire = digests_on_wire
         self._reader = None if isinstance(drain, Drain) else drain
         rate = drain if isinstance(drain, Drain) else _WHOLE_US
         self._in_bytes = rate.in_bytes
         self._per_us = rate.per_s.numerator
-        """Parts of a microsecond; one unit of work takes `_work` of them."""
+        """Fractions of a microsecond; one unit of work takes `_work` of them."""
         self._work = SECOND_US * rate.per_s.denominator
         self._free = 0
-        """When the drain has done with what it took."""
+        """When the drain will be free."""
         self._idle = True
         self._now_us = 0
         self._places: dict[int, int] = {}
-        """Of waiting events, by identity; that of an event long dropped may be taken over by a later one."""
+        """Places of waiting events by `id`; the id of a dropped event may be reused by a later one."""
         self._published: array[int] = array("q")
         self._delivered: array[int] = array("q")
         self._digests = 0
         self._packs: list[PackRecord] = []
 
     def offer(self, event: Event) -> None:
-        """An event is published; one that is older than the one before comes with it."""
+        """Publish an event; if older than the one before, at that one's time."""
         ts_us = event.ts_us
         now_us = self._now_us = ts_us if ts_us > self._now_us or not self._published else self._now_us
         now = now_us * self._per_us
@@ -147,7 +147,7 @@ class Replay:
         self._published.append(ts_us)
         self._delivered.append(LOST)
         self._queue.offer(event, now_us=now_us)
-        if not place % limits.PACK_RECORDS:  # at most one pack for each event, so none is forgotten
+        if not place % limits.PACK_RECORDS:  # at most one pack per event, so no record is lost
             self._packs += self._queue.events()
         if self._idle:
             self._free = now
@@ -162,7 +162,7 @@ class Replay:
         )
 
     def _serve(self, now: int | None) -> None:
-        """Take items for as long as the drain is free by then."""
+        """Take items while the drain is free before `now`."""
         self._idle = False
         while now is None or self._free <= now:
             taken = self._queue.take(1)
@@ -187,4 +187,4 @@ class Replay:
         try:
             self._delivered[place] = -(-self._free // self._per_us)
         except OverflowError:
-            raise QueueError("the drain is so slow that the queue never empties; give a faster one") from None
+            raise QueueError("the drain is too slow: the queue never empties") from None

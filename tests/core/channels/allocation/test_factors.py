@@ -18,7 +18,7 @@ from penstock.model.instant import SECOND_US
         ({"subscribers": [1, -1]}, "subscribers of channel 2 is -1"),
         ({"subscribers": [1, float("nan")]}, "subscribers of channel 2 is nan"),
         ({"subscribers": [1, None]}, "subscribers"),
-        ({"subscribers": ["many"]}, "should be numbers"),
+        ({"subscribers": ["many"]}, "not numbers"),
         ({"subscribers": [[1]]}, "one column"),
         ({"subscribers": [1], "cost": [0]}, "cost of channel 1 is 0; it should be above 0"),
         ({"subscribers": [1], "update_interval_us": [0]}, "update_interval_us of channel 1 is 0"),

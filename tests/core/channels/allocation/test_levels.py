@@ -142,9 +142,9 @@ def test_wedges_may_be_counted_instead_of_expected() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"nodes": 0}, "at least one node"),
-        ({"base": 1}, "base of 2"),
-        ({"pollers": np.array([1.0, 4.0])}, "no more of them"),
+        ({"nodes": 0}, "at least 1 node"),
+        ({"base": 1}, "base 2"),
+        ({"pollers": np.array([1.0, 4.0])}, "must not increase"),
         ({"pollers": np.array([1.0, 0.0])}, "above 0"),
         ({"budget": -1}, "budget"),
     ],

@@ -127,7 +127,7 @@ def test_selectors_choose_in_the_order_of_the_page(rules: dict[str, Any], lines:
         ({"ignore": ("ok", "(?=x)")}, r"rules.ignore\[1\].*RE2"),
         ({"css": ("x" * 600,)}, "at most 512"),
         ({"css": ("",)}, "empty"),
-        ({"css": ("p",) * 33}, "33 of them"),
+        ({"css": ("p",) * 33}, "33 entries"),
         ({"noise": ("dates", "weather")}, r"rules.noise\[1\].*weather"),
         ({"compare_last": 0}, "rules.compare_last"),
         ({"css": (".gone",)}, "finds nothing"),
@@ -275,13 +275,13 @@ def test_what_a_body_is_by_its_looks(body: str, content_type: str, kind: str) ->
     ("body", "content_type", "says"),
     [
         (b"", "text/html", "empty"),
-        (b"%PDF-1.7 ...", "application/octet-stream", "no text"),
+        (b"%PDF-1.7 ...", "application/octet-stream", "not text"),
         (b"GIF89a", "image/gif", "image/gif has no lines"),
-        (b"{", "application/json", "no JSON"),
-        (b"<script>document.write('x')</script>", "text/html", "scripts write it"),
+        (b"{", "application/json", "not JSON"),
+        (b"<script>document.write('x')</script>", "text/html", "scripts generate it"),
         (b"<rss></rss>", "", "cannot be read"),
         (b"x" * ((8 << 20) + 1), "text/plain", "8388609 bytes"),
-        (b"x\n" * 20_001, "text/plain", "over 20000 lines"),
+        (b"x\n" * 20_001, "text/plain", "more than 20000 lines"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_address(body: bytes, content_type: str, says: str) -> None:

@@ -1,6 +1,6 @@
-"""The input of an allocation: known factors of all channels as columns, and the goal to optimise.
+"""The input of an allocation: one column per known factor of the channels, and the goal to optimise.
 
-The goals are those of Corona (section 3.1, table 1): what a channel's delay weighs, and what is bounded.
+The goals are those of Corona (section 3.1, table 1): how a channel's delay is weighted, and what is bounded.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Factors:
-    """One row per channel; the arrays are of one length and are not changed."""
+    """One row per channel. The arrays have equal length and are not modified."""
 
     subscribers: NDArray[np.float64]
-    """q: who is waiting for it; none is allowed."""
+    """q: subscribers waiting for changes; 0 is allowed."""
     cost: NDArray[np.float64]
-    """s: what one poll costs: 1 where polls are counted, bytes where those are."""
+    """s: cost of one poll: 1 to count polls, or its bytes."""
     update_interval_us: NDArray[np.float64]
-    """u: mean time between two of its updates."""
+    """u: mean time between two updates."""
     host: NDArray[Any]
-    """Who answers the polls, a text or a number; it matters where hosts have limits."""
+    """Host that answers the polls, a text or a number; used if hosts have limits."""
     count: NDArray[np.float64]
-    """How many channels the row stands for: 1, unless rows are bins of channels."""
+    """Channels the row represents: 1, unless rows are bins of channels."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Factors:
         *,
         count: ArrayLike | None = None,
     ) -> None:
-        """ChannelError names the column and the first row that cannot be."""
+        """Raise ChannelError with the column and the first row that are invalid."""
         asked = _column(subscribers, "subscribers", positive=False)
         rows = len(asked)
         parts = {
@@ -54,7 +54,7 @@ class Factors:
         }
         for name, column in parts.items():
             if column.shape != (rows,):
-                raise ChannelError(f"{name} has {column.size} values, subscribers has {rows}: give one each")
+                raise ChannelError(f"{name} has {column.size} values, subscribers has {rows}; must be equal")
             object.__setattr__(self, name, column)
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ def _column(found: ArrayLike, name: str, *, positive: bool) -> NDArray[np.float6
     try:
         column = np.asarray(found, np.float64)
     except (TypeError, ValueError) as error:
-        raise ChannelError(f"{name} should be numbers: {error}") from None
+        raise ChannelError(f"{name}: not numbers: {error}") from None
     if column.ndim != 1:
         raise ChannelError(f"{name} should be one column of numbers, found {column.ndim} dimensions")
     bad = ~np.isfinite(column) | (column <= 0 if positive else column < 0)
@@ -81,11 +81,12 @@ def _column(found: ArrayLike, name: str, *, positive: bool) -> NDArray[np.float6
 
 
 LOG_LEAST_S: Final = 2.0
-"""Fair-Log divides by the logarithm of seconds, which ends at 1 s; what is shorter counts as this."""
+"""Shortest update interval for Fair-Log, which divides by the logarithm of seconds: at 1 s that would be
+0."""
 
 
 class Scheme(Enum):
-    """Which goal is pursued."""
+    """The goal of an allocation."""
 
     LITE = "lite"
     FAST = "fast"
@@ -95,11 +96,11 @@ class Scheme(Enum):
 
     @property
     def has_target(self) -> bool:
-        """Whether the delay is bounded and the load minimised, instead of the other way round."""
+        """Whether the delay is bounded and the load minimised; otherwise the reverse."""
         return GOALS[self].target
 
     def weights(self, factors: Factors, *, tau_us: int) -> NDArray[np.float64]:
-        """How much a microsecond of each channel's delay counts."""
+        """Weight of a microsecond of each channel's delay."""
         interval_us, power = factors.update_interval_us, GOALS[self].power
         if power is not None:
             found: NDArray[np.float64] = factors.subscribers * (tau_us / interval_us) ** power
@@ -110,7 +111,7 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One row of the table: weights are q·(τ/u)^power, with q subscribers and the update interval u."""
+    """One row of Corona's table 1: the weight is q·(τ/u)^power, with q subscribers and update interval u."""
 
     power: float | None
     """None: the weight is q·log τ/log u, in seconds."""
@@ -122,12 +123,12 @@ GOALS: Final = {
     Scheme.LITE: Goal(0, "least delay per subscription, within a load"),
     Scheme.FAST: Goal(0, "least load, within a mean delay per subscription", target=True),
     Scheme.FAIR: Goal(1, "least delay per delivered update, within a load"),
-    Scheme.FAIR_SQRT: Goal(0.5, "as fair, with slow channels punished less: the root of the ratio"),
-    Scheme.FAIR_LOG: Goal(None, "as fair, with slow channels hardly punished: a ratio of logarithms"),
+    Scheme.FAIR_SQRT: Goal(0.5, "like fair, but slow channels are penalised less: the root of the ratio"),
+    Scheme.FAIR_LOG: Goal(None, "like fair, but slow channels are hardly penalised: a ratio of logarithms"),
 }
-"""What each scheme weighs and bounds."""
+"""Weights and bound of each scheme."""
 
 
 def log_seconds(interval_us: float) -> float:
-    """The logarithm of an interval in seconds, above 0."""
+    """Logarithm of an interval in seconds, above 0."""
     return float(np.log(max(interval_us / SECOND_US, LOG_LEAST_S)))

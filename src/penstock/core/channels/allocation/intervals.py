@@ -1,4 +1,4 @@
-"""`allocate` computes how often each channel is polled: from factors to whole polling intervals."""
+"""`allocate` computes the polling interval of each channel, in whole microseconds, from their factors."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ if TYPE_CHECKING:
     HostLimits = float | Mapping[Any, float]
 
 SLACK = 1e-9
-"""Share of a bound that rounding may cost."""
+"""Relative tolerance of a bound, for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """An interval for each channel, and what comes of it."""
+    """An interval for each channel, with the resulting load and delay."""
 
     interval_us: NDArray[np.int64]
     price: float
-    """μ: weighted microseconds of delay that one more unit of load would save; 0: there is load to spare."""
+    """μ: weighted microseconds of delay that one more unit of load would save; 0: the budget is not used
+    up."""
     host_prices: dict[Any, float] = field(repr=False)
-    """ν by host, for hosts at their limit; infinity: beyond it even with the longest intervals."""
+    """ν of each host at its limit; infinity: above the limit even with the longest intervals."""
     load: float
     """Cost per τ."""
     polls: float
     """Polls per τ."""
     mean_delay_us: float
-    """Per subscription: weighed by subscribers."""
+    """Mean over subscriptions."""
     mean_delay_per_update_us: float
-    """Per delivered update: weighed by subscribers and update rate."""
+    """Mean over delivered updates: weighted by subscribers and update rate."""
     budget: float | None
-    """The load that was allowed."""
+    """Load allowed."""
     target_us: int | None
-    """The mean delay that was asked for."""
+    """Mean delay requested."""
     met: bool
-    """Whether budget or target, and every host's limit, are kept."""
+    """Whether the budget or target, and every host's limit, are met."""
 
     @property
     def hosts_over(self) -> list[Any]:
-        """Hosts whose limit is too low even for the longest intervals."""
+        """Hosts above their limit even with the longest intervals."""
         return [host for host, price in self.host_prices.items() if np.isinf(price)]
 
 
@@ -66,11 +67,12 @@ def allocate(
     most_us: Bound,
     host_limits: HostLimits | None = None,
 ) -> Allocation:
-    """The best intervals between `least_us` and `most_us`, which are for all channels or one for each.
+    """The best intervals between `least_us` and `most_us`, which hold for all channels or one for each.
 
-    `budget` is a cost per `tau_us`; if omitted, what the subscribers would cost if each polled once in that
-    time. `target_us` is the mean delay per subscription for the scheme `fast`. `host_limits` are costs per
-    `tau_us`, one for every host or by host. What cannot be kept is kept as far as it can be, and not `met`.
+    `budget` is a cost per `tau_us`; the default is what the subscribers would cost if each polled once in
+    that time. `target_us` is the mean delay per subscription for the scheme `fast`. `host_limits` are costs
+    per `tau_us`, one for every host or by host. Bounds that cannot be met are approached as far as possible,
+    and `met` is False.
     """
     least, most = bounds(len(factors), tau_us, least_us, most_us)
     names, group, limits = _hosts(factors, host_limits)
@@ -94,26 +96,24 @@ def allocate(
 
 
 def alone(factors: Factors) -> float:
-    """What the subscribers would cost if each polled once per τ by itself."""
+    """Cost if each subscriber polled once per τ by itself."""
     return float((factors.subscribers * factors.cost * factors.count).sum())
 
 
 def allowance(alone: float, *, scheme: Scheme, budget: float | None, target_us: float | None) -> float:
-    """The bound that a scheme works under: its target for the mean delay, its budget, or `alone`."""
+    """Bound of a scheme: its target for the mean delay, its budget, or `alone`."""
     if scheme.has_target:
         if budget is not None or target_us is None or not 0 < target_us <= LONGEST_US:
             raise ChannelError(
-                f"the scheme '{scheme.value}' needs a target above 0 for the delay, and no budget"
+                f"the scheme '{scheme.value}' needs a delay target above 0 and takes no budget"
             )
         return float(target_us)
     if target_us is not None:
-        raise ChannelError(
-            f"the scheme '{scheme.value}' works within a budget; a target for the delay goes with 'fast'"
-        )
+        raise ChannelError(f"the scheme '{scheme.value}' takes a budget; a delay target is for 'fast'")
     if budget is None:
         return alone
     if not 0 < budget < np.inf:
-        raise ChannelError(f"the budget is {budget:g}; it should be a load above 0")
+        raise ChannelError(f"budget {budget:g}; must be above 0")
     return float(budget)
 
 
@@ -122,7 +122,7 @@ def bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Shortest and longest interval of each channel, checked."""
     if not 0 < tau_us <= LONGEST_US:
-        raise ChannelError(f"tau is {tau_us} µs; it should be above 0")
+        raise ChannelError(f"tau {tau_us} µs; must be above 0")
     least = np.broadcast_to(np.asarray(least_us, np.float64), rows)
     most = np.broadcast_to(np.asarray(most_us, np.float64), rows)
     bad = ~((least > 0) & (least <= most) & (most <= LONGEST_US))
@@ -138,7 +138,7 @@ def bounds(
 def _hosts(
     factors: Factors, host_limits: HostLimits | None
 ) -> tuple[list[Any], NDArray[np.intp] | None, NDArray[np.float64]]:
-    """Hosts by number, the number of each channel's host, and the limits by number."""
+    """Host names by index, the index of each channel's host, and the limits by index."""
     if host_limits is None:
         return [], None, np.empty(0)
     numbers: dict[Any, int] = {}
@@ -190,6 +190,9 @@ def _over(bound: float | None) -> float:
 
 
 def mean_delay_us(interval_us: NDArray[Any], weight: NDArray[np.float64]) -> float:
-    """Half an interval from a change to the poll that finds it, weighed; NaN where nobody waits."""
+    """Mean delay, weighted: on average a change waits half an interval for its poll.
+
+    NaN without subscribers.
+    """
     total = float(weight.sum())
     return float((interval_us * weight).sum()) / 2 / total if total > 0 else np.nan

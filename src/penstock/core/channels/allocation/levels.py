@@ -1,11 +1,10 @@
 """Polling levels as in Corona (section 3.2): integer levels, Lagrange breakpoints, sort, bracket.
 
-A channel at level l is polled by the nodes that share l digits with it, N/b^l of them on average and its
-owner at least. Going one level down costs g more polls and saves f of weighted delay; both are convex, so
-each step of each channel has one multiplier λ = f/g at which it begins to pay. Sorted by it, the steps that
-fit are L*_d, the optimum for its own load; with the next one it is L*_u, the optimum for a load beyond the
-bound. The two differ in one channel. With a target for the delay it is the same from the other end: steps
-save polls and cost delay.
+A channel at level l is polled by the nodes that share l digits with it: N/b^l of them on average, at least
+its owner. One level down costs g more polls and saves f of weighted delay. Both are convex, so each step of
+each channel has one multiplier λ = f/g from which on it pays. Sorted by λ, the steps that fit are L*_d, the
+optimum for its own load; with the next step it is L*_u, the optimum for a load above the bound. The two
+differ in one channel. For a delay target the roles are exchanged: steps save polls and cost delay.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """A polling level for each channel, and what comes of it."""
+    """A polling level for each channel, with the resulting load and delay."""
 
     level: NDArray[np.int8]
-    """L*_d."""
+    """L*_d: the levels that fit the bound."""
     pollers: Floats
     """Nodes that poll each channel at its level."""
     price: float
-    """λ of the first step that was not taken; 0: all were."""
+    """λ of the first step not taken; 0: all were taken."""
     load: float
     """Cost per τ, orphans included."""
     mean_delay_us: float
     """Per subscription, orphans included: τ/2n."""
     next_step: tuple[int, int] | None
-    """Channel and level that make L*_u of it; None: no step is left."""
+    """Channel and level of the step that would give L*_u; None: no step is left."""
     met: bool
-    """Whether budget or target is kept."""
+    """Whether the budget or target is met."""
 
 
-def honeycomb(  # noqa: PLR0913  # the ring is told by five of them, four with a default
+def honeycomb(  # noqa: PLR0913  # five describe the ring, four of them have defaults
     factors: Factors,
     *,
     scheme: Scheme = Scheme.LITE,
@@ -62,10 +61,10 @@ def honeycomb(  # noqa: PLR0913  # the ring is told by five of them, four with a
 ) -> Levels:
     """The levels for a budget or, with the scheme `fast`, for a mean delay.
 
-    `pollers` are the nodes at levels 0, 1, …, for all channels or a row for each; N/b^l if omitted. `orphans`
-    have nobody but their owner: they stay at the last level, and the bound is lowered by what they take (the
-    slack cluster of section 4). `ties` decides between equal steps, say by the channels' ids; a hash of their
-    place if omitted.
+    `pollers` are the numbers of nodes at levels 0, 1, …, for all channels or a row for each; the default is
+    N/b^l. `orphans` are polled by their owner only: they stay at the last level, and the bound is lowered by
+    their load (the slack cluster of section 4). `ties` orders equal steps, for instance by channel id; the
+    default is a hash of the row.
     """
     bound = allowance(alone(factors), scheme=scheme, budget=budget, target_us=target_us)
     table = _table(len(factors), pollers_by_level(nodes, base) if pollers is None else pollers)
@@ -99,9 +98,9 @@ def honeycomb(  # noqa: PLR0913  # the ring is told by five of them, four with a
 
 
 def pollers_by_level(nodes: int, base: int) -> Floats:
-    """Nodes that poll a channel at levels 0 … K on average, K = ⌈log_b N⌉ being its owner alone."""
+    """Average number of nodes that poll a channel at levels 0 … K; at K = ⌈log_b N⌉ its owner alone."""
     if nodes < 1 or base < 2:
-        raise ChannelError(f"{nodes} nodes in base {base}: there is at least one node, and a base of 2")
+        raise ChannelError(f"{nodes} nodes in base {base}: at least 1 node and base 2")
     found = [float(nodes)]
     while found[-1] > 1:
         found.append(max(1.0, found[-1] / base))
@@ -109,7 +108,7 @@ def pollers_by_level(nodes: int, base: int) -> Floats:
 
 
 def mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of whole numbers (the finaliser of splitmix64), for ties where there are no ids."""
+    """Hash of integers (the finaliser of splitmix64), to order equal steps without channel ids."""
     with np.errstate(over="ignore"):
         keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -119,16 +118,17 @@ def mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _table(rows: int, pollers: Floats) -> Floats:
     found = np.broadcast_to(np.asarray(pollers, np.float64), (rows, np.shape(pollers)[-1]))
     if not (found > 0).all() or (np.diff(found, axis=1) > 0).any():
-        raise ChannelError("pollers should be above 0, and no more of them at a higher level")
+        raise ChannelError("pollers must be above 0 and must not increase with the level")
     return found
 
 
 def _bracket(
     worth: Floats, spent: Floats, bound: float, key: NDArray[np.uint64], *, down: bool
 ) -> tuple[NDArray[np.int8], float, tuple[int, int] | None, bool]:
-    """Minimise Σ worth within Σ spent ≤ bound: the levels, λ and place of the next step, whether it is kept.
+    """Minimise Σ worth subject to Σ spent ≤ bound: the levels, λ and index of the next step, whether it is
+    met.
 
-    Both are given for each channel and level; `down` says that what is spent grows towards level 0.
+    Both are given for each channel and level; `down` says that `spent` grows towards level 0.
     """
     channels, last = worth.shape[0], worth.shape[1] - 1
     start, sign, walk = (last, -1, slice(None, None, -1)) if down else (0, 1, slice(None))

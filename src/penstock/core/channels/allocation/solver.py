@@ -3,10 +3,10 @@
     minimise Σ wᵢ·τ/(2xᵢ)   subject to   Σ sᵢ·xᵢ ≤ budget,   Σ_host sᵢ·xᵢ ≤ its limit,   loᵢ ≤ xᵢ ≤ hiᵢ
 
 with xᵢ polls per τ, evenly spread. Lagrange's condition gives xᵢ = √(wᵢ·τ/2 / (sᵢ·(μ + ν_h))) between its
-bounds, so the interval is √(2τ·sᵢ·(μ + ν_h) / wᵢ). In the level t = 1/√price every xᵢ rises linearly: where
-the level of a host meets its limit does not depend on the others, and becomes an upper bound of its channels;
-then one level for all meets the budget. A target for the mean delay is met in the same way by the
-intervals, which rise linearly with 1/t.
+bounds, so the interval is √(2τ·sᵢ·(μ + ν_h) / wᵢ). In terms of the level t = 1/√price every xᵢ rises
+linearly. The level at which a host meets its limit does not depend on other hosts, and becomes an upper bound
+of its channels; then one level for all channels meets the budget. A target for the mean delay is met in the
+same way by the intervals, which rise linearly with 1/t.
 
 Both are found by `fill`: the level at which Σ clip(pace · level, low, high) = total. The sum is linear
 between the levels at which some member leaves its lower bound or reaches its upper one. For one group
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 
 STEPS: Final = 200
-"""Of Newton's method, or of halving where it leaves the bracket: enough for all the digits of a number."""
+"""Steps of Newton's method, or of bisection where it leaves the bracket: enough for every digit of a
+float."""
 
 
 def fill(pace: Floats, low: Floats, high: Floats, total: float) -> float:
-    """The highest level at which the sum is within the total: 0 if none is, infinity if all are."""
+    """Highest level at which the sum is within the total; 0 if no level is, infinity if all are."""
     high = np.where(pace > 0, high, low)
     if low.sum() > total:
         return 0.0
@@ -57,7 +58,7 @@ def fill(pace: Floats, low: Floats, high: Floats, total: float) -> float:
 
 
 def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp], totals: Floats) -> Floats:
-    """The same for groups of members, whose numbers count up from 0."""
+    """`fill` for many groups at once; groups are numbered from 0."""
     levels: Floats = np.full(len(totals), np.inf)
     high = np.where(pace > 0, high, low)
     base: Floats = np.bincount(group, low, len(totals)).astype(np.float64, copy=False)
@@ -77,11 +78,11 @@ def fill_groups(pace: Floats, low: Floats, high: Floats, group: NDArray[np.intp]
 
 
 def _crossings(at: Floats, slope: Floats, owner: NDArray[np.intp], base: Floats, totals: Floats) -> Floats:
-    """Where each group's sum is its total; given are the bends in order of (owner, at), and their slopes."""
+    """Level at which each group's sum meets its total; bends are sorted by (owner, at)."""
     first = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     running = np.cumsum(slope)
     before = np.repeat(running[first] - slope[first], np.diff(np.r_[first, len(owner)]))
-    running = np.maximum(running - before, 0.0)  # the slope right of each level
+    running = np.maximum(running - before, 0.0)  # slope to the right of each bend
     step = np.diff(at, prepend=at[0])
     step[first] = 0.0
     gained = np.cumsum(np.r_[0.0, running[:-1]] * step)
@@ -100,7 +101,7 @@ def _crossings(at: Floats, slope: Floats, owner: NDArray[np.intp], base: Floats,
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is to be solved; arrays of one length, but for `limits`, which has one value per host."""
+    """The optimisation problem: arrays of equal length, except `limits`, which has one value per host."""
 
     weight: Floats
     cost: Floats
@@ -109,28 +110,29 @@ class Problem:
     high: Floats
     """Most polls per τ."""
     count: Floats
-    """Channels that a row stands for."""
+    """Channels the row represents."""
     group: NDArray[np.intp] | None
-    """Number of the channel's host; None: hosts have no limits."""
+    """Index of the channel's host; None: hosts have no limits."""
     limits: Floats
-    """Cost per τ that each host takes; infinity: any."""
+    """Cost per τ allowed at each host; infinity: no limit."""
     tau_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Polls and their prices."""
+    """Polls, and the prices of the bounds."""
 
     polls: Floats
     """Per τ and channel."""
     price: float
-    """μ: weighted microseconds of delay that one more unit of load would save; 0: there is load to spare."""
+    """μ: weighted microseconds of delay that one more unit of load would save; 0: the budget is not used
+    up."""
     host_prices: Floats
-    """ν: the same for a host's limit, beyond μ; infinity: it is beyond its limit with the fewest polls."""
+    """ν: price of a host's limit, in addition to μ; infinity: above the limit even with the fewest polls."""
 
 
 def within_budget(problem: Problem, budget: float) -> Solution:
-    """The least weighted delay for a load."""
+    """Least weighted delay within a load."""
     pace = _pace(problem)
     ceiling, high = _host_ceilings(problem, pace)
     spend = problem.cost * problem.count
@@ -139,25 +141,25 @@ def within_budget(problem: Problem, budget: float) -> Solution:
 
 
 def within_target(problem: Problem, target_us: float) -> Solution:
-    """The least load for a weighted mean delay."""
+    """Least load within a weighted mean delay."""
     pace = _pace(problem)
     ceiling, high = _host_ceilings(problem, pace)
     weight = problem.weight * problem.count
     half = weight * problem.tau_us / 2
-    rise = pace * problem.cost * problem.count  # half/pace, also where nobody waits
+    rise = pace * problem.cost * problem.count  # half/pace, but defined without subscribers too
     stretch = fill(rise, half / high, half / problem.low, target_us * float(weight.sum()))
     level = np.inf if stretch == 0 else 1 / stretch
     return _solution(problem, pace, ceiling, high, level)
 
 
 def _pace(problem: Problem) -> Floats:
-    """Polls per τ and unit of level."""
+    """Polls per τ for one unit of level."""
     found: Floats = np.sqrt(problem.weight * (problem.tau_us / 2) / problem.cost)
     return found
 
 
 def _host_ceilings(problem: Problem, pace: Floats) -> tuple[Floats, Floats]:
-    """The level at which each host is at its limit, and the upper bounds of the channels that follow."""
+    """Level at which each host meets its limit, and the resulting upper bounds of its channels."""
     if problem.group is None:
         return np.full(len(problem.limits), np.inf), problem.high
     spend = problem.cost * problem.count

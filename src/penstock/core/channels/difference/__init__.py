@@ -10,7 +10,7 @@
     feed.py            RSS, Atom and JSON Feed as items
     body.py            a body of any kind to content
     hunks.py           where two lists of lines differ
-    noise.py           changes that are no news, by pattern and learned
+    noise.py           changes that are not news: by pattern, and learned
     news.py            which lines and which feed items are new
     versions.py        the numbered versions of one channel
     formats.py         a delta as text, HTML and JSON

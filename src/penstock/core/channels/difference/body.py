@@ -1,9 +1,9 @@
-"""`read` turns a body into content: decode, recognise the kind, read lines, remove what rules ignore.
+"""`read` turns a body into content: decode, recognise the kind, read lines, remove ignored lines.
 
 The charset comes from the byte order mark, else the header, else the document, else it is UTF-8. A wrong or
-unknown name falls through to the next source; what still cannot be decoded becomes U+FFFD, so that one bad
-byte does not hide a page. The kind (feed, page, JSON or text) comes from the beginning of the body first,
-because content types of feeds are wrong so often (text/html, text/plain, application/octet-stream).
+unknown name falls through to the next source. Bytes that still cannot be decoded become U+FFFD, so that one
+bad byte does not hide a page. The kind (feed, page, JSON or text) is recognised by the beginning of the body
+first, because content types of feeds are often wrong (text/html, text/plain, application/octet-stream).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: it begins with the same two bytes
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its first two bytes
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -36,9 +36,9 @@ _HEADER: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECAS
 _XML: Final = re.compile(rb"^\s{0,16}<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
 _META: Final = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _HEAD_BYTES: Final = 4_096
-"""Where a document names its charset: HTML asks for the first 1,024 bytes, pages in use take longer."""
+"""Bytes searched for a document's charset: HTML requires it in the first 1,024, pages in use need more."""
 
-# What pages call Latin-1 is Windows-1252 (WHATWG Encoding, 4.2).
+# Browsers read "Latin-1" as Windows-1252 (WHATWG Encoding, 4.2).
 _MEANT: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
 _TEXT_CODECS: Final = re.compile(
     r"utf_?-?(?:8|8-sig|16|16-le|16-be|32|32-le|32-be)|cp\d+|iso8859-\d+|iso2022_\w+|koi8-\w+|mac-\w+"
@@ -47,7 +47,7 @@ _TEXT_CODECS: Final = re.compile(
 
 
 def decoded(body: bytes, *, content_type: str) -> str:
-    """The text of a body; never fails."""
+    """Decode a body to text; never fails."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return _clean(body[len(mark) :].decode(name, "replace"))
@@ -63,13 +63,13 @@ def decoded(body: bytes, *, content_type: str) -> str:
     try:
         return _clean(body.decode())
     except UnicodeDecodeError as error:
-        # A body cut in the middle of a character is UTF-8 all the same.
+        # A body cut inside a character is still UTF-8.
         codec = "utf-8" if error.reason == "unexpected end of data" else "cp1252"
         return _clean(body.decode(codec, "replace"))
 
 
 def _codec(name: str) -> str:
-    """The codec of a charset's name; empty if it is unknown or none of text."""
+    """Codec of a charset name; empty if unknown or not a text codec."""
     try:
         found = codecs.lookup(name).name
     except LookupError:
@@ -79,12 +79,12 @@ def _codec(name: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without NULs, which end a document for libxml2, and halves of pairs, which cannot be sent on."""
+    """Remove NULs, which end a document for libxml2, and lone surrogates, which cannot be encoded."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     try:
         text.encode()
-    except UnicodeEncodeError:  # some codecs let them through
+    except UnicodeEncodeError:  # some codecs decode to lone surrogates
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -100,7 +100,7 @@ _MAGIC: Final = ("%PDF-", "PK\x03\x04", "\x89PNG", "GIF8", "ÿØÿ", "\x1f\x8b",
 
 
 def kind_of(text: str, *, content_type: str) -> ContentKind:
-    """What a text is; ChannelError if it is nothing that has lines."""
+    """Kind of a text; ChannelError if it cannot be compared by lines."""
     called = content_type.partition(";")[0].strip().lower()
     start = text[:_LOOKED_AT].lstrip("\ufeff \t\r\n")
     if called.startswith(_BINARY) and not start.startswith(("<", "{", "[")):
@@ -108,7 +108,7 @@ def kind_of(text: str, *, content_type: str) -> ContentKind:
             f"{called} has no lines to compare: only feeds, pages, JSON and text can be watched"
         )
     if start.startswith(_MAGIC) or _is_binary(start):
-        raise ChannelError("the body is no text: only feeds, pages, JSON and text can be watched")
+        raise ChannelError("the body is not text: only feeds, pages, JSON and text can be watched")
     if start.startswith("<"):
         root = _ROOT.search(_BEFORE_ROOT.sub("", start))
         name = root.group(1).lower() if root else ""
@@ -136,7 +136,7 @@ def _is_binary(start: str) -> bool:
 
 
 def read(body: bytes, *, content_type: str, url: str, rules: Rules) -> Content:
-    """The core content of a body; ChannelError says why there is none, and for which address."""
+    """Content of a body; ChannelError says why there is none, with the address."""
     try:
         return _read(body, content_type, rules)
     except ChannelError as error:
@@ -158,7 +158,7 @@ def _read(body: bytes, content_type: str, rules: Rules) -> Content:
         except ChannelError:
             if "json" in content_type.lower() or rules.jsonpath:
                 raise
-            kind = "text"  # it only began like JSON
+            kind = "text"  # it only begins like JSON
     if kind == "html":
         root = tree_of(text)
         title, modified_us = title_of(root), modified_of(root)
@@ -174,9 +174,7 @@ def _content(kind: str, found: ContentLines, rules: Rules) -> Content:
     kept = [number for number, line in enumerate(found.lines) if not _ignored(line, rules)]
     lines = tuple(found.lines[number] for number in kept)
     if not lines:
-        raise ChannelError(
-            "nothing is left to compare: the rules leave out all of the page, or scripts write it"
-        )
+        raise ChannelError("nothing to compare: the rules exclude the whole page, or scripts generate it")
     return Content(kind, lines, tuple(found.places[number] for number in kept))  # type: ignore[arg-type]
 
 
@@ -196,7 +194,7 @@ def _kept(item: FeedItem, rules: Rules) -> FeedItem:
 
 
 def _first(items: tuple[FeedItem, ...]) -> tuple[tuple[FeedItem, ...], tuple[str, ...]]:
-    """As many items as there is room for: feeds have their newest in front."""
+    """As many items as CONTENT_LINES allows: feeds have their newest items in front."""
     room, number = limits.CONTENT_LINES, 0
     for item in items:
         room -= len(item.lines)

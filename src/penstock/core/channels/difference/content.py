@@ -1,8 +1,8 @@
-"""Content: the lines of a body that matter, each with its place, and what a feed says about itself.
+"""Content: the lines of a body that matter, each with its place, and the properties of a feed.
 
-Also what all readers of bodies share: `ContentLines`, which cleans and bounds lines while a body is read,
-dates as feeds and pages write them, and the loader of optional libraries (a node starts without the extra
-`web`).
+Also the parts all readers of bodies share: `ContentLines`, which cleans and bounds lines while a body is
+read, dates as feeds and pages write them, and the loader of optional libraries (a node starts without the
+extra `channels`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @cache
 def library(name: str) -> Any:
-    """A module; MissingTool says how to install it."""
+    """Import a module; MissingTool says how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -41,7 +41,7 @@ _CHARS: Final = 64
 
 
 def instant_of(raw: object) -> int | None:
-    """Of an ISO 8601 or RFC 822 time; None if it is neither. Without a zone it is taken as UTC."""
+    """Instant of an ISO 8601 or RFC 822 time; None if it is neither. A time without zone is taken as UTC."""
     if not isinstance(raw, str) or len(raw) > _CHARS:
         return None
     try:
@@ -61,7 +61,7 @@ ContentKind: TypeAlias = Literal["feed", "html", "json", "text"]
 
 
 class FeedHints(msgspec.Struct, frozen=True):
-    """What a feed says about its own rhythm."""
+    """What a feed states about its own schedule."""
 
     ttl_s: int | None = None
     """RSS ttl."""
@@ -76,46 +76,46 @@ class FeedHints(msgspec.Struct, frozen=True):
 
 
 class FeedItem(msgspec.Struct, frozen=True):
-    """One item of a feed, as it stands there now."""
+    """One item of a feed."""
 
     id: str
     title: str = ""
     link: str = ""
     lines: tuple[str, ...] = ()
-    """Its share of the content: title, then text."""
+    """Lines of the item: title, then text."""
     published_us: int | None = None
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The core content of a page or feed at one moment."""
+    """Content of a page or feed at one moment."""
 
     kind: ContentKind
     lines: tuple[str, ...] = ()
-    """Of a feed: those of its items, one after the other."""
+    """For a feed: the lines of its items, in order."""
     places: tuple[str, ...] = ()
-    """Of each line: elements around it by tag, id and class, or its path in JSON."""
+    """Place of each line: its enclosing elements by tag, id and class, or its JSON path."""
     items: tuple[FeedItem, ...] = ()
     title: str = ""
     modified_us: int | None = None
-    """When it was modified, if the content itself says so."""
+    """Modification time stated by the content itself."""
     hub: str = ""
     """WebSub hub."""
     self_url: str = ""
-    """The address the feed calls its own."""
+    """The feed's own address (rel=self)."""
     hints: FeedHints = FeedHints()
 
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u2060\ufeff]")
-"""Control characters and marks of no width: pages put them in at random to foil copying."""
+"""Control and zero-width characters: some pages insert them at random to hinder copying."""
 
 
 def cleaned(text: str) -> str:
-    """One line: no runs of space, no invisible characters."""
+    """One line without runs of spaces and invisible characters."""
     return " ".join(_UNSEEN.sub("", text).split())
 
 
 def pieces(line: str) -> Iterator[str]:
-    """A line, cut where it is too long: after a sentence, else at a space, else anywhere."""
+    """Cut a long line: after a sentence, else at a space, else anywhere."""
     start = 0
     while len(line) - start > limits.LINE_CHARS:
         least, most = start + limits.LINE_CHARS // 2, start + limits.LINE_CHARS
@@ -131,23 +131,21 @@ def pieces(line: str) -> Iterator[str]:
 
 @dataclass(slots=True)
 class ContentLines:
-    """Collects lines; ChannelError when there are too many."""
+    """Collects lines; ChannelError if there are too many."""
 
     lines: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     _known: dict[str, str] = field(default_factory=dict)
 
     def add(self, text: str, place: str) -> None:
-        """One line, if there is anything in it."""
+        """Add a line unless it is blank."""
         line = cleaned(text)
         if not line:
             return
         place = self._place(place)
         for piece in pieces(line):
             if len(self.lines) >= limits.CONTENT_LINES:
-                raise ChannelError(
-                    f"there are over {limits.CONTENT_LINES} lines: choose the part that matters by a selector"
-                )
+                raise ChannelError(f"more than {limits.CONTENT_LINES} lines; select a part of the page")
             self.lines.append(piece)
             self.places.append(place)
 

@@ -1,9 +1,9 @@
 """Feeds as items: RSS, RDF and Atom by fastfeedparser or else by feedparser, JSON Feed by this module.
 
-Both libraries would fetch or open what looks like an address or a file, so they are given bytes that they
-cannot mistake for one. A document type is cut off before anything reads it, and with it every entity it
-declares. What a feed says about itself (how often to poll, its hub, its own address) is read with lxml, since
-the feed libraries leave most of it out: bounded, without entities or network.
+Both libraries would fetch or open anything that looks like an address or a file, so they get bytes that they
+cannot mistake for one. The document type is removed before parsing, and with it every entity it declares. The
+feed's own properties (how often to poll, hub, address) are read with lxml, because the feed libraries omit
+most of them: bounded, without entities or network.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PERIODS_S: Final = {
     "yearly": 31_536_000,
 }
 _TTL_MINUTES: Final = 525_600
-"""A year: a longer ttl is a mistake."""
+"""A year: a longer ttl is a mistake of the feed."""
 _LOOKED_AT: Final = 5_000
-"""Elements below the root, items among them."""
+"""Elements below the root that are examined, items included."""
 
 
 class FeedFacts(msgspec.Struct):
-    """What was found."""
+    """Properties of a feed."""
 
     ttl_s: int | None = None
     skip_hours: tuple[int, ...] = ()
@@ -61,7 +61,7 @@ class FeedFacts(msgspec.Struct):
 
 
 def said_by(body: bytes) -> FeedFacts:
-    """What the feed says; what is broken or absurd is left out."""
+    """Read the properties of a feed; broken or absurd values are left out."""
     etree = library("lxml.etree")
     parser = etree.XMLParser(
         recover=True,
@@ -104,7 +104,7 @@ def _take(element: Any, name: str, said: FeedFacts) -> None:
 
 
 def newest_first(times: Iterable[int | None]) -> tuple[int, ...]:
-    """Times of items that have one."""
+    """The known times, newest first."""
     return tuple(sorted((time for time in times if time is not None), reverse=True))
 
 
@@ -145,12 +145,13 @@ _MARKUP: Final = re.compile(r"<[A-Za-z!/]|&[#\w]")
 _ITEM: Final = re.compile(rb"<(?:[\w.-]{1,64}:)?(?:item|entry)[\s/>]", re.IGNORECASE)
 _FRAGMENT: Final = Rules(whole_page=True)
 _FALLBACK_BYTES: Final = 1 << 18
-"""feedparser takes 0.25 ms for an item, and up to 15 s for a megabyte of broken tags: larger feeds must be
-well formed."""
+"""Largest feed given to feedparser, which takes 0.25 ms for an item, and up to 15 s for a megabyte of broken
+tags: larger feeds must be well formed.
+"""
 
 
 def read_feed(text: str) -> Content:
-    """The items of a feed; ChannelError if it cannot be read as one."""
+    """Parse a feed; ChannelError if it is not one."""
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return _json_feed(document(text))
     body = _without_doctype(_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n"))).encode()
@@ -178,7 +179,7 @@ def _without_doctype(text: str) -> str:
         start = text[:8_192].lower().find("<!doctype")
     if start < 0:
         if "<!ENTITY" in text:
-            raise ChannelError("the feed declares entities where none may be declared")
+            raise ChannelError("the feed declares entities outside its document type")
         return text
     end, subset = text.find(">", start), text.find("[", start)
     if 0 <= subset < end:
@@ -190,14 +191,14 @@ def _without_doctype(text: str) -> str:
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
-    """By the fast reader; what it refuses, or finds no item in, by the patient one."""
+    """Parse with fastfeedparser; if it fails or finds no item, with feedparser."""
     fast = library("fastfeedparser")
     problem = "it has no items"
     try:
         found: Mapping[str, Any] = fast.parse(body)
         if found.get("entries"):
             return found
-    except Exception as error:  # a stranger's bytes in another's parser: anything may come
+    except Exception as error:  # third-party parser on untrusted bytes: any exception is possible
         found, problem = {}, f"{error}"
     if len(body) > _FALLBACK_BYTES:
         if found:
@@ -281,7 +282,7 @@ def _item(*, own: str, title: str, link: str, text: str, published_us: int | Non
 
 
 def _title(text: str) -> str:
-    """Titles come as plain text, as HTML, and as HTML that was escaped twice."""
+    """Plain text of a title: feeds have plain text, HTML, and HTML escaped twice."""
     if not _MARKUP.search(text):
         return cleaned(text)
     try:
@@ -296,14 +297,14 @@ def _add_text(lines: ContentLines, text: str) -> None:
             for line in page_lines(tree_of(text), _FRAGMENT).lines:
                 lines.add(line, "text")
         except ChannelError:
-            pass  # an item of an image only, or markup beyond all bounds: its title speaks for it
+            pass  # only an image, or markup beyond the limits: the title is used alone
         return
     for line in text.splitlines():
         lines.add(line, "text")
 
 
 def _distinct(items: Iterable[FeedItem]) -> Iterable[FeedItem]:
-    """Each id once, the first in the feed's order; items without anything to tell them apart are left out."""
+    """Each id once, the first in the feed's order; items with nothing to identify them are left out."""
     seen: set[str] = set()
     for item in items:
         if item.id and item.id not in seen:

@@ -1,6 +1,6 @@
 """A delta as text for chat and terminals, as HTML for pages and feeds, and as JSON for programs.
 
-The JSON message carries the counts that policies work on, and is read back by `from_json`.
+The JSON message has counts as attributes for policies; `from_json` reads it back.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class _Message(msgspec.Struct, frozen=True):
     kind: ContentKind
     title: str = ""
     added: int = 0
-    """Lines that came."""
+    """Lines added."""
     removed: int = 0
-    """Lines that went."""
+    """Lines removed."""
     new_items: int = 0
     changes: tuple[Change, ...] = ()
     items: tuple[DeltaItem, ...] = ()
@@ -39,7 +39,7 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 def to_json(delta: Delta) -> bytes:
-    """The payload of a delta; one beyond DELTA_BYTES loses its last changes and says so."""
+    """Payload of a delta; above DELTA_BYTES its last changes are left out and `cut` is set."""
     message = _Message(
         delta.url,
         delta.version,
@@ -75,13 +75,13 @@ def to_json(delta: Delta) -> bytes:
 
 
 def from_json(body: bytes) -> Delta:
-    """The delta of a payload; ChannelError if it is none."""
+    """Decode a payload; ChannelError if it is not a delta."""
     try:
         message = msgspec.json.decode(body, type=_Message)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise ChannelError(f"this is no delta: {error}") from None
+        raise ChannelError(f"not a delta: {error}") from None
     if any(change.at < 0 for change in message.changes):
-        raise ChannelError("this is no delta: a change before the first line")
+        raise ChannelError("not a delta: a change before the first line")
     return Delta(
         message.url,
         message.version,
@@ -98,18 +98,18 @@ def from_json(body: bytes) -> Delta:
 
 _LINE_CHARS: Final = 300
 _AROUND_CHARS: Final = 60
-"""What is shown of a long line before and after what changed in it."""
+"""Characters of a long line shown before and after a change."""
 _WORDS: Final = 400
-"""Words of a line that are compared one by one."""
+"""Longest line, in words, that is compared word by word."""
 
 
 def text_of(delta: Delta, *, most: int = limits.DELTA_TEXT_CHARS) -> str:
-    """What changed, line by line; cut to a bound, and then it says so."""
+    """The changes as text, line by line; a longer text is cut and says so."""
     return _bounded(_text(delta), most=most, rest="… and more")
 
 
 def html_of(delta: Delta, *, most: int = 4 * limits.DELTA_TEXT_CHARS) -> str:
-    """The same as HTML with ins and del; everything that came from the page is escaped."""
+    """The changes as HTML with ins and del; text of the page is escaped."""
     return _bounded(_html(delta), most=most, rest="<p>… and more</p>")
 
 
@@ -175,7 +175,7 @@ def _change_html(change: Change) -> str:
 
 
 def _words_html(old: str, new: str) -> str:
-    """One line with the words that changed marked."""
+    """One line with the changed words marked."""
     a, b = _narrowed(old, new)
     before, after = a.split(" "), b.split(" ")
     if len(before) > _WORDS or len(after) > _WORDS:
@@ -194,7 +194,7 @@ def _words_html(old: str, new: str) -> str:
 
 
 def _narrowed(old: str, new: str) -> tuple[str, str]:
-    """Two long lines, cut to where they differ."""
+    """Two long lines, cut to the part where they differ."""
     if len(old) <= _LINE_CHARS and len(new) <= _LINE_CHARS:
         return old, new
     start, most = 0, min(len(old), len(new))

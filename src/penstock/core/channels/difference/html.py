@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from penstock.core.channels.difference.rules import Rules
 
 _CROWDED_BYTES: Final = 4_096
-"""Between two `>`: a tag with a thousand attributes may hide there."""
+"""Bytes between two `>` above which a tag may have a thousand attributes."""
 
 _TOO_DEEP: Final = f"the page is nested deeper than {limits.MARKUP_DEPTH} elements"
 
 
 def tree_of(text: str) -> Any:
-    """The root element; ChannelError if there is none, or too deep a nesting."""
+    """Parse a page; ChannelError if it is empty or nested too deeply."""
     etree = library("lxml.etree")
     body = text.encode()
     options = {
@@ -62,7 +62,7 @@ def _is_crowded(piece: bytes) -> bool:
 
 
 class _Builder:
-    """Builds the same tree, but no tag of many attributes: libxml2's own work grows with their square."""
+    """Tree builder that refuses tags with many attributes: libxml2's own takes quadratic time for them."""
 
     def __init__(self, etree: Any) -> None:
         self._tree = etree.TreeBuilder()
@@ -125,7 +125,7 @@ _STYLE_CHARS: Final = 1_000
 
 
 def is_hidden(element: Any) -> bool:
-    """Whether nobody sees it."""
+    """Whether the element is invisible."""
     if element.tag in _UNSEEN or not isinstance(element.tag, str):
         return True
     if not element.attrib:
@@ -137,7 +137,7 @@ def is_hidden(element: Any) -> bool:
 
 
 def is_advertisement(element: Any) -> bool:
-    """Whether its names say that it is one, or that it asks for consent."""
+    """Whether the element's names mark it as advertisement or consent banner."""
     if not element.attrib:
         return False
     words = _names(element)
@@ -147,17 +147,17 @@ def is_advertisement(element: Any) -> bool:
 
 
 def is_aside(element: Any) -> bool:
-    """Whether it is marked as beside the content: navigation, footer, what else there is to read."""
+    """Whether the element is marked as beside the content: navigation, footer, recommendations."""
     return element.tag in _ASIDES or (bool(element.attrib) and element.get("role") in _ASIDE_ROLES)
 
 
 def is_named_aside(element: Any) -> bool:
-    """Whether its names say so."""
+    """Whether the element's names mark it as beside the content."""
     return bool(element.attrib) and bool(_names(element) & _ASIDE_WORDS)
 
 
 def label(element: Any) -> str:
-    """Its name in a place: tag, id and classes, those without digits: the others are made by machines."""
+    """Name of an element: tag, id and classes without digits (those with digits are generated)."""
     if not element.attrib:
         return str(element.tag)
     return _label(element.tag, element.get("id") or "", element.get("class") or "")
@@ -181,12 +181,13 @@ def _words(own: str, classes: str) -> frozenset[str]:
 
 
 _DOUBTS: Final = 16
-"""Frames with the name of an advertisement that are measured and found too large; then names count no more:
-each costs a look at the text below it."""
+"""Containers named like advertisements that are measured and found too large to be one; after so many the
+names are ignored, because each costs a walk over its text.
+"""
 
 
 def title_of(root: Any) -> str:
-    """What the page calls itself."""
+    """Title of the page."""
     for path in ("head/title", ".//title", ".//h1"):
         found = root.find(path)
         if found is not None:
@@ -197,7 +198,7 @@ def title_of(root: Any) -> str:
 
 
 def modified_of(root: Any) -> int | None:
-    """When the page says it was modified: the one meta element that is not simply the time of the request."""
+    """Modification time stated by the page; other meta elements have the time of the request."""
     for meta in root.iter("meta"):
         if (meta.get("property") or "").lower() == "article:modified_time":
             return instant_of(meta.get("content"))
@@ -205,7 +206,7 @@ def modified_of(root: Any) -> int | None:
 
 
 def page_lines(root: Any, rules: Rules) -> ContentLines:
-    """The lines a channel is about; ChannelError if a selector finds nothing."""
+    """Lines of the page that the rules select; ChannelError if a selector finds nothing."""
     gone = {element for text in rules.exclude_css for element in compiled_css(text)(root)}
     gone |= {
         element
@@ -233,7 +234,7 @@ def _selected(root: Any, rules: Rules, *, gone: set[Any], ads: bool) -> ContentL
         for place, text in enumerate(texts):
             matches = compiler(text)(root)
             if not matches:
-                raise ChannelError(f"rules.{name}[{place}]: {text!r} finds nothing on the page any more")
+                raise ChannelError(f"rules.{name}[{place}]: {text!r} finds nothing on the page")
             for match in matches:
                 if isinstance(match, str):
                     values.append((str(match), text))
@@ -242,7 +243,7 @@ def _selected(root: Any, rules: Rules, *, gone: set[Any], ads: bool) -> ContentL
     found = ContentLines()
     walk = _Walk(found, gone=gone, ads=ads, asides=True)
     if elements:
-        for element in root.iter():  # in the order of the page, and inner matches only once
+        for element in root.iter():  # in page order, and nested matches only once
             if element in elements and not any(up in elements for up in element.iterancestors()):
                 walk.over(element)
     for value, place_name in values:
@@ -251,7 +252,7 @@ def _selected(root: Any, rules: Rules, *, gone: set[Any], ads: bool) -> ContentL
 
 
 def _main(body: Any) -> Any:
-    """The element that calls itself the main content, the longest if there are several; else all."""
+    """The element marked as main content, the longest if several; else the body."""
     named = [element for element in body.iter("main", "div", "section", "td") if _is_main(element)]
     named = named or list(body.iter("article"))
     if not named or (named[0].tag == "article" and len(named) > 1):
@@ -264,7 +265,7 @@ def _is_main(element: Any) -> bool:
 
 
 class _Walk:
-    """Every text below an element, one line per block or table row; without recursion."""
+    """Collects every text below an element, one line per block or table row; without recursion."""
 
     def __init__(self, found: ContentLines, *, gone: set[Any], ads: bool, asides: bool) -> None:
         self._found = found
@@ -309,7 +310,10 @@ class _Walk:
         return named and self._is_small(element)
 
     def _is_small(self, element: Any) -> bool:
-        """A frame called `with-sidebar` or `no-ads` holds most of the page: its name does not make it one."""
+        """Whether an element named like an advertisement is small enough to be one.
+
+        A container called `with-sidebar` or `no-ads` holds most of the page.
+        """
         if self._doubts == 0:
             return False
         room = self._room
@@ -322,7 +326,7 @@ class _Walk:
 
 
 def _fills_cell(element: Any) -> bool:
-    """A paragraph that is all there is in a cell of a table: the row stays one line."""
+    """Whether a paragraph is alone in its table cell: then the row stays one line."""
     if element.tag not in ("p", "div"):
         return False
     parent = element.getparent()

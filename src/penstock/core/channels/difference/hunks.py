@@ -1,4 +1,4 @@
-"""Hunks: the shortest list of places where two sequences differ, computed by rapidfuzz in bounded memory."""
+"""Hunks: the minimal differences of two sequences, computed by rapidfuzz in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Hunk(NamedTuple):
-    """Old members [old, old_end) became new members [new, new_end)."""
+    """Old items [old, old_end) were replaced by new items [new, new_end)."""
 
     old: int
     old_end: int
@@ -20,12 +20,12 @@ class Hunk(NamedTuple):
     new_end: int
 
     def moved(self, old: int, new: int) -> Hunk:
-        """The same, further on by so many old and new members."""
+        """The hunk, moved on by `old` and `new` items."""
         return Hunk(self.old + old, self.old_end + old, self.new + new, self.new_end + new)
 
 
 def hunks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Hunk]:
-    """What must be replaced, in order; beyond DIFF_CELLS everything between first and last difference."""
+    """Hunks in order; beyond DIFF_CELLS one hunk from the first to the last difference."""
     start, most = 0, min(len(old), len(new))
     while start < most and old[start] == new[start]:
         start += 1
@@ -50,7 +50,7 @@ def hunks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Hunk]:
 
 
 def joined(found: list[Hunk]) -> list[Hunk]:
-    """Neighbours as one."""
+    """Merge adjacent hunks."""
     whole: list[Hunk] = []
     for hunk in found:
         last = whole[-1] if whole else None

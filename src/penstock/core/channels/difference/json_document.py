@@ -1,7 +1,7 @@
 """A JSON document as lines: one line per value with its path; the order of names does not matter.
 
-Elements of an array are called by their id, key or name if they have one, so that one more at the front does
-not rename all others.
+An element of an array is named by its id, key or name if it has one, so that a new one at the front does not
+rename the others.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NAME_CHARS: Final = 60
 
 
 def document(text: str) -> Any:
-    """The value of a JSON text; ChannelError if it is none."""
+    """Parse JSON; ChannelError if it is invalid."""
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise ChannelError(f"the body is no JSON: {error}") from None
+        raise ChannelError(f"the body is not JSON: {error}") from None
 
 
 def json_lines(root: Any, rules: Rules) -> ContentLines:
@@ -39,14 +39,14 @@ def json_lines(root: Any, rules: Rules) -> ContentLines:
     for place, text in enumerate(rules.jsonpath):
         matches = list(compiled_jsonpath(text)(root))
         if not matches:
-            raise ChannelError(f"rules.jsonpath[{place}]: {text!r} finds nothing in the document any more")
+            raise ChannelError(f"rules.jsonpath[{place}]: {text!r} finds nothing in the document")
         for path, value in matches:
             _walk(value, "", path, found, gone=gone)
     return found
 
 
 def _walk(root: Any, name: str, path: str, found: ContentLines, *, gone: set[str]) -> None:
-    """Depth first, without recursion; `path` is written as JSONPath writes it, to know what is excluded."""
+    """Depth first, without recursion; `path` is in JSONPath syntax, to recognise excluded values."""
     stack: list[tuple[Any, str, str, str, int]] = [(root, name, name, path, 0)]
     while stack:
         value, called, place, where, depth = stack.pop()

@@ -1,12 +1,12 @@
 """News: lines of a page that changed by more than noise, and feed items that are new, changed or gone.
 
-Lines are compared as they are. Where they differ, they are compared by template, and lines that differ in
-noise only keep their old wording: so the content that is kept changes by deltas alone, and two nodes that
-have applied the same deltas hold the same lines.
+Lines are compared as they are. Where they differ, they are compared by template. Lines that differ only in
+noise keep their old wording: so the stored content changes by deltas only, and two nodes that have applied
+the same deltas hold the same lines.
 
-Feed items are known by id. A feed is a window over a longer list: an item that leaves at the end opposite to
-the one where new ones come has not gone, it has aged; and one that comes back later is no news. An item is
-gone if items on both sides of it are still there, or if it was the newest.
+Feed items are identified by id. A feed is a window over a longer list: an item that leaves at the end
+opposite to the new ones has aged, not gone, and is not news if it comes back. An item is gone if items on
+both sides of it are still there, or if it was the newest.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """What counts as noise on one channel at one moment."""
+    """Decides what is noise on one channel at one moment."""
 
     def __init__(self, kinds: Collection[str], learned: Learned, now_us: int) -> None:
         self._kinds = kinds
         self._shapes = learned.sure_shapes()
         self._now_us = now_us
         self.silent = learned.silent()
-        """Places whose lines are not compared: leave them out."""
+        """Places whose lines are left out of the comparison."""
 
     def news(
         self,
@@ -62,7 +62,7 @@ class Judge:
         return found
 
     def _refined(self, a: list[Template], b: list[Template], lines: Sequence[str]) -> list[Hunk]:
-        """Hunks by template, and between them the pairs whose masked words are news after all."""
+        """Hunks by template, plus pairs of lines whose masked words are news after all."""
         found: list[Hunk] = []
         i = j = 0
         for hunk in [
@@ -79,7 +79,10 @@ class Judge:
         return joined(found)
 
     def _bare_noise(self, a: list[Template], b: list[Template]) -> bool:
-        """Lines of nothing but counters and the like may come and go; dates may not."""
+        """Whether all lines consist of noise only (counters, clocks): these may come and go.
+
+        Dates may not.
+        """
         return all(mask.kind in ("ago", "counter", "session") for one in (*a, *b) for mask in one.masks)
 
     def _template(self, line: str, place: str) -> Template:
@@ -92,32 +95,32 @@ class Judge:
         return template(line, self._kinds)
 
     def key(self, line: str, place: str) -> str:
-        """By which the same line is known again."""
+        """Key by which a line is recognised again."""
         return self._template(line, place).key
 
 
 _SAME_TITLES: Final = 32
-"""Places at which an item with a common title is looked for."""
+"""Positions searched for an item by a title that several items share."""
 
 
 class ItemMark(msgspec.Struct, frozen=True, array_like=True):
-    """An item in the content that is kept."""
+    """An item within the stored lines."""
 
     id: str
     title: str
     link: str
     size: int
-    """Its number of lines."""
+    """Number of its lines."""
     published_us: int | None = None
     start: int = 0
-    """Its first line."""
+    """Index of its first line."""
 
     def lines(self, lines: Sequence[str]) -> Sequence[str]:
-        """Its share of all lines."""
+        """The lines of the item."""
         return lines[self.start : self.start + self.size]
 
     def told(self, kind: Literal["new", "changed", "gone"], lines: Sequence[str]) -> DeltaItem:
-        """As a part of a delta."""
+        """The item as part of a delta."""
         own = self.lines(lines)
         text = own[1:] if own and own[0] == self.title else own
         return DeltaItem(
@@ -126,7 +129,7 @@ class ItemMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 def marks_of(items: Sequence[FeedItem]) -> list[ItemMark]:
-    """Items, where their lines follow one another."""
+    """Marks of items whose lines follow one another."""
     found: list[ItemMark] = []
     start = 0
     for item in items:
@@ -136,7 +139,7 @@ def marks_of(items: Sequence[FeedItem]) -> list[ItemMark]:
 
 
 def marks_among(items: Sequence[FeedItem], lines: Sequence[str]) -> list[ItemMark]:
-    """Items whose lines stand together among others: after a delta of another node, which has lines alone."""
+    """Marks of items found among other lines, after a delta of another node, which has lines only."""
     starts: dict[str, list[int]] = {}
     for place, line in enumerate(lines):
         starts.setdefault(line, []).append(place)
@@ -151,7 +154,7 @@ def marks_among(items: Sequence[FeedItem], lines: Sequence[str]) -> list[ItemMar
 
 
 class FeedNews:
-    """Compares once; then `lines`, `marks` and `seen` are those of the next version."""
+    """Compares once; then `lines`, `marks` and `seen` describe the next version."""
 
     def __init__(self, marks: Sequence[ItemMark], lines: Sequence[str], seen: Mapping[str, int]) -> None:
         self._old = {mark.id: mark for mark in marks}
@@ -162,7 +165,7 @@ class FeedNews:
         self.seen: dict[str, int] = {}
 
     def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[DeltaItem]:
-        """What to tell, in the order of the feed, the gone at the end."""
+        """Items to report, in the order of the feed, those gone at the end."""
         told: list[tuple[Literal["new", "changed"], ItemMark]] = []
         for item in items:
             old = self._old.get(item.id)
@@ -191,7 +194,7 @@ class FeedNews:
         old = list(self._old.values())
         left = [place for place, mark in enumerate(old) if mark.id in now]
         if not left:
-            return []  # the window moved on by more than its size, or the server sent an empty feed
+            return []  # all items are new (the window moved on by its size), or the feed is empty
         stayed = [now[old[place].id] for place in left]
         fresh = [place for mark_id, place in now.items() if mark_id not in self._old]
         grows_at_end = bool(fresh) and min(fresh) > max(stayed)

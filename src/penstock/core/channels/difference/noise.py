@@ -1,13 +1,13 @@
-"""Noise: what changes on a page although nothing happened, such as times, counters and session ids.
+"""Noise: parts of a page that change without news, such as times, counters and session ids.
 
-A line is compared by its template, in which such words are masked. Where only these differ, they decide: a
-date is noise if it is about now or stands beside a word like "updated"; the date of a concert is not.
+Lines are compared by templates, in which such words are masked. If only masked words differ, these decide: a
+date is noise if it is near now or beside a word like "updated"; the date of a concert is not.
 All patterns are RE2's: their work is linear in the line.
 
-More noise is learned from two fetches at the same moment: places where nothing agrees (a rotating
-advertisement, a block that half the visitors see), and shapes of lines in which some words vary. Either must
-have been seen twice before it counts, for the page may have changed between the two fetches; and it is
-forgotten when later fetches agree again.
+More noise is learned from two fetches at the same moment: places without common lines (a rotating
+advertisement, a block that half the visitors see), and shapes of lines in which some words vary. Both must be
+seen twice before they count, because the page may have changed between the two fetches; both are forgotten
+when later fetches agree again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _DATE: Final = "|".join(
     )
 )
 _NUMBER: Final = r"\d[\d,.'\x{202f}\x{a0}]*"
-# Points and votes are counted too, but they are what tables of results are about.
+# Points and votes are counters too, but in tables of results they are the news.
 _COUNTED: Final = (
     "views?|visits?|visitors?|hits?|reads?|comments?|likes?|shares?|followers?|subscribers?|downloads?|stars?"
     "|repl(?:y|ies)|online|users? online|people (?:are )?(?:viewing|watching|reading)|watching"
@@ -113,29 +113,30 @@ _STAMPED: Final = params.regex(
 )
 _PARTS: Final = re.compile(r"[0-9]{1,9}|[^\W\d_]+")
 _NEAR: Final = timedelta(days=2)
-"""A date of now: zones, caches overnight."""
+"""Dates within this distance count as now: time zones, caches overnight."""
 _SLACK_MIN: Final = 5
-"""A clock of now, whatever its zone: zones differ by half hours, caches by minutes."""
+"""Minutes within which a clock time counts as now in any zone: zones differ by half hours, caches by
+minutes."""
 
 
 class NoiseMask(NamedTuple):
-    """A word of a line that is masked."""
+    """A masked word of a line."""
 
     kind: str
     text: str
 
 
 class Template(NamedTuple):
-    """A line without its masked words."""
+    """A line with its noise masked."""
 
     key: str
     masks: tuple[NoiseMask, ...]
     bare: bool
-    """Nothing but masked words and signs."""
+    """Whether nothing but masked words and punctuation is left."""
 
 
 def template(line: str, kinds: Collection[str]) -> Template:
-    """How a line is compared, for the kinds of noise that are to be left out."""
+    """Template of a line for these kinds of noise."""
     return _template(line, tuple(name for name in _WANTED if name in kinds))
 
 
@@ -207,7 +208,7 @@ def _is_near(mask: NoiseMask, now: datetime) -> bool:
 
 
 def _dates(text: str, year: int) -> list[date]:
-    """The days a date may mean: 3/4 is in March or in April."""
+    """Days that a date may mean: 3/4 is in March or in April."""
     words = _PARTS.findall(text.lower())
     months = [_MONTHS[word] for word in words if word in _MONTHS]
     numbers = [int(word) for word in words if word.isdigit()]
@@ -229,22 +230,22 @@ def _dates(text: str, year: int) -> list[date]:
 
 
 _SURE: Final = 2
-"""Contrasts in which it must have been seen."""
+"""Double fetches in which noise must be seen before it counts."""
 _FIRM: Final = 6
-"""More are not counted: after so many that agree it is forgotten."""
+"""Highest count of sightings, so that as many agreeing fetches make it forgotten."""
 _WORDS: Final = 64
-"""Words of a line whose shape is learned."""
+"""Longest line, in words, whose shape is learned."""
 
 
 class LearnedPlace(msgspec.Struct, frozen=True):
-    """A place where two fetches had nothing in common."""
+    """A place where two fetches had no line in common."""
 
     place: str
     seen: int = 1
 
 
 class LearnedShape(msgspec.Struct, frozen=True):
-    """Words of a line at a place; None: this one varies."""
+    """Words of a line at a place; None for words that vary."""
 
     place: str
     words: tuple[str | None, ...]
@@ -252,7 +253,7 @@ class LearnedShape(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """By which lines of this shape are compared."""
+        """Key under which lines of this shape are compared."""
         return " ".join("\x00" if word is None else word for word in self.words)
 
     def fits(self, words: list[str]) -> bool:
@@ -263,7 +264,7 @@ class LearnedShape(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What is known of one channel."""
+    """Noise learned about one channel."""
 
     places: tuple[LearnedPlace, ...] = ()
     shapes: tuple[LearnedShape, ...] = ()
@@ -273,7 +274,7 @@ class Learned(msgspec.Struct, frozen=True):
         return frozenset(one.place for one in self.places if one.seen >= _SURE)
 
     def sure_shapes(self) -> dict[str, list[LearnedShape]]:
-        """Shapes of lines that are known for certain, by place."""
+        """Shapes seen often enough to count, by place."""
         found: dict[str, list[LearnedShape]] = {}
         for one in self.shapes:
             if one.seen >= _SURE:
@@ -281,7 +282,7 @@ class Learned(msgspec.Struct, frozen=True):
         return found
 
     def contrast(self, a: Content, b: Content, kinds: Collection[str]) -> Learned:
-        """What is known after two fetches at once."""
+        """Update from two fetches at the same moment."""
         if a.kind != b.kind:
             return self
         agreed, odd, pairs = _differences(a, b, kinds)
@@ -297,7 +298,7 @@ class Learned(msgspec.Struct, frozen=True):
 def _differences(
     a: Content, b: Content, kinds: Collection[str]
 ) -> tuple[Counter[str], dict[str, None], list[tuple[str, str, str]]]:
-    """Lines that agree, by place; places that have some that do not; pairs of those that stand opposite."""
+    """Equal lines by place; places with differing lines; pairs of differing lines at one position."""
     first = [template(line, kinds) for line in a.lines]
     second = [template(line, kinds) for line in b.lines]
     agreed = Counter(a.places)
@@ -318,7 +319,7 @@ def _differences(
 
 
 def _shape(place: str, one: str, other: str) -> LearnedShape | None:
-    """The words two lines share; None if these are too few to know the line by."""
+    """Words two lines share; None if too few to recognise the line by."""
     a, b = one.split(" "), other.split(" ")
     if len(a) != len(b) or len(a) > _WORDS:
         return None
@@ -343,7 +344,10 @@ def _counted(
 def _merged(
     known: tuple[LearnedShape, ...], found: list[LearnedShape], here: set[str]
 ) -> Iterable[LearnedShape]:
-    """A word that varied once may vary again: shapes of one line are joined, those of two lines are not."""
+    """Join shapes of the same line, because a word that varied once may vary again.
+
+    Other shapes stay apart.
+    """
     left = list(known)
     met: set[int] = set()
     for shape in found:
@@ -364,7 +368,7 @@ def _merged(
 
 
 def _joined(one: LearnedShape, other: LearnedShape) -> tuple[str | None, ...] | None:
-    """The words of two shapes of one line; None: they belong to different lines."""
+    """Words of two shapes joined; None if they belong to different lines."""
     if one.place != other.place or len(one.words) != len(other.words):
         return None
     pairs = list(zip(one.words, other.words, strict=True))

@@ -1,8 +1,8 @@
 """Rules of a watcher: which parts of a page count, which patterns are ignored, when a change is reported.
 
-Selectors (CSS, XPath, JSONPath) are compiled once. Whoever adds a channel writes them and pages come from
-anybody, so neither may keep a node busy: XPath has no regular expressions here and few steps that look at
-the whole tree, and JSONPath has no patterns at all.
+Selectors (CSS, XPath, JSONPath) are compiled once. They come from users and pages come from anywhere, so
+neither may keep a node busy: XPath has no regular expressions here and few steps over the whole tree, and
+JSONPath has no patterns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BUSY_CSS: Final = re.compile(r":(?:has|not|is|where|matches|nth-[a-z-]+)\(|~|\+
 
 @lru_cache(maxsize=1_024)
 def compiled_css(text: str) -> Callable[[Any], list[Any]]:
-    """Elements of a tree by CSS."""
+    """Compile a CSS selector."""
     _check_length(text)
     cssselect = library("cssselect")
     if len(_BUSY_CSS.findall(_QUOTED.sub("", text))) > limits.SELECTOR_WIDE_STEPS:
@@ -40,18 +40,18 @@ def compiled_css(text: str) -> Callable[[Any], list[Any]]:
     try:
         xpath = cssselect.HTMLTranslator().css_to_xpath(text)
     except (cssselect.SelectorError, RecursionError, ValueError) as error:
-        raise ChannelError(f"{text!r} is no CSS selector: {error}") from None
+        raise ChannelError(f"{text!r} is not a CSS selector: {error}") from None
     return _xpath(xpath, text)
 
 
 @lru_cache(maxsize=1_024)
 def compiled_xpath(text: str) -> Callable[[Any], list[Any]]:
-    """Elements, texts and attributes of a tree by XPath 1.0."""
+    """Compile an XPath 1.0 expression for elements, texts and attributes."""
     _check_length(text)
     if len(_WIDE.findall(_QUOTED.sub("", text))) > limits.SELECTOR_WIDE_STEPS:
         raise ChannelError(
             f"the XPath {text!r} has over {limits.SELECTOR_WIDE_STEPS} steps such as // that look "
-            "at the whole page: name a shorter way"
+            "at the whole page: use a more direct path"
         )
     return _xpath(text, text)
 
@@ -59,10 +59,10 @@ def compiled_xpath(text: str) -> Callable[[Any], list[Any]]:
 def _xpath(xpath: str, text: str) -> Callable[[Any], list[Any]]:
     etree = library("lxml.etree")
     try:
-        # Without regexp=False lxml offers re:test(), whose patterns can take for ever.
+        # Without regexp=False lxml offers re:test(), whose patterns may take exponential time.
         run = etree.XPath(xpath, regexp=False)
     except (etree.XPathError, ValueError) as error:
-        raise ChannelError(f"{text!r} is no XPath: {error}") from None
+        raise ChannelError(f"{text!r} is not an XPath expression: {error}") from None
 
     def find(tree: Any) -> list[Any]:
         try:
@@ -75,7 +75,7 @@ def _xpath(xpath: str, text: str) -> Callable[[Any], list[Any]]:
 
 
 def _spoken(value: object) -> str:
-    """What count(//li) or a comparison gives."""
+    """Result of an expression that is not a node, such as count(//li), as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -83,7 +83,7 @@ def _spoken(value: object) -> str:
 
 @lru_cache(maxsize=1_024)
 def compiled_jsonpath(text: str) -> Callable[[Any], Iterator[tuple[str, Any]]]:
-    """Paths and values of a JSON document by JSONPath (RFC 9535)."""
+    """Compile a JSONPath (RFC 9535); yields paths and values."""
     _check_length(text)
     jsonpath = library("jsonpath")
     if text.count("..") > limits.SELECTOR_WIDE_STEPS:
@@ -91,7 +91,7 @@ def compiled_jsonpath(text: str) -> Callable[[Any], Iterator[tuple[str, Any]]]:
     try:
         run = _jsonpath_environment().compile(text)
     except (jsonpath.JSONPathError, RecursionError, ValueError) as error:
-        raise ChannelError(f"{text!r} is no JSONPath: {error}") from None
+        raise ChannelError(f"{text!r} is not a JSONPath: {error}") from None
 
     def find(root: Any) -> Iterator[tuple[str, Any]]:
         try:
@@ -108,7 +108,7 @@ def compiled_jsonpath(text: str) -> Callable[[Any], Iterator[tuple[str, Any]]]:
 @lru_cache(maxsize=1)
 def _jsonpath_environment() -> Any:
     environment = library("jsonpath").JSONPathEnvironment(strict=True)
-    for name in ("match", "search"):  # patterns that can take for ever
+    for name in ("match", "search"):  # their patterns may take exponential time
         environment.function_extensions.pop(name, None)
     environment.max_recursion_depth = limits.MARKUP_DEPTH
     return environment
@@ -129,13 +129,13 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How one channel is read and compared."""
 
     css: tuple[str, ...] = ()
-    """HTML: only what these find; with several, all of it in the order of the page."""
+    """HTML: only elements these selectors find; with several, all of them in page order."""
     xpath: tuple[str, ...] = ()
-    """HTML: the same, beside `css`."""
+    """HTML: only nodes these expressions find, in addition to `css`."""
     jsonpath: tuple[str, ...] = ()
-    """JSON: only what these find."""
+    """JSON: only values these expressions find."""
     exclude_css: tuple[str, ...] = ()
-    """HTML: what these find is left out."""
+    """HTML: elements to leave out."""
     exclude_xpath: tuple[str, ...] = ()
     exclude_jsonpath: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -143,27 +143,27 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise: tuple[str, ...] = NOISE
     """Kinds of noise to leave out: dates, ago, counters, sessions, ads."""
     only_additions: bool = False
-    """What merely goes is no change."""
+    """Removed lines alone are not a change."""
     compare_last: int = 1
-    """A content that is one of the last so many versions again is no change: pages that flap."""
+    """Content equal to one of the last `compare_last` versions is not a change: for pages that flap."""
     whole_page: bool = False
-    """HTML: navigation, asides and footers too, not only the main content."""
+    """HTML: include navigation, asides and footers, not only the main content."""
 
     def reading(self) -> int:
-        """Hash of the rules that decide which lines there are: contents read by others cannot be compared."""
+        """Hash of the rules that select lines: contents read by different such rules cannot be compared."""
         selecting = (self.css, self.xpath, self.jsonpath, self.exclude_css, self.exclude_xpath)
         rest = (self.exclude_jsonpath, self.ignore, self.whole_page, "ads" in self.noise)
         return xxh3_64_intdigest(msgspec.msgpack.encode((selecting, rest)))
 
     def check(self) -> Rules:
-        """These rules; ChannelError names the one that cannot be, and where."""
+        """Check the rules; ChannelError names the invalid one and its place."""
         for name, compiler in _SELECTORS.items():
             _each(name, getattr(self, name), compiler)
         _each("ignore", self.ignore, pattern)
         for place, kind in enumerate(self.noise):
             if kind not in NOISE:
                 raise ChannelError(
-                    f"rules.noise[{place}]: there is no kind of noise {kind!r}; allowed: {', '.join(NOISE)}"
+                    f"rules.noise[{place}]: unknown kind of noise {kind!r}; allowed: {', '.join(NOISE)}"
                 )
         if not 1 <= self.compare_last <= limits.COMPARED_VERSIONS:
             raise ChannelError(
@@ -173,7 +173,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def rules_of(raw: object) -> Rules:
-    """Rules from configuration or from the JSON of a request; ChannelError names what is wrong and where."""
+    """Rules from configuration or the JSON of a request; ChannelError names what is wrong and where."""
     try:
         rules = msgspec.convert(raw, Rules)
     except msgspec.ValidationError as error:
@@ -193,7 +193,7 @@ _SELECTORS: Final[dict[str, Callable[[str], Any]]] = {
 
 def _each(name: str, texts: Sequence[str], compiler: Callable[[str], Any]) -> None:
     if len(texts) > limits.SELECTORS:
-        raise ChannelError(f"rules.{name}: {len(texts)} of them; at most {limits.SELECTORS}")
+        raise ChannelError(f"rules.{name}: {len(texts)} entries; at most {limits.SELECTORS}")
     for place, text in enumerate(texts):
         try:
             compiler(text)
@@ -203,7 +203,7 @@ def _each(name: str, texts: Sequence[str], compiler: Callable[[str], Any]) -> No
 
 @lru_cache(maxsize=1_024)
 def pattern(text: str) -> Callable[[str], bool]:
-    """Whether an ignore pattern is found in a line."""
+    """Whether the ignore pattern occurs in a line."""
     try:
         found = params.regex(params.PATTERN.parse(text))
     except PolicyError as error:

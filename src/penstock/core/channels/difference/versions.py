@@ -1,7 +1,7 @@
-"""The versions of one channel: state kept between polls, what is news, and how versions are numbered.
+"""The versions of one channel: the state between polls, deltas, and version numbers.
 
-The kept content changes by deltas alone. A version's number is the time the content says it was modified, if
-that can be relied on: later than the version before and not in the future. Else it is the time of the poll.
+The stored content changes by deltas only. A version's number is the modification time stated by the content,
+if it is reliable: later than the version before and not in the future. Otherwise it is the time of the poll.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class VersionsState(msgspec.Struct, frozen=True):
-    """All that is kept of a channel; bounded like the content itself."""
+    """Stored state of a channel; bounded like the content itself."""
 
     version: int = 0
-    """0: nothing was read yet."""
+    """0: nothing read yet."""
     at_us: int = 0
     kind: ContentKind = "text"
     title: str = ""
     lines: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
-    """Of each line, as a number of `place_names`."""
+    """Place of each line, as index into `place_names`."""
     place_names: tuple[str, ...] = ()
     marks: tuple[ItemMark, ...] = ()
     """Items of a feed, whose lines follow one another in `lines`."""
@@ -45,18 +45,18 @@ class VersionsState(msgspec.Struct, frozen=True):
     """Hashes of the last versions, this one at the end."""
     learned: Learned = Learned()
     reading: int = 0
-    """Hash of the rules by which it was read."""
+    """Hash of the rules by which the content was read."""
     last: int = 0
     """Hash of the changes that made this version: another node may have found the same ones."""
 
 
 def print_of(old_version: int, changes: Sequence[Change]) -> int:
-    """By which two nodes that found the same changes are told."""
+    """Hash by which two nodes notice that they found the same changes."""
     return xxh3_64_intdigest(msgspec.msgpack.encode((old_version, changes)))
 
 
 def places_after(state: VersionsState, delta: Delta, size: int) -> tuple[int, ...]:
-    """Places after a delta of another node: new lines take that of the line they stand at."""
+    """Places after a delta of another node: new lines get the place of the line they are inserted at."""
     if not state.place_names:
         return (0,) * size
     places: list[int] = []
@@ -71,11 +71,11 @@ def places_after(state: VersionsState, delta: Delta, size: int) -> tuple[int, ..
 
 
 _STALE_LINES: Final = 100
-"""Lines that only-additions keeps beyond twice the page before it lets go of what is no longer there."""
+"""Lines that `only-additions` keeps beyond twice the page before it removes those no longer on the page."""
 
 
 class Versions:
-    """One channel; `receive` content, and take the delta if there is one."""
+    """Versions of one channel: pass content to `receive`, and publish the delta it returns."""
 
     def __init__(self, url: str, rules: Rules, *, state: VersionsState | None = None) -> None:
         self.url = url
@@ -84,16 +84,16 @@ class Versions:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The content as of `version`."""
+        """The content at `version`."""
         return self._state.lines
 
     @property
     def version(self) -> int:
-        """Of the content; 0: there is none yet."""
+        """Number of the current version; 0: none yet."""
         return self._state.version
 
     def state(self) -> VersionsState:
-        """What to keep; give it to the constructor to go on."""
+        """State to store; pass it to the constructor to continue."""
         return self._state
 
     def contrast(self, a: Content, b: Content) -> None:
@@ -102,12 +102,12 @@ class Versions:
         self._state = msgspec.structs.replace(self._state, learned=learned)
 
     def receive(self, content: Content, *, now_us: int) -> Delta | None:
-        """The delta to this content, from version 0 if it is the first; None: there is no news in it."""
+        """Delta to this content, from version 0 if it is the first; None: no news."""
         state = self._state
         if state.version == 0 or state.kind != content.kind:
             return self._anew(content, now_us=now_us)
         if state.reading != self.rules.reading():
-            self._anew(content, now_us=now_us)  # other lines are looked at now: that is no news
+            self._anew(content, now_us=now_us)  # the rules changed, so other lines are compared: not news
             return None
         judge = Judge(self.rules.noise, state.learned, now_us)
         if content.kind == "feed":
@@ -115,7 +115,7 @@ class Versions:
         return self._page(content, judge, now_us=now_us)
 
     def accept(self, delta: Delta) -> bool:
-        """Take a delta that another node made; False: it is redundant. ChannelError: it does not fit."""
+        """Apply a delta made by another node; False: it is redundant. ChannelError: it does not apply."""
         state = self._state
         if delta.version <= state.version or print_of(delta.old_version, delta.changes) == state.last:
             return False
@@ -154,7 +154,7 @@ class Versions:
         )
         if self.rules.only_additions and len(state.lines) <= 2 * len(content.lines) + _STALE_LINES:
             found = [hunk for hunk in found if hunk.new < hunk.new_end]
-            # What a line was replaced by is news; that the line went is not.
+            # With only-additions, the new lines of a replacement are news, the removed ones are not.
         if not any(hunk.new < hunk.new_end for hunk in found) and (self.rules.only_additions or not found):
             return None
         print_ = self._fingerprint(content, judge, new)
@@ -166,7 +166,7 @@ class Versions:
     def _changed(
         self, found: Sequence[Hunk], old: Sequence[int], new: Sequence[int], content: Content
     ) -> tuple[list[Change], list[str], list[str]]:
-        """Hunks of the lines that were compared, as changes of all lines; and what these make of them."""
+        """Hunks of the compared lines as changes of all lines; and the new lines and places."""
         state = self._state
         changes: list[Change] = []
         lines: list[str] = []
@@ -187,7 +187,7 @@ class Versions:
         return changes, lines, places
 
     def _fingerprint(self, content: Content, judge: Judge, shown: Sequence[int]) -> int | None:
-        """Of a version, noise left out; None: nobody asks for it."""
+        """Hash of a version without noise; None if no rule needs it."""
         if self.rules.compare_last < 2:
             return None
         return xxh3_64_intdigest(
@@ -225,7 +225,7 @@ class Versions:
     # -- the next version ------------------------------------------------------------------------------------
 
     def _anew(self, content: Content, *, now_us: int) -> Delta:
-        """All of it: the first version, or a page that became a feed."""
+        """Replace everything: the first version, or a page that became a feed."""
         judge = Judge(self.rules.noise, self._state.learned, now_us)
         changes = [Change(0, self._state.lines, content.lines)]
         marks = marks_of(content.items)

@@ -1,7 +1,7 @@
-"""Pure deciders that say when a channel may be fetched, each with the reason as a sentence.
+"""Decides when a channel may be fetched, without I/O, and gives each reason as a sentence.
 
-`decide` returns `Fetch` or `Wait`; `learn` computes the next state from the server's answer. Each concern
-gives a `Hold`: until when it keeps the channel from being fetched, and why. The longest hold decides.
+`decide` returns `Fetch` or `Wait`; `learn` computes the next state from the server's response. Each concern
+returns a `Hold`: until when the channel must not be fetched, and why. The longest hold decides.
 
     values.py        settings, state of a channel's server, outcome of a fetch, intents and holds
     http_rules.py    validators, freshness, Retry-After and redirects

@@ -1,4 +1,5 @@
-"""`decide` says whether to fetch a channel now or wait; `learn` updates its state from the answer."""
+"""`decide` chooses between fetching a channel now and waiting; `learn` updates its state from the
+response."""
 
 from __future__ import annotations
 
@@ -29,15 +30,15 @@ def decide(
     rest: Hold | None = None,
     asked: bool = False,
 ) -> PollIntent:
-    """What to do with a channel now.
+    """Intent for a channel now: fetch or wait.
 
-    `rest`: the node fetches nothing at all for now. `asked`: a person wants it now, so only what the server
-    or the operator asked for counts.
+    `rest`: the node fetches nothing at all for now. `asked`: a person asked for it, so only holds set by the
+    server or the operator (`Hold.hard`) count.
     """
     found = holds(state, plan, host=host, manners=manners, now_us=now_us, rest=rest)
     if asked:
         found = [hold for hold in found if hold.hard]
-    # While the channel itself has to wait, it does not stand in the queue of its host.
+    # A channel with a hold of its own does not queue for its host's budget.
     own = [hold for hold in found if not hold.host] or found
     if own:
         longest = max(own, key=lambda hold: hold.until_us)
@@ -58,7 +59,7 @@ def holds(
     now_us: Instant,
     rest: Hold | None = None,
 ) -> list[Hold]:
-    """Everything that keeps a channel from being fetched now."""
+    """All holds of a channel now."""
     target = state.moved or plan.url
     found = (
         rest,
@@ -85,7 +86,7 @@ def why(
     now_us: Instant,
     rest: Hold | None = None,
 ) -> str:
-    """All of it in sentences, what decides first."""
+    """The holds and known facts in sentences, the deciding one first."""
     found = holds(state, plan, host=host, manners=manners, now_us=now_us, rest=rest)
     found.sort(key=lambda hold: hold.until_us, reverse=True)
     if found:
@@ -102,7 +103,7 @@ def why(
 
 
 def _facts(state: PollState) -> list[str]:
-    """What is known about it otherwise."""
+    """Sentences about the last fetch and the server."""
     found = []
     if not state.polled_us:
         found.append("It has not been fetched yet.")
@@ -122,7 +123,7 @@ def _facts(state: PollState) -> list[str]:
 
 
 def _pause(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | None:
-    """Whatever anybody wants, not so soon again."""
+    """Minimum gap between two fetches, even on demand."""
     until_us = state.polled_us + manners.least_us
     if not state.polled_us or until_us <= now_us:
         return None
@@ -140,13 +141,13 @@ def _reason(state: PollState, plan: PollPlan, *, asked: bool) -> str:
 
 
 GOOD: Final = (200, 203, http_rules.DELTA_STATUS)
-"""Statuses that bring a body to compare."""
+"""Statuses whose body is compared."""
 
 _MEANINGS: Final = {
     204: "no content",
-    206: "a part that was not asked for",
+    206: "a partial response that was not requested",
     300: "several choices",
-    **dict.fromkeys(http_rules.REDIRECT_STATUSES, "a redirect that leads nowhere"),
+    **dict.fromkeys(http_rules.REDIRECT_STATUSES, "a redirect without a target"),
     401: "a password is needed",
     402: "payment is needed",
     403: "forbidden",
@@ -164,7 +165,7 @@ _MEANINGS: Final = {
 def learn(
     state: PollState, outcome: FetchOutcome, *, url: str, manners: Manners, now_us: Instant
 ) -> PollState:
-    """After a fetch of the channel `url` that ended now."""
+    """State after a fetch of the channel `url` that ended now."""
     problem = complaint(state, outcome)
     common: dict[str, object] = {
         "polled_us": now_us,
@@ -177,7 +178,7 @@ def learn(
     if problem:
         common["errors"] = min(state.errors + 1, limits.POLL_ERRORS)
         common["fresh_until_us"] = 0
-        if outcome.status == 304:  # not believed: ask without conditions next time
+        if outcome.status == 304:  # implausible 304: ask without conditions next time
             common |= {"etag": "", "last_modified": ""}
         return msgspec.structs.replace(state, **common)
     common |= {
@@ -194,7 +195,7 @@ def learn(
 
 
 def spare(state: PollState, outcome: FetchOutcome, *, now_us: Instant) -> PollState:
-    """After a fetch without an answer while nobody answers: its next turn comes as if nothing was wrong."""
+    """State after an unanswered fetch in an outage: the channel keeps its schedule, without an error."""
     problem = f"Nobody answers at present, so this node may be offline. {outcome.error}"
     return msgspec.structs.replace(
         state, polled_us=now_us, status=outcome.status, problem=problem[: limits.PROBLEM_CHARS]
@@ -202,19 +203,19 @@ def spare(state: PollState, outcome: FetchOutcome, *, now_us: Instant) -> PollSt
 
 
 def take_hints(state: PollState, said: FeedSchedule) -> PollState:
-    """After the body was read as a feed."""
+    """State after the body was read as a feed."""
     return msgspec.structs.replace(state, feed=True, **http_rules.hints(said))
 
 
 def complain(state: PollState, problem: str) -> PollState:
-    """After a good answer whose body could not be read; it is asked for in full next time."""
+    """State after a response whose body could not be read; the next request asks for it in full."""
     errors = min(max(state.errors, state.errors_before + 1), limits.POLL_ERRORS)
     problem = problem[: limits.PROBLEM_CHARS]
     return msgspec.structs.replace(state, errors=errors, problem=problem, etag="", last_modified="")
 
 
 def complaint(state: PollState, outcome: FetchOutcome) -> str:
-    """What was wrong with a fetch, as a sentence; empty if nothing was."""
+    """What was wrong with a fetch, as a sentence; empty if nothing."""
     if outcome.error:
         return outcome.error
     status = outcome.status

@@ -1,9 +1,9 @@
 """Pauses after failures: back-off after errors, pages that are gone, network outages, crash loops.
 
 Back-off pauses grow and differ between channels. A page is gone after 410, or when it is not found for a long
-time. If no host answers, the network here is down and no channel is blamed. A node that its supervisor
-restarts every second would fetch the same pages every second, because what was fetched just before a crash
-is not on disk: so the pause before it polls grows with each crash.
+time. If no host answers, the local network is down and no channel counts an error. A node that its supervisor
+restarts every second would fetch the same pages every second, because the fetches just before a crash are not
+yet on disk: so the pause before polling grows with each crash.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 _DOUBLINGS: Final = 40
-"""Any pause is at its longest by then."""
+"""Doublings after which any pause has reached its maximum."""
 
 
 def pause_us(url: str, errors: int, *, manners: Manners) -> int:
-    """After so many errors in a row: doubled with each, and between three quarters and the whole of that.
+    """Pause after `errors` errors in a row: doubles with each, then three quarters to all of that.
 
-    The dice are a hash of the address and the number, so the same run is the same again.
+    The random part is a hash of the address and the number, so that runs are repeatable.
     """
     bound_us = min(manners.error_least_us << min(errors - 1, _DOUBLINGS), manners.error_most_us)
     word = blake2b(f"{errors} {url}".encode(), digest_size=4).digest()
@@ -36,7 +36,7 @@ def pause_us(url: str, errors: int, *, manners: Manners) -> int:
 
 
 def error_hold(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> Hold | None:
-    """The last fetches went wrong."""
+    """Hold after failed fetches."""
     if not state.errors:
         return None
     pause = pause_us(url, state.errors, manners=manners)
@@ -50,7 +50,7 @@ def error_hold(state: PollState, *, url: str, manners: Manners, now_us: Instant)
 def missing(
     state: PollState, outcome: FetchOutcome, *, manners: Manners, now_us: Instant
 ) -> dict[str, object]:
-    """The fields of the state that an answer sets. Errors on the way say nothing about the page itself."""
+    """State fields that a response sets. Transport errors say nothing about the page itself."""
     if outcome.status == 410:
         return {"missing_since_us": state.missing_since_us or now_us, "gone": True}
     if outcome.status == 404:
@@ -62,7 +62,7 @@ def missing(
 
 
 def gone_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | None:
-    """It is looked at now and then, in case somebody put it back."""
+    """Hold of a page that is gone: it is checked now and then, in case it comes back."""
     until_us = state.polled_us + manners.gone_us
     if not state.gone or until_us <= now_us:
         return None
@@ -75,22 +75,22 @@ def gone_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | 
 
 
 DOMAINS: Final = 10
-"""That give no answer, one after the other: so many sites are not down at once."""
+"""Domains without a response, one after the other, that mean an outage: so many sites do not fail at once."""
 DOMAINS_LEAST: Final = 2
-"""Of one domain alone nobody can tell."""
+"""With a single domain an outage cannot be told from its failure."""
 
 
 class Outage:
-    """Watches whether anybody answers at all."""
+    """Detects an outage of the local network: no domain answers."""
 
     __slots__ = ("_silent",)
 
     def __init__(self) -> None:
         self._silent: dict[str, None] = {}
-        """Domains that gave no answer since one did."""
+        """Domains without a response since the last response of any domain."""
 
     def note(self, domain: str, *, answered: bool, domains: int) -> bool:
-        """A fetch is over, of so many domains that are polled; whether nobody answers at present."""
+        """Record the end of a fetch; returns whether there is an outage. `domains`: how many are polled."""
         if answered:
             self._silent.clear()
         elif len(self._silent) < DOMAINS:
@@ -99,25 +99,27 @@ class Outage:
 
 
 class Life(msgspec.Struct, frozen=True):
-    """What is known of a run that was not closed."""
+    """A run of the node that was not closed."""
 
     began_us: int
-    """When it polled, or would have: after its pause."""
+    """When it began to poll, after its pause."""
     crashes: int = 0
-    """Runs just before it that ended soon, without being closed."""
+    """Consecutive runs before it that crashed soon."""
 
 
 def begun(before: Life | None, *, manners: Manners, now_us: Instant) -> Life:
-    """A run that starts now; `before` is the last one, None if it was closed."""
+    """A run that starts now; `before` is the last one, None if it was closed properly."""
     crashes = 0
     if before is not None and now_us - before.began_us < limits.RESTART_SOON_US:
-        crashes = before.crashes + (now_us >= before.began_us)  # one that ended in its pause asked nobody
+        crashes = before.crashes + (
+            now_us >= before.began_us
+        )  # a run that ended within its pause fetched nothing
     pause_us = min(manners.least_us << min(crashes - 2, 30), limits.RESTART_MOST_US) if crashes > 1 else 0
     return Life(now_us + pause_us, crashes)
 
 
 def restart_hold(life: Life, *, now_us: Instant) -> Hold | None:
-    """Why nothing is fetched yet."""
+    """Hold of all channels after crashes."""
     if life.began_us <= now_us:
         return None
     reason = f"This node crashed {life.crashes} times, so it fetches nothing until {moment(life.began_us)}."

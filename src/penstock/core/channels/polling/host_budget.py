@@ -1,7 +1,7 @@
 """The hourly budget of one registrable domain, in fetches and bytes; a 429 lowers it.
 
-Both are leaky buckets kept as one moment each: every fetch and every byte moves it on, and it may run ahead
-of the clock by a tenth of an hour's budget. A 429 halves the budget; it comes back by a twentieth an hour.
+Both are leaky buckets stored as one time each: every fetch and every byte moves it forward, and it may run
+ahead of the clock by a tenth of an hour's budget. A 429 halves the budget; a twentieth comes back each hour.
 
 This is not `node.access.rate`: the rate changes with the answers of the domain, a budget is a frozen value
 that is stored and moved when the clock was set, and it names the reason why a fetch has to wait.
@@ -24,47 +24,47 @@ if TYPE_CHECKING:
 
 HOUR_US: Final = 3_600 * SECOND_US
 LEAST_SHARE: Final = 1 / 64
-"""Below this, Retry-After and backoff of the channels are enough."""
+"""Smallest share: below it, Retry-After and the back-off of the channels suffice."""
 RECOVERY_PER_H: Final = 1 / 20
-"""A budget that was halved is whole again after ten hours."""
+"""A halved budget is complete again after ten hours."""
 _LOWER_AGAIN_US: Final = 60 * SECOND_US
-"""Fetches under way when a 429 comes bring further ones, which say nothing new."""
+"""Fetches already under way bring further 429s, which must not lower the budget again."""
 _SPACED_US: Final = 25 * HOUR_US
-"""A robots.txt is read again after a day; until then nobody but the budget knows what pauses it asks for."""
+"""A robots.txt is read again after a day; until then only the budget keeps its Crawl-delay."""
 
 
 class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """How much of a domain's budget is used up, and what was learned about it."""
+    """Used budget of a domain, and what its responses said."""
 
     name: str
     """The domain."""
     share: float = 1.0
-    """Of the configured budget, at `lowered_us`."""
+    """Share of the configured budget, at `lowered_us`."""
     lowered_us: int = 0
-    """When a 429 lowered it last; 0: never."""
+    """Last time a 429 lowered it; 0: never."""
     polls_us: int = 0
-    """When the fetches made so far would have been due, had they been even."""
+    """Bucket of fetches: when the fetches so far would have been due, evenly spaced."""
     bytes_us: int = 0
-    """The same for the bytes."""
+    """Bucket of bytes: when the bytes so far would have been due, evenly spaced."""
     not_before_us: int = 0
-    """The domain asked for rest: Retry-After of a 429."""
+    """Retry-After of a 429: no fetch from the domain before this."""
     spacing_us: int = 0
-    """Least time between two fetches: Crawl-delay of its robots.txt."""
+    """Minimum gap between two fetches: Crawl-delay of its robots.txt."""
     last_us: int = 0
-    """Last fetch."""
+    """Time of the last fetch."""
 
     def share_at(self, now_us: Instant) -> float:
-        """Share of the configured budget that is allowed now."""
+        """Allowed share of the configured budget."""
         hours = max(0, now_us - self.lowered_us) / HOUR_US
         return min(1.0, self.share + hours * RECOVERY_PER_H)
 
     def hold(self, *, manners: Manners, now_us: Instant) -> Hold | None:
-        """What keeps all channels of the domain, if anything does."""
+        """Hold on all channels of the domain, if any."""
         found = max(self._holds(manners, now_us), key=lambda hold: hold.until_us, default=None)
         return found if found is not None and found.until_us > now_us else None
 
     def rest(self, *, now_us: Instant) -> Hold | None:
-        """What the domain itself asked for."""
+        """Hold requested by the domain itself (Retry-After)."""
         if self.not_before_us <= now_us:
             return None
         reason = f"{self.name} asked to be left alone until {moment(self.not_before_us)} (429)."
@@ -94,19 +94,19 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return f"{budget:,}{lowered}"
 
     def spent(self, *, manners: Manners, now_us: Instant) -> HostBudget:
-        """After a fetch began."""
+        """Budget after a fetch began."""
         each_us = _each_us(manners.host_polls) / self.share_at(now_us)
         polls_us = max(self.polls_us, now_us) + ceil(each_us)
         return msgspec.structs.replace(self, polls_us=polls_us, last_us=now_us)
 
     def weighed(self, size: int, *, manners: Manners, now_us: Instant) -> HostBudget:
-        """After so many bytes came."""
+        """Budget after `size` bytes arrived."""
         each_us = HOUR_US / (manners.host_bytes * 0.9) / self.share_at(now_us)
         bytes_us = max(self.bytes_us, now_us) + ceil(size * each_us)
         return msgspec.structs.replace(self, bytes_us=bytes_us)
 
     def told(self, outcome: FetchOutcome, *, manners: Manners, now_us: Instant) -> HostBudget:
-        """After an answer: a 429 is about the whole domain."""
+        """Budget after a response: a 429 concerns the whole domain."""
         if outcome.status != 429:
             return self
         asked_us = http_rules.asked_us(outcome, manners=manners, now_us=now_us)
@@ -117,20 +117,20 @@ class HostBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return msgspec.structs.replace(self, **changes)
 
     def shifted(self, by_us: int) -> HostBudget:
-        """The same on a clock that was set."""
+        """Budget after the system clock was set by `by_us`."""
         names = ("lowered_us", "polls_us", "bytes_us", "not_before_us", "last_us")
         changes = {name: max(1, at_us + by_us) for name in names if (at_us := getattr(self, name))}
         return msgspec.structs.replace(self, **changes)
 
     def settled(self, now_us: Instant) -> HostBudget:
-        """A budget that was kept, for use now: one from the future, by a wrong clock, is moved back."""
+        """Stored budget for use now; one from the future (wrong clock) is moved back."""
         latest_us = max(self.last_us, self.lowered_us)
         found = self if latest_us <= now_us else self.shifted(now_us - latest_us)
         ahead_us = max(found.polls_us, found.bytes_us, found.not_before_us) - now_us
         return found if ahead_us <= limits.POLL_LATEST_US else HostBudget(self.name)
 
     def idle(self, now_us: Instant) -> bool:
-        """Whether nothing would be lost by forgetting it."""
+        """Whether the budget holds no information and can be forgotten."""
         latest_us = max(self.polls_us, self.bytes_us, self.not_before_us)
         if self.spacing_us:
             latest_us = max(latest_us, self.last_us + _SPACED_US)
@@ -142,7 +142,7 @@ def _burst(polls: int) -> int:
 
 
 def _each_us(polls: int) -> int:
-    """Between two fetches, so that a burst and what follows within the hour are `polls` together."""
+    """Gap between two fetches such that a burst and the rest of the hour add up to `polls`."""
     return ceil(HOUR_US / (polls - _burst(polls) + 1))
 
 

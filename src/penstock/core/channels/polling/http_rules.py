@@ -1,8 +1,8 @@
 """HTTP rules for polling: conditional requests, Retry-After, freshness and redirects.
 
-Conditional requests carry the server's own validators, byte for byte (RFC 9110, 13); If-Modified-Since never
-carries a date of ours, because servers compare it by text and clocks are wrong. Retry-After is seconds or a
-date, on 429 and 503 (RFC 9110, 10.2.3; RFC 6585, 4), believed up to a bound. Freshness and a feed's own
+Conditional requests carry the server's own validators, byte for byte (RFC 9110, 13). If-Modified-Since never
+carries a date of ours, because servers compare it as text and clocks are wrong. Retry-After is seconds or a
+date, on 429 and 503 (RFC 9110, 10.2.3; RFC 6585, 4), obeyed up to a bound. Freshness and a feed's own
 schedule give lower bounds, all of them capped. 301 and 308 are remembered as the new address, 302, 303 and
 307 are not (RFC 9110, 15.4).
 """
@@ -30,13 +30,13 @@ _DIRECTIVE: Final = re.compile(r'([A-Za-z-]+)(?:\s*=\s*(?:"([^"]*)"|([^\s,]*)))?
 
 
 def seconds(text: str) -> int | None:
-    """A whole number of seconds; None if it is none."""
+    """Whole seconds; None if the text is not a number."""
     found = _SECONDS.fullmatch(text.strip())
     return int(found[0]) if found else None
 
 
 def date_us(text: str) -> Instant | None:
-    """A date of any of the three forms that HTTP allows (RFC 9110, 5.6.7); None if it is none."""
+    """Date in any of the three HTTP forms (RFC 9110, 5.6.7); None if it is not one."""
     try:
         at = parsedate_to_datetime(text)
         return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()) * SECOND_US
@@ -45,7 +45,7 @@ def date_us(text: str) -> Instant | None:
 
 
 def directives(text: str) -> dict[str, str]:
-    """Cache-Control, by name in lower case; of one that is repeated the first counts."""
+    """Cache-Control directives by lower-case name; the first of repeated ones counts."""
     found: dict[str, str] = {}
     for match in _DIRECTIVE.finditer(text):
         found.setdefault(match[1].lower(), match[2] or match[3] or "")
@@ -57,9 +57,9 @@ DELTA_STATUS: Final = 226
 
 
 def conditions(state: PollState, *, now_us: Instant) -> dict[str, str]:
-    """Headers of the next request; none if a body is wanted in any case."""
+    """Conditional headers of the next request; none if the body is needed in any case."""
     if not state.full_us or now_us - state.full_us >= limits.POLL_FULL_US:
-        return {}  # some servers say 304 for ever
+        return {}  # some servers answer 304 for ever
     found = {}
     if state.etag:
         found["If-None-Match"] = state.etag
@@ -71,7 +71,7 @@ def conditions(state: PollState, *, now_us: Instant) -> dict[str, str]:
 
 
 def validators(state: PollState, outcome: FetchOutcome) -> dict[str, str]:
-    """The fields of the state that an answer sets. A 304 refreshes what it names and leaves the rest."""
+    """State fields that a response sets. A 304 updates the validators it names."""
     fresh = {
         "etag": _usable(outcome.headers.get("etag", "")),
         "last_modified": _usable(outcome.headers.get("last-modified", "")),
@@ -82,7 +82,7 @@ def validators(state: PollState, outcome: FetchOutcome) -> dict[str, str]:
 
 
 def believed(state: PollState, outcome: FetchOutcome) -> str:
-    """What is wrong with a 304, as a sentence; empty if it can be believed."""
+    """What is implausible about a 304, as a sentence; empty if it can be trusted."""
     if not outcome.conditional:
         return "The server answered 304 (not modified) to a request without conditions."
     if outcome.url and state.source and outcome.url != state.source:
@@ -91,7 +91,7 @@ def believed(state: PollState, outcome: FetchOutcome) -> str:
 
 
 def _usable(text: str) -> str:
-    """What can be sent back as it came: not what is no text, nor what would bloat every request."""
+    """The validator, if it can be sent back as it came: text, and not too long."""
     return text if len(text) <= limits.VALIDATOR_CHARS and text.isprintable() else ""
 
 
@@ -99,7 +99,7 @@ RETRY_STATUSES: Final = (429, 503)
 
 
 def asked_us(outcome: FetchOutcome, *, manners: Manners, now_us: Instant) -> Instant:
-    """Until when the server wants to be left alone; 0: it does not say, or says it wrongly."""
+    """Until when the server asks not to be fetched; 0: it does not, or not in a valid form."""
     text = outcome.headers.get("retry-after", "")
     if outcome.status not in RETRY_STATUSES or not text:
         return 0
@@ -110,13 +110,13 @@ def asked_us(outcome: FetchOutcome, *, manners: Manners, now_us: Instant) -> Ins
         at_us = date_us(text)
         if at_us is None:
             return 0
-        # The server's clock may be wrong, but by its own clock it means this long.
+        # The server's clock may be wrong: the pause is measured by its own Date header.
         wait_us = at_us - (date_us(outcome.headers.get("date", "")) or now_us)
     return now_us + min(wait_us, manners.retry_most_us) if wait_us > 0 else 0
 
 
 def retry_hold(state: PollState, *, now_us: Instant) -> Hold | None:
-    """The server asked for it, so not even a person's wish counts more."""
+    """Hold by Retry-After; it also holds when a person asks."""
     if state.not_before_us <= now_us:
         return None
     reason = f"The server asked to be left alone until {moment(state.not_before_us)} (Retry-After)."
@@ -130,7 +130,7 @@ _EPOCH_WEEKDAY: Final = 3
 
 
 class FeedSchedule(Protocol):
-    """What a feed says about its own schedule."""
+    """Schedule stated by a feed."""
 
     @property
     def ttl_s(self) -> int | None:
@@ -154,7 +154,7 @@ class FeedSchedule(Protocol):
 
 
 def fresh_us(headers: Mapping[str, str], *, manners: Manners, now_us: Instant) -> Instant:
-    """Until when an answer calls itself fresh (RFC 9111, 4.2.1), capped; 0: it does not."""
+    """Until when a response is fresh (RFC 9111, 4.2.1), capped; 0: no statement."""
     control = directives(headers.get("cache-control", ""))
     if "no-cache" in control or "no-store" in control:
         return 0
@@ -167,12 +167,14 @@ def fresh_us(headers: Mapping[str, str], *, manners: Manners, now_us: Instant) -
         expires_us = date_us(headers.get("expires", ""))
         if expires_us is None:
             return 0
-        lifetime_us = expires_us - (date_us(headers.get("date", "")) or now_us)  # both by the server's clock
+        lifetime_us = expires_us - (
+            date_us(headers.get("date", "")) or now_us
+        )  # both times are by the server's clock
     return now_us + min(lifetime_us, manners.fresh_most_us) if lifetime_us > 0 else 0
 
 
 def hints(said: FeedSchedule) -> dict[str, object]:
-    """The fields of the state that a feed's hints set; what cannot be meant is left out."""
+    """State fields that a feed's schedule sets; absurd values are left out."""
     rest_s = min(max(said.ttl_s or 0, said.update_period_s or 0, 0), limits.POLL_LATEST_US // SECOND_US)
     hours = tuple(sorted({hour % 24 for hour in said.skip_hours if 0 <= hour <= 24}))
     days = tuple(sorted({day for day in said.skip_days if 0 <= day < 7}))
@@ -184,7 +186,7 @@ def hints(said: FeedSchedule) -> dict[str, object]:
 
 
 def fresh_hold(state: PollState, *, now_us: Instant) -> Hold | None:
-    """The last answer is still good."""
+    """Hold while the last response is fresh."""
     if state.fresh_until_us <= now_us:
         return None
     return Hold(
@@ -194,7 +196,7 @@ def fresh_hold(state: PollState, *, now_us: Instant) -> Hold | None:
 
 
 def rest_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | None:
-    """The feed asks for a pause."""
+    """Hold by the feed's minimum interval."""
     rest_us = min(state.rest_s * SECOND_US, manners.fresh_most_us)
     until_us = state.polled_us + rest_us
     if not rest_us or until_us <= now_us:
@@ -203,7 +205,7 @@ def rest_hold(state: PollState, *, manners: Manners, now_us: Instant) -> Hold | 
 
 
 def skip_hold(state: PollState, *, now_us: Instant) -> Hold | None:
-    """The feed names hours or days in which nothing happens."""
+    """Hold during hours or days the feed excludes."""
     until_us = now_us
     while _skipped(state, until_us):
         until_us = (until_us // HOUR_US + 1) * HOUR_US
@@ -225,7 +227,7 @@ _LASTING: Final = (301, 308)
 
 
 def redirect_problem(visited: Sequence[str], target: str) -> str:
-    """Why a redirect is not followed, as a sentence; empty: it is."""
+    """Why a redirect is not followed, as a sentence; empty: follow it."""
     if target in visited:
         return f"The redirects go in a circle, through {target}."
     if len(visited) > limits.REDIRECTS:
@@ -234,7 +236,7 @@ def redirect_problem(visited: Sequence[str], target: str) -> str:
 
 
 def lasting(hops: Sequence[RedirectHop]) -> str:
-    """How far the page has moved for good: up to the first redirect meant for now; empty: not at all."""
+    """Address of the last permanent redirect before the first temporary one; empty: none."""
     found = ""
     for hop in hops:
         if hop.status not in _LASTING:
@@ -244,9 +246,9 @@ def lasting(hops: Sequence[RedirectHop]) -> str:
 
 
 def moved(state: PollState, outcome: FetchOutcome, *, url: str) -> str:
-    """Where to fetch it next time; empty: where it always was.
+    """Address to fetch next time; empty: the channel's own.
 
-    Only a good answer at the new address counts. A new address that keeps failing is forgotten.
+    Only a good response at the new address counts. A new address that keeps failing is forgotten.
     """
     if outcome.error or not (outcome.status == 304 or 200 <= outcome.status < 300):
         return "" if state.errors + 1 >= limits.MOVED_ERRORS else state.moved

@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): what it allows, how long it is believed, and what its absence means."""
+"""robots.txt (RFC 9309): what it allows, how long it is valid, and what its absence means."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from penstock.core.channels.polling.values import FetchOutcome, Manners
 
 AGENT: Final = "Penstock"
-"""The product token that robots.txt may name."""
+"""Product token of this program in robots.txt."""
 
 DAY_US: Final = 86_400 * SECOND_US
 UNREACHABLE_US: Final = 3_600 * SECOND_US
-"""Between attempts at a robots.txt that cannot be had; no answer at all may be our own network's fault."""
+"""Gap between attempts to read a robots.txt; a missing response may be the fault of the local network."""
 
 _FEED_TYPE: Final = re.compile(r"(application|text)/((rss|atom|rdf)\+xml|feed\+json|xml)\b", re.IGNORECASE)
 _FEED_PATH: Final = re.compile(r"feed|rss|atom|\.(xml|rdf)$", re.IGNORECASE)
 
 
 def address(url: str) -> str:
-    """Where the robots.txt of an address is."""
+    """Address of the robots.txt for a URL."""
     return str(URL(url).origin().with_path("/robots.txt"))
 
 
 def is_feed(content_type: str) -> bool:
-    """Whether an answer calls itself a feed."""
+    """Whether a content type is that of a feed."""
     return bool(_FEED_TYPE.match(content_type))
 
 
 def looks_like_feed(url: str) -> bool:
-    """Whether an address looks like a feed's, before anything was fetched from it."""
+    """Whether a URL looks like a feed, before anything was fetched."""
     return bool(_FEED_PATH.search(URL(url).path))
 
 
 class RobotsFile:
-    """A robots.txt, or what takes its place while there is none."""
+    """A robots.txt, or the verdict that applies while there is none."""
 
     __slots__ = ("_rules", "_sentence", "spacing_us", "until_us")
 
@@ -59,15 +59,15 @@ class RobotsFile:
 
     @property
     def has_rules(self) -> bool:
-        """Whether it is what the site said, not what takes its place."""
+        """Whether these are the site's own rules."""
         return not self._sentence
 
     def until(self, until_us: Instant) -> RobotsFile:
-        """The same, believed for longer."""
+        """The file, valid for longer."""
         return RobotsFile(self._rules, until_us=until_us, sentence=self._sentence)
 
     def verdict(self, url: str) -> RobotsVerdict:
-        """Whether an address may be fetched."""
+        """Whether a URL may be fetched."""
         if self._sentence:
             return RobotsVerdict(allowed=False, until_us=self.until_us, reason=self._sentence, url=url)
         if self._rules is None or self._rules.can_fetch(url, AGENT):
@@ -85,11 +85,11 @@ def read(
     manners: Manners,
     now_us: Instant,
 ) -> RobotsFile:
-    """What an answer for a robots.txt means (RFC 9309, 2.3.1); `before` is what was known.
+    """Interpret the response to a request for robots.txt (RFC 9309, 2.3.1); `before` is the last known file.
 
-    200: its rules. 4xx: there are none, everything may be fetched. 5xx and no answer: nothing may be fetched,
-    unless there is an older copy; it is asked for again in an hour, and we are stricter than the RFC in that
-    we never conclude that there is none. A 429 means "not now", so it counts with the 5xx.
+    200: its rules. 4xx: no rules, everything may be fetched. 5xx and no response: nothing may be fetched,
+    unless there is an older copy; it is requested again in an hour. Stricter than the RFC: we never conclude
+    from errors that there is none. A 429 means "not now" and counts with the 5xx.
     """
     status = outcome.status
     if 200 <= status < 300 and not outcome.error:
@@ -105,7 +105,7 @@ def read(
 
 
 def needed(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> bool:
-    """Whether a robots.txt has to be read before this address may be fetched."""
+    """Whether robots.txt has to be read before this URL may be fetched."""
     if not obeyed(state, url=url, manners=manners):
         return False
     said = state.robots
@@ -113,13 +113,13 @@ def needed(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> 
 
 
 def obeyed(state: PollState, *, url: str, manners: Manners) -> bool:
-    """Whether robots.txt decides about this channel."""
+    """Whether robots.txt applies to this channel."""
     feed = looks_like_feed(url) if state.feed is None else state.feed
     return manners.obeys_robots(feed=feed)
 
 
 def hold(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> Hold | None:
-    """The site does not want to be fetched by programs."""
+    """Hold by the verdict of robots.txt."""
     said = state.robots
     if said is None or said.allowed or said.until_us <= now_us or said.url != url:
         return None
@@ -128,7 +128,7 @@ def hold(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> Ho
 
 def _parse(body: bytes) -> Protego:
     try:
-        from protego import Protego  # noqa: PLC0415  # optional
+        from protego import Protego  # noqa: PLC0415  # optional dependency
     except ImportError:
         raise MissingTool(
             "reading robots.txt needs more libraries: pip install 'penstock[channels]'"

@@ -1,6 +1,6 @@
 """Even phases: the id of a channel gives it a fixed phase in each interval, so polls spread over time.
 
-Several nodes that poll one channel share the interval evenly: n pollers at independent phases find a change
+Several nodes that poll one channel share the interval evenly: n pollers with independent phases find a change
 after interval/(n+1) on average, evenly spread ones after interval/2n.
 """
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PollPlan:
-    """When a channel is to be polled, as far as that is ours to choose."""
+    """When a channel is due by its interval and phase."""
 
     url: str
     """The channel's own address."""
     wanted_us: int
-    """Interval that the allocation gives it."""
+    """Interval given by the allocation."""
     interval_us: int
-    """The same within the bounds."""
+    """Interval within the configured bounds."""
     phase_us: int
-    """Its place in the interval."""
+    """Offset within the interval."""
     since_us: Instant = 0
-    """When we began to poll it: turns before that are not made up for."""
+    """When polling began: turns before that are not made up for."""
 
 
 def plan(
@@ -43,7 +43,7 @@ def plan(
     rank: int = 0,
     pollers: int = 1,
 ) -> PollPlan:
-    """Give a channel its turns; `rank` is our place among the nodes that poll it."""
+    """Plan of a channel; `rank` is this node's place among the nodes that poll it."""
     bounded_us = manners.bounded_us(interval_us)
     own_us = channel_id(url) * bounded_us >> 160
     phase_us = (own_us + rank * bounded_us // pollers) % bounded_us
@@ -51,12 +51,12 @@ def plan(
 
 
 def next_us(plan: PollPlan, *, after_us: Instant) -> Instant:
-    """The first turn at or after a moment."""
+    """First turn at or after an instant."""
     return after_us + (plan.phase_us - after_us) % plan.interval_us
 
 
 def hold(state: PollState, plan: PollPlan, *, now_us: Instant) -> Hold | None:
-    """Its turn has not come. A poll that was late, or an interval that changed, brings none at once."""
+    """Hold until the next turn. A late poll or a changed interval does not cause a poll at once."""
     if not state.polled_us:
         return None
     due_us = next_us(plan, after_us=max(state.polled_us + plan.interval_us // 2, plan.since_us))

@@ -1,6 +1,6 @@
 """Values of polling: politeness settings, outcome of a fetch, intents, holds, state of a channel's server.
 
-`PollState` is kept from one fetch to the next; it is small, since there are many channels.
+`PollState` is stored between fetches; it is small because there are many channels.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ class Manners(msgspec.Struct, frozen=True):
     """Bounds on polling, all in microseconds unless the name says otherwise."""
 
     least_us: int = 60 * SECOND_US
-    """Between two fetches of one channel, whatever happens and whoever asks."""
+    """Minimum gap between two fetches of one channel, even on demand."""
     most_us: int = 6 * 3_600 * SECOND_US
     """Longest interval of a channel that answers."""
     fresh_most_us: int = 3_600 * SECOND_US
-    """So long an answer may call itself fresh, and a feed ask for rest: a max-age of 7 days freezes none."""
+    """Longest freshness of a response, and longest interval a feed may ask for: a max-age of 7 days stops no
+    channel."""
     retry_most_us: int = 86_400 * SECOND_US
-    """Longest Retry-After that is believed."""
+    """Longest Retry-After that is obeyed."""
     error_least_us: int = 300 * SECOND_US
     """Pause after the first error; it doubles with each further one."""
     error_most_us: int = 12 * 3_600 * SECOND_US
     """Longest pause after errors."""
     missing_us: int = 7 * 86_400 * SECOND_US
-    """A page not found for so long is taken to be gone."""
+    """A page not found for so long counts as gone."""
     gone_us: int = 30 * 86_400 * SECOND_US
-    """A channel that is gone is looked at again after this."""
+    """Interval at which a page that is gone is checked."""
     host_polls: int = 3_600
     """Fetches from one registrable domain in an hour."""
     host_bytes: int = 256 << 20
     """Bytes from one registrable domain in an hour."""
     robots: Literal["pages", "all", "off"] = "pages"
-    """Whose robots.txt is obeyed: feeds are made to be fetched by programs, pages are not."""
+    """Where robots.txt is obeyed: pages only by default, because feeds are made for programs."""
 
     def bounded_us(self, interval_us: int) -> int:
-        """The interval, within the bounds."""
+        """The interval, clamped to the bounds."""
         return min(max(interval_us, self.least_us), max(self.least_us, self.most_us))
 
     def obeys_robots(self, *, feed: bool) -> bool:
-        """Whether robots.txt decides about a page or feed."""
+        """Whether robots.txt applies to a page or feed."""
         return self.robots == "all" or (self.robots == "pages" and not feed)
 
 
@@ -63,24 +64,24 @@ class RedirectHop:
 
     status: int
     url: str
-    """Where it led."""
+    """Target of the redirect."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchOutcome:
-    """An answer, or a sentence why there is none."""
+    """A response, or a sentence why there is none."""
 
     status: int = 0
-    """0: no answer."""
+    """0: no response."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """By name in lower case."""
     url: str = ""
-    """Where the answer came from, after redirects."""
+    """Address of the response, after redirects."""
     hops: tuple[RedirectHop, ...] = ()
     error: str = ""
-    """What went wrong on the way, as a sentence; an answer that was broken off has a status as well."""
+    """Transport error as a sentence; a response that broke off has a status as well."""
     conditional: bool = False
-    """Whether validators were sent."""
+    """Whether the request carried validators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +89,22 @@ class Fetch:
     """Fetch this address now."""
 
     url: str
-    """The channel's, or the one it has moved to, or that of a robots.txt."""
+    """The channel's address, its new one after a permanent redirect, or that of robots.txt."""
     headers: Mapping[str, str]
-    """Conditions of the request."""
+    """Conditional headers."""
     reason: str
     robots: bool = False
-    """It is the robots.txt that has to be read before the channel may be fetched; then decide again."""
+    """The request is for robots.txt, which must be read first; then decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do not fetch before a moment; then decide again."""
+    """Do not fetch before an instant; then decide again."""
 
     until_us: Instant
     reason: str
     host: bool = False
-    """It is the budget of the host that is used up: all its channels wait."""
+    """The host's budget is used up: all its channels wait."""
 
 
 PollIntent: TypeAlias = Fetch | Wait
@@ -111,30 +112,30 @@ PollIntent: TypeAlias = Fetch | Wait
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One reason not to fetch yet."""
+    """One reason not to fetch before an instant."""
 
     until_us: Instant
     reason: str
     hard: bool = False
-    """Not even when a person asks for it now."""
+    """Holds even when a person asks for the page."""
     host: bool = False
-    """Of the host, not of the channel."""
+    """Concerns the host, not only the channel."""
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True, gc=False):
-    """What a robots.txt said about one address."""
+    """Verdict of a robots.txt about one address."""
 
     allowed: bool
     until_us: int
-    """Then it is asked again."""
+    """When robots.txt is read again."""
     reason: str
-    """A sentence."""
+    """The verdict as a sentence."""
     url: str
-    """The address it is about."""
+    """Address the verdict is about."""
 
 
 class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the last answers said."""
+    """What the last responses of a channel's server said."""
 
     etag: str = ""
     """As the server wrote it."""
@@ -143,39 +144,39 @@ class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     source: str = ""
     """Address the validators came from."""
     polled_us: int = 0
-    """Last fetch; 0: never."""
+    """Time of the last fetch; 0: never."""
     answered_us: int = 0
-    """Last good answer; 0: never."""
+    """Time of the last good response; 0: never."""
     full_us: int = 0
-    """Last good answer with a body; 0: never."""
+    """Time of the last good response with a body; 0: never."""
     not_before_us: int = 0
-    """The server asked not to be fetched before: Retry-After."""
+    """Retry-After: no fetch before this."""
     fresh_until_us: int = 0
-    """The last answer called itself fresh until then, capped."""
+    """End of the last response's freshness, capped."""
     errors: int = 0
-    """In a row."""
+    """Consecutive errors."""
     errors_before: int = 0
-    """Those before the last answer, which counts as one more if it cannot be read."""
+    """Consecutive errors before the last response; used if its body turns out unreadable."""
     problem: str = ""
-    """The last error, as a sentence; empty: none."""
+    """Last error as a sentence; empty: none."""
     missing_since_us: int = 0
-    """Not found since; 0: it is there."""
+    """Not found since; 0: found."""
     gone: bool = False
-    """It is not coming back."""
+    """The page is gone for good."""
     status: int = 0
     """Last HTTP status; 0: none."""
     moved: str = ""
-    """Address it has moved to for good; empty: it has not."""
+    """New address after a permanent redirect; empty: none."""
     feed: bool | None = None
-    """Whether it is a feed; None: not known yet."""
+    """Whether it is a feed; None: unknown."""
     rest_s: int = 0
-    """What the feed asks for between two polls: ttl, sy:updatePeriod."""
+    """Minimum interval requested by the feed: ttl, sy:updatePeriod."""
     skip_hours: tuple[int, ...] = ()
-    """Hours of the day, in UTC, in which the feed is not to be polled."""
+    """Hours of the day, in UTC, in which the feed asks not to be polled."""
     skip_days: tuple[int, ...] = ()
-    """Days of the week, Monday 0."""
+    """Days of the week, Monday 0, on which the feed asks not to be polled."""
     robots: RobotsVerdict | None = None
-    """What robots.txt said last."""
+    """Last verdict of robots.txt."""
 
 
 _INSTANTS: Final = (
@@ -189,7 +190,7 @@ _INSTANTS: Final = (
 
 
 def shifted(state: PollState, by_us: int) -> PollState:
-    """The same state on a clock that was set; so nobody waits for years, and nobody is polled all at once."""
+    """State after the system clock was set by `by_us`: no channel waits for years or is polled at once."""
     changes: dict[str, object] = {
         name: max(1, at_us + by_us) for name in _INSTANTS if (at_us := getattr(state, name))
     }
@@ -200,11 +201,11 @@ def shifted(state: PollState, by_us: int) -> PollState:
 
 
 def settled(state: PollState, *, now_us: Instant) -> PollState:
-    """A state that was kept, for use now: one from the future, by a clock that was wrong, is moved back."""
+    """Stored state for use now; one from the future (wrong clock) is moved back."""
     latest_us = max(state.polled_us, state.answered_us, state.full_us, state.missing_since_us)
     if latest_us > now_us:
         state = shifted(state, now_us - latest_us)
     most_us = now_us + limits.POLL_LATEST_US
-    if max(state.not_before_us, state.fresh_until_us) > most_us:  # nobody writes that but a broken disk
+    if max(state.not_before_us, state.fresh_until_us) > most_us:  # only a damaged file has such a value
         state = msgspec.structs.replace(state, not_before_us=0, fresh_until_us=0)
     return state
