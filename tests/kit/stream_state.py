@@ -9,8 +9,11 @@ if TYPE_CHECKING:
 
 
 def commit(state: StateFile) -> None:
-    """What the thread does, at once."""
+    """What the thread and the event loop do, at once."""
     work = state.take()
     if work is not None:
         state.write(work)
         state.written(work)
+    waiting, state._commits._waiting = state._commits._waiting, []
+    for callback in waiting:
+        callback()

@@ -527,7 +527,7 @@ def test_what_waits_is_packed_in_the_store_too(tmp_path: Path) -> None:
             assert await rows(running) <= 11
 
     async def rows(running: Running) -> int:
-        while running.broker.journal is not None and running.broker.journal._rows:
+        while running.broker.journal is not None and running.broker.journal.behind:
             await asyncio.sleep(0.01)
         with sqlite3.connect(tmp_path / STORE) as database:
             (count,) = database.execute("SELECT count(*) FROM message").fetchone()

@@ -40,7 +40,7 @@ async def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path)
     async with running() as node:
         assert "penstock_store_stopped" not in samples((await node.ask("GET", "/metrics"))[1])
         journal = node.broker.journal = Journal(Store(tmp_path / STORE))
-        journal.fault = "database or disk is full"
+        journal._commits.fault = "database or disk is full"
         journal.hold(lambda: None, behind=True)
         node.window._watch.changed()
         found = samples((await node.ask("GET", "/metrics"))[1])
@@ -51,7 +51,7 @@ async def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path)
         assert "database or disk is full" in fault
         assert overview["store"] == {"fault": "database or disk is full", "rows": 0, "answers": 1}
         node.broker.journal = None
-        journal.fault = ""
+        journal._commits.fault = ""
         await journal.close()
 
 

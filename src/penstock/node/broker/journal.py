@@ -1,26 +1,23 @@
-"""The journal: writes what must survive a restart while it happens.
+"""The journal: which rows of the store change when messages, sessions and retained messages do.
 
-Rows collect during a turn of the event loop and are written by a thread, one transaction at a time; what
-comes meanwhile is the next transaction. A publisher's answer waits for the transaction that holds its
-message, so nothing acknowledged is lost. A message that is settled before its row was written is not
-written.
+The group commit of `node/store` writes the rows. A publisher's answer waits for the transaction that holds
+its message, so nothing acknowledged is lost. A message that is settled before its row was written is never
+written: a client that keeps up costs the disk little.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.core.queues import PackingQueue
-from penstock.errors import StoreError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.broker.records import MessageState, event_bytes, item_bytes, session_bytes
 from penstock.node.broker.status import StoreStatus
 from penstock.node.store import tables as sql
+from penstock.node.store.row_backlog import RowBacklog
+from penstock.node.store.writer import GroupCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,88 +25,73 @@ if TYPE_CHECKING:
     from penstock.node.broker.delivery import Delivery
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.store.database import Row
     from penstock.node.store.tables import Store
 
-log = logging.getLogger(__name__)
-
-
 GAP: Final = 64
-"""Between the places of messages, for digests: the first half for those behind the message, the second for
-those before the next one, which may be another session's."""
+"""Distance between the places of two messages. Digests get the places in between: the first half is for those
+behind the message, the second for those before the next message, which may belong to another session."""
 
 
 class Journal:
-    """The rows to be written, and who waits for them."""
+    """Notes what happens to messages and sessions as rows; answers wait until the rows are on disk."""
 
     def __init__(self, store: Store, *, last_place: int = 0) -> None:
+        """`last_place` is the highest that the store holds: places of new messages follow it."""
         self._store = store
         self._last_place = last_place + -last_place % GAP
-        """Of a message; a digest's is one of those between two messages'."""
-        self._rows: list[Row | None] = []
-        self._fresh: dict[int, int] = {}
-        """Where in `_rows` messages are that no transaction holds yet."""
-        self._waiting: list[Callable[[], None]] = []
+        """The place of the newest message; never that of a digest between two messages."""
+        self._rows = RowBacklog(store, key=sql.place_of)
+        """Messages have their places as numbers."""
+        self._commits = GroupCommit(
+            self._rows,
+            name=store.path,
+            meanwhile="publishers of what must survive a restart wait for their acknowledgement",
+        )
         self._unsafe = False
-        """Whether something was noted that its publisher's answer must wait for."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        self._writing: asyncio.Future[None] | None = None
-        self._under_way = (0, 0)
-        """Rows in the transaction that is being written, and answers that wait for it."""
-        self._scheduled = False
-        self.fault = ""
-        """Why the last transaction failed; empty if it did not."""
+        """Whether something was noted since `begin` that its publisher's answer must wait for."""
 
     # -- messages of sessions --------------------------------------------------------------------------------
 
     def accepted(self, session: Delivery, subscription: Subscription, event: Event) -> int:
-        """A QoS 1 or 2 message was accepted for a session that is kept; its place from now on."""
+        """Note a QoS 1 or 2 message for a session that is kept; returns the place it has from now on."""
         place = self._last_place = self._last_place + GAP
-        self._fresh[place] = len(self._rows)
-        self._note(
-            sql.PUT_MESSAGE,
+        self._rows.add_numbered(
             place,
-            session.client_id,
-            subscription.filter,
-            MessageState.QUEUED,
-            0,
-            event_bytes(event),
+            sql.PUT_MESSAGE,
+            (place, session.client_id, subscription.filter, MessageState.QUEUED, 0, event_bytes(event)),
         )
+        self._commits.soon()
         self._unsafe = True
         return place
 
     def sent(self, place: int, *, packet_id: int, qos: int) -> None:
-        """It is in flight."""
+        """Note that a message is in flight under a packet identifier."""
         state = MessageState.SENT_QOS2 if qos == 2 else MessageState.SENT_QOS1
-        at = self._fresh.get(place)
-        row = self._rows[at] if at is not None else None
-        if at is not None and row is not None:
-            old = row[1]
-            self._rows[at] = (row[0], (*old[:3], state, packet_id, old[5]))
-        else:
+        row = self._rows.fresh(place)
+        if row is None:
             self._note(sql.MOVE_MESSAGE, state, packet_id, place)
+        else:
+            statement, old = row
+            self._rows.replace(place, (statement, (*old[:3], state, packet_id, old[5])))
 
     def released(self, place: int, packet_id: int) -> None:
-        """The client has it (QoS 2) and was sent a PUBREL."""
+        """Note that the client has a QoS 2 message and was sent a PUBREL."""
         self._note(sql.MOVE_MESSAGE, MessageState.RELEASED, packet_id, place)
 
     def settled(self, place: int) -> None:
-        """Nobody needs it any more."""
-        at = self._fresh.pop(place, None)
-        if at is not None:
-            self._rows[at] = None
-        else:
+        """Note that nobody needs a message any more."""
+        if not self._rows.cancel(place):
             self._note(sql.END_MESSAGE, place)
 
     def packed(self, session: Delivery, subscription: Subscription, *, merged: bool) -> None:
-        """Something was queued, or merged into the last digest: if events or digests are gone for it, write
-        down what the queue holds now."""
+        """Something was queued, or merged into the last digest. If the queue gave up items for it, note what
+        the queue holds now."""
         queue = subscription.queue
         if queue is None:
             return
         dropped = queue.dropped - subscription.dropped_before
-        # Dropping the oldest one by one is written down now and then: rows that are too many do no harm.
+        # A queue that drops its oldest event each time is compared only now and then, since that takes a look
+        # at the whole queue. Until then the store holds rows of dropped events, which do no harm.
         seldom = dropped < limits.JOURNAL_DROPS and not isinstance(queue, PackingQueue)
         if not merged and (not dropped or seldom):
             return
@@ -131,7 +113,8 @@ class Journal:
             before = place or before
 
     def _beside(self, before: int, first: int, taken: set[int]) -> int:
-        """A digest's place behind another, or before the first one; at the end if neither is free."""
+        """A place for a digest: behind the item at place `before`, or in front of the one at `first`; behind
+        all messages if that place is taken."""
         place = before + 1 if before else first - 1
         half = GAP // 2
         free = 0 < place % GAP < half if before else first > 0 and place % GAP >= half
@@ -141,7 +124,7 @@ class Journal:
         return self._last_place
 
     def keep_queue(self, session: Session, subscription: Subscription) -> None:
-        """The node ends: write down what waits, QoS 0 included, which nobody would miss after a crash."""
+        """The node stops: note all that waits, QoS 0 included. (After a crash, QoS 0 may be missing.)"""
         queue = subscription.queue
         if queue is None:
             return
@@ -157,19 +140,19 @@ class Journal:
         state = MessageState.DIGEST if isinstance(item, Digest) else MessageState.QUEUED
         self._note(sql.PUT_MESSAGE, place, session.client_id, subscription.filter, state, 0, item_bytes(item))
 
-    # -- everything else -------------------------------------------------------------------------------------
+    # -- sessions and retained messages ----------------------------------------------------------------------
 
     def received(self, session: Session, packet_id: int) -> None:
-        """A QoS 2 message of this client was accepted."""
+        """Note that a QoS 2 message of this client was accepted."""
         self._note(sql.PUT_RECEIVED, session.client_id, packet_id)
         self._unsafe = True
 
     def completed(self, session: Session, packet_id: int) -> None:
-        """The client released it."""
+        """Note that the client released a QoS 2 message: its packet identifier is free."""
         self._note(sql.END_RECEIVED, session.client_id, packet_id)
 
     def retained(self, event: Event) -> None:
-        """A topic's retained message has changed."""
+        """Note the retained message of a topic; one without payload ends it."""
         if event.payload:
             self._note(sql.PUT_RETAINED, event.topic, event_bytes(event))
         else:
@@ -177,7 +160,7 @@ class Journal:
         self._unsafe = True
 
     def session_changed(self, session: Session) -> None:
-        """Its expiry, its subscriptions or its connection have changed."""
+        """Note a session whose expiry, subscriptions or connection have changed."""
         if session.expiry_s:
             self._note(sql.PUT_SESSION, session.client_id, session_bytes(session))
             session.written = True
@@ -186,7 +169,7 @@ class Journal:
             self.session_ended(session)
 
     def session_ended(self, session: Session) -> None:
-        """It departed, or will with its connection."""
+        """Note that a session is gone, or will not outlive its connection."""
         if session.written:
             session.written = False
             self._note(sql.END_SESSION, session.client_id)
@@ -196,128 +179,48 @@ class Journal:
     # -- writing ---------------------------------------------------------------------------------------------
 
     @property
+    def fault(self) -> str:
+        """Why the last transaction failed; empty if it did not."""
+        return self._commits.fault
+
+    @property
     def choked(self) -> bool:
         """Whether so much waits for the disk that nothing more should be accepted."""
-        return len(self._rows) + self._under_way[0] > limits.JOURNAL_ROWS
+        return self._commits.choked
 
     @property
     def behind(self) -> bool:
         """Whether something is not on disk yet."""
-        return bool(self._rows) or self._writing is not None
+        return self._commits.behind
 
     def begin(self) -> None:
         """A request begins: what is noted from now on must be on disk before it is answered."""
         self._unsafe = False
 
     def hold(self, safe: Callable[[], None], *, behind: bool = False) -> bool:
-        """Call `safe` when what was noted since `begin` is on disk; False: nothing was.
+        """Call `safe` when what was noted since `begin` is on disk; False if nothing was: answer at once.
 
         `behind`: an earlier answer to the same client waits, and this one must not overtake it.
         """
         if not self._unsafe and not behind:
             return False
         self._unsafe = False
-        self._waiting.append(safe)
-        if not self._scheduled:
-            self._soon()
+        self._commits.after_commit(safe)
         return True
 
     def start(self) -> None:
         """Write from now on, from the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-store")
-        if self._rows:
-            self._soon()
+        self._commits.start()
 
     def _note(self, statement: str, *parameters: Any) -> None:
-        self._rows.append((statement, parameters))
-        if not self._scheduled:
-            self._soon()
-
-    def _soon(self, delay_s: float = 0.0) -> None:
-        if self._loop is not None and self._writing is None:
-            self._scheduled = True
-            if delay_s:
-                self._loop.call_later(delay_s, self._begin)
-            else:
-                self._loop.call_soon(self._begin)
-
-    def _begin(self) -> None:
-        """Hand what has collected to the thread."""
-        self._scheduled = False
-        if self._writing is not None or self._thread is None or self._loop is None:
-            return
-        rows = [row for row in self._rows if row is not None]
-        waiting = self._waiting
-        self._rows, self._waiting, self._fresh = [], [], {}
-        if not rows:
-            for safe in waiting:
-                safe()
-            return
-        self._under_way = len(rows), len(waiting)
-        self._writing = self._loop.run_in_executor(self._thread, self._store.write, rows)
-        self._writing.add_done_callback(lambda done: self._written(done, rows, waiting))
-
-    def _written(
-        self, done: asyncio.Future[None], rows: list[Row], waiting: list[Callable[[], None]]
-    ) -> None:
-        self._writing = None
-        self._under_way = 0, 0
-        error = done.exception()
-        if error is None:
-            if self.fault:
-                log.warning("the store can be written again")
-            self.fault = ""
-            for safe in waiting:
-                safe()
-            if self._rows or self._waiting:
-                self._soon()
-            return
-        # Nobody is answered: what was accepted is in memory, and tried again until it is on disk.
-        text = str(error) if isinstance(error, StoreError) else repr(error)
-        if text != self.fault:
-            log.error(
-                "%s; trying again every %g s, until then publishers of what must survive a restart wait for "
-                "their acknowledgement",
-                text,
-                limits.JOURNAL_RETRY_S,
-            )
-        self.fault = text
-        self._fresh = {place: at + len(rows) for place, at in self._fresh.items()}
-        self._rows = [*rows, *self._rows]
-        self._strike_out()
-        self._waiting = [*waiting, *self._waiting]
-        self._soon(limits.JOURNAL_RETRY_S)
-
-    def _strike_out(self) -> None:
-        """Try again only the newest of rows that take one another's place: a full disk may stay full."""
-        newer: set[tuple[Any, ...]] = set()
-        for at, row in reversed(list(enumerate(self._rows))):
-            place = sql.place_of(row) if row is not None else None
-            if place in newer:
-                self._rows[at] = None
-            elif place is not None:
-                newer.add(place)
+        self._rows.add(statement, parameters)
+        self._commits.soon()
 
     def status(self) -> StoreStatus:
         """The journal at this moment."""
-        rows, answers = self._under_way
-        return StoreStatus(
-            fault=self.fault, rows=len(self._rows) + rows, answers=len(self._waiting) + answers
-        )
+        commits = self._commits
+        return StoreStatus(fault=commits.fault, rows=commits.rows, answers=commits.waiting)
 
     async def close(self) -> None:
         """Write the rest and let go of the file; StoreError if it cannot be written."""
-        tried = False
-        while self._writing is not None or (self._rows and not (self.fault and tried)):
-            if self._writing is None:  # once more if the disk was full: it may not be any more
-                tried = True
-                self._begin()
-            await asyncio.sleep(0.001)
-        if self._thread is not None:
-            self._thread.shutdown()
-            self._thread = None
-        fault = self.fault
-        self._store.close()
-        if fault:
-            raise StoreError(f"{len(self._rows)} rows could not be written: {fault}", self._store.path)
+        await self._commits.close(self._store.close)

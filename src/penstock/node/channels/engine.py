@@ -21,7 +21,7 @@ from penstock.core.channels.difference.content import library
 from penstock.errors import ChannelRefused
 from penstock.node.broker.background import Background
 from penstock.node.channels import store as sql
-from penstock.node.channels.compare import ChannelWriter, Comparer, PageBody
+from penstock.node.channels.compare import Comparer, PageBody
 from penstock.node.channels.noise import NoiseLearner
 from penstock.node.channels.poll_log import PollLog, SubscriptionRecord
 from penstock.node.channels.poller import Poller
@@ -32,6 +32,7 @@ from penstock.node.channels.status import ChannelsStatus
 from penstock.node.channels.store import CHANNELS_FILE, ChannelStore
 from penstock.node.channels.topics import ChannelTopics
 from penstock.node.channels.websub import WebSubPushes
+from penstock.node.channels.writer import ChannelWriter
 from penstock.node.outbound.fetch import Fetcher
 
 if TYPE_CHECKING:
@@ -75,12 +76,13 @@ class ChannelEngine:
         self._store = ChannelStore(Path(config.data) / CHANNELS_FILE if config.data else None)
         self._registry = ChannelRegistry(web, hosts)
         self._announcing = ChangePublisher(broker, retain=web.retain)
-        self._comparing = Comparer(self._store, history=web.history)
         self._keeping = ChannelWriter(
-            self._comparing,
+            self._store,
+            history=web.history,
             channel=self._registry.get,
             beside=lambda: sql.put_hosts(*self._poller.budgets()),
         )
+        self._comparing = Comparer(self._store, self._keeping)
         self._pushes = WebSubPushes(config, hosts, on_push=self._pushed, keep=self._agreed)
         self._log = PollLog(config) if web.log else None
         self._polls = PollResults(
@@ -159,7 +161,9 @@ class ChannelEngine:
         self._pushes.start()
         self._background.begin(self._poller.run(), "no web page is polled any more")
         self._background.begin(self._allocating(), "intervals of web pages stay as they are")
-        self._background.begin(self._keeping.run(), "what is known about web pages is not written down")
+        self._background.begin(
+            self._keeping.flush_regularly(), "what is known about web pages is not written down"
+        )
         self._background.begin(self._contrasting.run(), "noise of web pages is not learned any more")
 
     async def _retell(self, deltas: Iterable[Delta]) -> None:
@@ -185,8 +189,7 @@ class ChannelEngine:
         await self._fetcher.close()
         if self._log is not None:
             await self._log.close()
-        self._comparing.close()
-        self._store.close()
+        await self._keeping.close()
 
     async def _allocating(self) -> None:
         """Give intervals anew from time to time, and soon after subscriptions have changed."""
@@ -206,7 +209,7 @@ class ChannelEngine:
         """Have on disk what was asked for before that is confirmed; a disk that is full is not waited for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.CHANNEL_SETTLE_S):
-                await self._keeping.write()
+                await self._keeping.flush()
 
     # -- MQTT clients ----------------------------------------------------------------------------------------
 
@@ -298,7 +301,7 @@ class ChannelEngine:
         """All channels together, at this moment."""
         follower = self._schedule.follower
         version = follower.version if follower is not None else None
-        faults = (self._comparing.fault, follower.fault if follower is not None else "")
+        faults = (self._keeping.fault, follower.fault if follower is not None else "")
         polling = self._poller.statistics()
         counts = self._polls.counts
         return ChannelsStatus(

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.broker.broker import Broker
     from penstock.node.channels.channel import Channel
-    from penstock.node.channels.compare import ChannelWriter, Comparer, Comparison
+    from penstock.node.channels.compare import Comparer, Comparison
     from penstock.node.channels.poll_log import PollLog
     from penstock.node.channels.poller import Poller
     from penstock.node.channels.websub import WebSubPushes
+    from penstock.node.channels.writer import ChannelWriter
     from penstock.node.outbound.fetch import FetchResult
     from penstock.node.store.database import Row
 
@@ -255,7 +256,7 @@ class PollResults:
             found = looked.delta is not None
             self.untold += found
             try:
-                await self._comparing.write(lambda: self._rows(channel, looked))
+                await self._keeping.commit(channel.url, lambda: self._rows(channel, looked))
             finally:
                 self.untold -= found
         if looked.delta is not None:
@@ -290,7 +291,6 @@ class PollResults:
     def _rows(self, channel: Channel, looked: Comparison) -> list[Row]:
         """Facts, version and delta belong together: so none is lost, and none found twice."""
         self.refresh(channel)
-        self._keeping.written(channel.url)
         rows = [
             sql.put_channel(channel.url, channel.known),
             sql.put_version(channel.url, looked.rules, looked.state),
@@ -309,7 +309,7 @@ class PollResults:
         self._announcing.announce(channel, delta, now_us=self._clock(), again=before)
         self.told += not before
         await self._announcing.safe(channel)
-        await self._comparing.told(delta)
+        await self._keeping.told(delta)
 
 
 def _print(body: bytes) -> bytes:

@@ -237,6 +237,11 @@ class Outbox:
         self._rows.clear()
         self._all = True
 
+    @property
+    def unwritten_rows(self) -> int:
+        """How many rows wait to be written; if the store is to be written anew, about so many."""
+        return max(1, self._waiting) if self._all else len(self._rows)
+
     def take_rows(self) -> list[Row]:
         """What is to be written; in one transaction, and in this order."""
         rows, self._rows = self._rows, []

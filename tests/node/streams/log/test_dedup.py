@@ -64,7 +64,7 @@ class World:
     def crash(self) -> None:
         self.log.crash()
         self.state._changes.clear()
-        self.state._waiting.clear()
+        self.state._commits._waiting.clear()
         self.marks = recovered(self.state, self.log)
 
 
@@ -169,7 +169,7 @@ def test_a_state_that_cannot_be_written_holds_the_log(monkeypatch: pytest.Monkey
         world.send("w:a", number, step=10)
         world.commit_log()
     assert world.marks.checkpoint_tick == 0
-    assert len(world.state._waiting) == 1  # they do not gather
+    assert world.state.waiting == 1  # they do not gather
     world.commit_state()
     assert world.marks.checkpoint_tick > 1_000
     world.crash()

@@ -184,7 +184,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, caplog: pytest.
             await disk.close(again)
 
     asyncio.run(go())
-    assert caplog.text.count("nothing is acknowledged; trying again every 0.02 s") == 2
+    assert caplog.text.count("trying again every 0.02 s; until then nothing is acknowledged") == 2
 
 
 def overwrite(path: Path, marker: bytes, bytes_: bytes) -> None:

@@ -184,8 +184,8 @@ async def test_a_number_is_free_on_disk_before_the_client_may_use_it_again(
         journal = running.broker.journal
         assert journal is not None
         state: Any = running.streams.state
-        held: Any = journal if topic == "other" else state._commits
-        name = "_store" if topic == "other" else "_owner"
+        held: Any = journal._rows if topic == "other" else state._commits
+        name = "_table" if topic == "other" else "_backlog"
         real = getattr(held, name)
         stuck = threading.Event()
 

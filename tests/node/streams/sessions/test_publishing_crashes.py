@@ -93,7 +93,7 @@ async def story(seed: int, base: Path) -> None:
         async with streams_node(data=base / str(life)) as running:
             writers: list[Any] = [running.orders.log, running.streams.state]
             for one in writers:
-                one._commits._owner = Flaky(one, rng)
+                one._commits._backlog = Flaky(one, rng)
             await client.connect(running)
             for _ in range(60):
                 if rng.random() < 0.6:
@@ -110,7 +110,7 @@ async def story(seed: int, base: Path) -> None:
                 assert len(found) == len(set(found)), "one is there twice"
                 assert client.safe <= set(found), "one is lost"
             for one in writers:
-                one._commits._owner = one
+                one._commits._backlog = one
             client.peer.abort()
 
 

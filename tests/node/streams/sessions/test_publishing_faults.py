@@ -88,7 +88,7 @@ async def test_a_release_that_comes_again_is_not_answered_before_it_is_on_disk(t
         peer.send(Publish("orders/a", b"", qos=2, packet_id=1))
         await peer.expect(Pubrec)
         commits: Any = running.streams.state._commits
-        real = commits._owner
+        real = commits._backlog
         stuck = threading.Event()
 
         class Slow:
@@ -99,7 +99,7 @@ async def test_a_release_that_comes_again_is_not_answered_before_it_is_on_disk(t
             def __getattr__(self, attribute: str) -> Any:
                 return getattr(real, attribute)
 
-        commits._owner = Slow()
+        commits._backlog = Slow()
         peer.send(Pubrel(1))
         assert await peer.silent()
         peer.abort()

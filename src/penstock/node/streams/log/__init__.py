@@ -1,7 +1,6 @@
 """Logs of reliable streams: where a host stores the messages of a stream, and the state kept beside the logs.
 
 - `protocol`: what the node needs of any log.
-- `group_commit`: writes collected during one turn of the event loop, as one transaction in a thread.
 - `sqlite`: a log in an SQLite file.
 - `jetstream/`: a log in NATS JetStream.
 - `factory`: opens the log that the settings ask for.

@@ -18,7 +18,7 @@ from penstock import limits
 from penstock.core.streams.log import bounded
 from penstock.errors import StoreError
 from penstock.node.store.database import MOVE_AWAY, Database, put_many
-from penstock.node.streams.log.group_commit import GroupCommit
+from penstock.node.store.writer import GroupCommit
 from penstock.node.streams.log.protocol import LogFigures
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class SqliteLog:
         """Whether messages before `_trimmed` may be left to be deleted."""
         self._next = _Work([], self._claimed, self._trimmed, True, 0, 0, self._until)
         self._underway: _Work | None = None
-        self._commits = GroupCommit(self, name=str(path or "a log in memory"))
+        self._commits = GroupCommit(self, name=path or "a log in memory", rows="messages")
         self._committed: Callable[[int, int], None] = lambda *_: None
         self._ready: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -199,12 +199,11 @@ class SqliteLog:
         if self._checking is not None:
             self._checking.cancel()
         self._loop = None
-        await self._commits.close()
-        fault, left = self._commits.fault, self._next.messages
+        await self._commits.close(self._release)
+
+    def _release(self) -> None:
         self._reader.close()
         self._file.close()
-        if fault and left:
-            raise StoreError(f"{left:,} messages could not be written: {fault}", self._file.path)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -233,8 +232,12 @@ class SqliteLog:
 
     # -- what the group commit asks for ----------------------------------------------------------------------
 
+    def pending(self) -> int:
+        """How many messages wait to be written."""
+        return self._next.messages
+
     def take(self) -> _Work | None:
-        """See Owner."""
+        """Give away messages, the claim and a piece of trimming."""
         work = self._next
         if not work.values and not self._trim and work.claim == self._claimed:
             return None
@@ -244,13 +247,13 @@ class SqliteLog:
         return work
 
     def write(self, work: _Work) -> None:
-        """See Owner."""
+        """Write messages and trim in one transaction, and take its time."""
         begun_ns = time.perf_counter_ns()
         self._file.transact(lambda connection: _write(connection, work))
         work.us = (time.perf_counter_ns() - begun_ns) // 1_000
 
     def written(self, work: _Work) -> None:
-        """See Owner."""
+        """Count what is durable now, and tell the stream."""
         self._underway = None
         self._kept += work.messages - work.gone
         self._kept_bytes += work.bytes - work.gone_bytes
@@ -266,7 +269,7 @@ class SqliteLog:
             self._committed(self._until, self._claimed)
 
     def put_back(self, work: _Work) -> None:
-        """See Owner."""
+        """Keep the messages, before those appended since."""
         self._underway = None
         later = self._next
         work.values += later.values

@@ -6,21 +6,17 @@ Code that answers a client for a value waits with `when_durable`.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from penstock.errors import StoreError
 from penstock.node.store.database import Database, put_many
-from penstock.node.streams.log.group_commit import GroupCommit
+from penstock.node.store.writer import GroupCommit
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
     from pathlib import Path
-
-log = logging.getLogger(__name__)
 
 FILE: Final = "streams.sqlite"
 """Its name in a node's folder of streams. No log has it: those end in .log.sqlite."""
@@ -29,16 +25,12 @@ SCHEMA: Final = 1
 """Of the file; another one is refused."""
 
 Key: TypeAlias = tuple[str, ...]
-_Slot: TypeAlias = tuple[str, Key]
+_Changes: TypeAlias = dict[tuple[str, Key], bytes | None]
+"""New values by table and key; None: the value is removed."""
 
 _TABLES: Final = (
     "CREATE TABLE state (name TEXT, key BLOB, value BLOB NOT NULL, PRIMARY KEY (name, key)) WITHOUT ROWID",
 )
-
-
-class _Work(msgspec.Struct, frozen=True):
-    changes: dict[_Slot, bytes | None]
-    waiting: list[Callable[[], None]]
 
 
 class StateFile:
@@ -47,12 +39,14 @@ class StateFile:
     def __init__(self, path: Path | None) -> None:
         """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
         self._database = Database(path, _TABLES, schema=SCHEMA)
-        self._changes: dict[_Slot, bytes | None] = {}
-        self._underway: dict[_Slot, bytes | None] = {}
-        self._waiting: list[Callable[[], None]] = []
-        self.waiting = 0
+        self._changes: _Changes = {}
+        self._underway: _Changes = {}
+        self._commits = GroupCommit(self, name=path or "the state of streams", rows="values")
+
+    @property
+    def waiting(self) -> int:
         """How many are to be called back."""
-        self._commits = GroupCommit(self, name=str(path or "the state of streams"))
+        return self._commits.waiting
 
     @property
     def fault(self) -> str:
@@ -86,55 +80,44 @@ class StateFile:
         if not self._changes and not self._underway:
             callback()
             return
-        self._waiting.append(callback)
-        self.waiting += 1
-        self._commits.soon()
+        self._commits.after_commit(callback)
 
     async def close(self) -> None:
         """Write the rest and let go of the file; StoreError if it cannot be written."""
-        await self._commits.close()
-        path = self._database.path
-        self._database.close()
-        if self._changes and self.fault:
-            raise StoreError(f"{len(self._changes)} values could not be written: {self.fault}", path)
+        await self._commits.close(self._database.close)
 
     # -- what the group commit asks for ----------------------------------------------------------------------
 
-    def take(self) -> _Work | None:
-        """See Owner."""
-        if not self._changes and not self._waiting:
+    def pending(self) -> int:
+        """How many values wait to be written or removed."""
+        return len(self._changes)
+
+    def take(self) -> _Changes | None:
+        """Give away all changes; `load` still finds them."""
+        if not self._changes:
             return None
-        work = _Work(self._changes, self._waiting)
-        self._underway, self._changes, self._waiting = self._changes, {}, []
-        return work
+        self._underway, self._changes = self._changes, {}
+        return self._underway
 
-    def write(self, work: _Work) -> None:
-        """See Owner."""
-        if work.changes:
-            self._database.transact(lambda connection: _change(connection, work.changes))
+    def write(self, work: _Changes) -> None:
+        """Write the changes in one transaction."""
+        self._database.transact(lambda connection: _change(connection, work))
 
-    def written(self, work: _Work) -> None:
-        """See Owner."""
+    def written(self, _: _Changes) -> None:
+        """Forget changes that are on disk."""
         self._underway = {}
-        self.waiting -= len(work.waiting)
-        for callback in work.waiting:
-            try:
-                callback()
-            except Exception:  # the others wait, too
-                log.exception("somebody who waited for the state of streams failed")
 
-    def put_back(self, work: _Work) -> None:
-        """See Owner."""
+    def put_back(self, work: _Changes) -> None:
+        """Keep the changes that no later one has replaced."""
         self._underway = {}
-        self._changes = work.changes | self._changes
-        self._waiting = [*work.waiting, *self._waiting]
+        self._changes = work | self._changes
 
 
 _keys: Final = msgspec.msgpack.Decoder(Key)
 _key_bytes: Final = msgspec.msgpack.Encoder()
 
 
-def _change(connection: sqlite3.Connection, changes: dict[_Slot, bytes | None]) -> None:
+def _change(connection: sqlite3.Connection, changes: _Changes) -> None:
     puts: list[str | bytes] = []
     for (table, key), value in changes.items():
         if value is None:

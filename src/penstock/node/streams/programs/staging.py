@@ -9,9 +9,9 @@ is first needed.
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from penstock import limits
 from penstock.core.streams.requests import Row, Staged
 from penstock.errors import StreamRefused
 from penstock.node.store.database import Database
+from penstock.node.store.writer import GroupCommit
 
 if TYPE_CHECKING:
     import sqlite3
@@ -62,14 +63,32 @@ class StagedBatch:
     """How long it is known that it is done."""
 
 
+@dataclass(slots=True)
+class _Change:
+    """A change of the file, and who waits for its answer."""
+
+    work: Callable[[sqlite3.Connection], Any]
+    waiting: asyncio.Future[Any]
+    answer: Any = None
+    error: Exception | None = None
+
+
 class Staging:
-    """The file and its thread; StoreError if it cannot be read or written."""
+    """The file. Whoever asks gets a StoreError if the file cannot be read or written, and may ask again.
+
+    Tasks of one batch stage their parts at the same time: one transaction holds what all of them ask for
+    while the one before is being written.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """None: in memory."""
         self._path = path
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock-staging")
         self._database: Database | None = None
+        self._changes: list[_Change] = []
+        self._commits: GroupCommit[list[_Change]] = GroupCommit(
+            self, name=path or "staged rows", rows="changes"
+        )
+        self._started = False
 
     async def unfinished(self) -> list[StagedBatch]:
         """Batches that are decided and not carried out."""
@@ -117,25 +136,82 @@ class Staging:
 
     async def close(self) -> None:
         """Let go of the file."""
+        await self._commits.close(self._release)
+
+    def _release(self) -> None:
         if self._database is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._database.close)
+            self._database.close()
             self._database = None
-        self._thread.shutdown()
 
     @property
     def _untouched(self) -> bool:
         return self._database is None and (self._path is None or not self._path.exists())
 
     async def _write(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        return await self._run(lambda database: database.transact(work))
+        self._start()
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._changes.append(_Change(work, waiting))
+        self._commits.soon()
+        return await waiting
 
     async def _run(self, work: Callable[[Database], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._opened()))
+        self._start()
+        return await self._commits.run(lambda: work(self._opened()))
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            self._commits.start()
 
     def _opened(self) -> Database:
         if self._database is None:
             self._database = Database(self._path, _TABLES, schema=SCHEMA)
         return self._database
+
+    # -- what the group commit asks for ----------------------------------------------------------------------
+
+    def pending(self) -> int:
+        """How many changes wait."""
+        return len(self._changes)
+
+    def take(self) -> list[_Change] | None:
+        """Give away all changes."""
+        changes, self._changes = self._changes, []
+        return changes or None
+
+    def write(self, work: list[_Change]) -> None:
+        """Make the changes in one transaction; if it fails, that is the answer to each of them."""
+        try:
+            self._opened().transact(partial(_change, work))
+        except Exception as error:  # whoever asked gets it
+            for each in work:
+                each.error = error
+
+    def written(self, work: list[_Change]) -> None:
+        """Answer those who wait."""
+        for each in work:
+            if each.waiting.done():
+                continue  # whoever waited has gone
+            if each.error is not None:
+                each.waiting.set_exception(each.error)
+            else:
+                each.waiting.set_result(each.answer)
+
+    def put_back(self, work: list[_Change]) -> None:
+        """Keep the changes; `write` never fails, so that this is not called."""
+        self._changes = [*work, *self._changes]
+
+
+def _change(changes: list[_Change], connection: sqlite3.Connection) -> None:
+    """Make each change as a whole or, if it is refused, not at all."""
+    for each in changes:
+        connection.execute("SAVEPOINT change")
+        try:
+            each.answer, each.error = each.work(connection), None
+        except StreamRefused as refused:
+            each.error = refused
+            connection.execute("ROLLBACK TO change")
+        connection.execute("RELEASE change")
 
 
 _SELECT: Final = "SELECT stream, writer, batch, attempts, sender, done FROM batch"

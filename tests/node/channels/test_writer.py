@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import StoreError
 from penstock.node.channels import store as sql
 from penstock.node.channels.channel import Channel, ChannelFacts
-from penstock.node.channels.compare import ChannelWriter, Comparer
 from penstock.node.channels.store import ChannelStore
+from penstock.node.channels.writer import ChannelWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +30,12 @@ class Disk(ChannelStore):
         super().write(rows)
 
 
-async def given_up(store: Disk, comparing: Comparer, keeping: ChannelWriter) -> None:
+async def given_up(store: Disk, keeping: ChannelWriter) -> None:
     """A channel's facts that a full disk does not take: who waited for them was answered without."""
     keeping.changed(URL)
     store.full = True
-    late = asyncio.create_task(keeping.write())
-    while not comparing.fault:
+    late = asyncio.create_task(keeping.flush())
+    while not keeping.fault:
         await asyncio.sleep(0.01)
     late.cancel()
     await asyncio.gather(late, return_exceptions=True)
@@ -43,31 +43,26 @@ async def given_up(store: Disk, comparing: Comparer, keeping: ChannelWriter) -> 
 
 async def test_what_could_not_be_written_in_time_is_not_written_over_what_was_since() -> None:
     store = Disk(None)
-    comparing = Comparer(store, history=1)
     channel = Channel(URL, ChannelFacts(since_us=1))
-    keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
-    await given_up(store, comparing, keeping)
+    keeping = ChannelWriter(store, history=1, channel={URL: channel}.get, beside=tuple)
+    await given_up(store, keeping)
     store.full = False
     channel.known.paused = True
     keeping.changed(URL)
-    await comparing.write(lambda: [sql.put_channel(URL, channel.known)])  # as after a poll
-    keeping.written(URL)
-    await keeping.write()
+    await keeping.commit(URL, lambda: [sql.put_channel(URL, channel.known)])  # as after a poll
+    await keeping.flush()
     ((_, known),) = store.channels()
     assert known.paused
-    comparing.close()
-    store.close()
+    await keeping.close()
 
 
 async def test_what_could_not_be_written_is_written_once_it_can_be() -> None:
     store = Disk(None)
-    comparing = Comparer(store, history=1)
     channel = Channel(URL, ChannelFacts(since_us=1))
-    keeping = ChannelWriter(comparing, channel={URL: channel}.get, beside=tuple)
-    await given_up(store, comparing, keeping)
+    keeping = ChannelWriter(store, history=1, channel={URL: channel}.get, beside=tuple)
+    await given_up(store, keeping)
     assert list(store.channels()) == []
     store.full = False
-    await keeping.write()
+    await keeping.flush()
     assert [url for url, _ in store.channels()] == [URL]
-    comparing.close()
-    store.close()
+    await keeping.close()
