@@ -406,7 +406,7 @@ def test_handshakes_that_are_sent_away_before_they_begin_are_closed(
         pairs = [socket.socketpair() for _ in range(4)]
         for ours, _ in pairs:  # in one turn of the loop, as when many connect at once
             ours.setblocking(False)
-            door._knocked(ours)
+            door._accepted(ours)
         assert [ours.fileno() < 0 for ours, _ in pairs] == [True, True, False, False]
         await door.close()
         assert all(ours.fileno() < 0 for ours, _ in pairs)
@@ -491,7 +491,7 @@ def test_new_certificates_are_shown_to_new_connections(
             door.doors.reload_certificates([listener])
             assert await shown(door.port, other.ca) != before
             chain.write_text("damaged")
-            with pytest.raises(NodeError, match=r"there is no certificate in it|not PEM"):
+            with pytest.raises(NodeError, match=r"there is no certificate in it|not a PEM file"):
                 door.doors.reload_certificates([listener])
             await shown(door.port, other.ca)
 

@@ -1,9 +1,9 @@
 """The access list: who may publish on which topics and subscribe to which filters.
 
-The first line that fits decides; if none fits, the request is refused. For a topic a line fits if its
-filter matches, by MQTT's own rule (`#` says nothing about `$SYS`). A subscription is for many topics, so a
-line that allows fits if it covers all of them, a line that refuses if it forbids one of them: after
-`refuse secret/#`, `allow #`, nobody can subscribe to `#`.
+The first rule that applies decides; if none applies, the request is refused. To a topic a rule applies if
+its filter matches, as MQTT defines it (`#` does not match `$SYS/…`). A subscription is for many topics: a
+rule that allows applies if its filter covers all of them, a rule that denies if its filter overlaps any of
+them. So after `deny secret/#`, `allow #`, nobody can subscribe to `#`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STANDS_FOR: Final = re.compile("%[uc]")
 
 
 class _Pattern(NamedTuple):
-    """A filter: levels, None for `+`; `rest` for a `#` behind them."""
+    """A topic filter as levels, None for `+`; `rest`: whether it ends with `#`."""
 
     levels: tuple[str | None, ...]
     rest: bool
@@ -38,7 +38,7 @@ class _Pattern(NamedTuple):
         return bool(self.levels and self.levels[0] and self.levels[0].startswith("$"))
 
     def covers(self, other: _Pattern) -> bool:
-        """Whether every topic that matches the other matches this."""
+        """Return whether every topic that matches the other filter matches this one."""
         if (self.starts_wild and other.starts_dollar) or len(other.levels) < len(self.levels):
             return False
         if (other.rest or len(other.levels) > len(self.levels)) and not self.rest:
@@ -48,7 +48,7 @@ class _Pattern(NamedTuple):
         )
 
     def overlaps(self, other: _Pattern) -> bool:
-        """Whether some topic matches both."""
+        """Return whether some topic matches both filters."""
         if (self.starts_wild and other.starts_dollar) or (self.starts_dollar and other.starts_wild):
             return False
         if len(self.levels) > len(other.levels) and not other.rest:
@@ -62,7 +62,7 @@ class _Pattern(NamedTuple):
 
 
 def _pattern(filter_: str, names: dict[str, str]) -> _Pattern:
-    """A filter taken apart; names put in are letters only, whatever wildcards or slashes they hold."""
+    """Split a filter into levels and put in names; wildcards and slashes in a name are plain characters."""
     levels = filter_.split("/")
     rest = levels[-1] == "#"
     return _Pattern(
@@ -75,10 +75,10 @@ def _pattern(filter_: str, names: dict[str, str]) -> _Pattern:
 
 
 def _glob(pattern: str) -> re.Pattern[str]:
-    """A pattern of client ids, `*` any letters, `?` any letter.
+    """Compile a pattern of client ids: `*` is any text, `?` any character.
 
-    Runs of `*` are one, and each is possessive up to the next literal, so no id takes longer than linear
-    time per star.
+    Runs of `*` count as one, and each is possessive up to the next literal: matching takes linear time per
+    star, whatever client id somebody chooses.
     """
     parts = [re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", pattern)]
     first, *others = parts
@@ -88,7 +88,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 class _View:
-    """The list as one user with one client id sees it; decisions are remembered."""
+    """The rules that apply to one user with one client id, with a cache of decisions."""
 
     __slots__ = ("_publish", "_publishing", "_subscribe", "_subscribing")
 
@@ -108,7 +108,7 @@ class _View:
         return decided
 
     def may_publish_within(self, filter_: str) -> bool:
-        """Whether there may be a topic of the filter that it may publish on."""
+        """Return whether the client may publish on at least one topic of the filter."""
         asked = _pattern(filter_, {"%u": "%u", "%c": "%c"})
         for allow, pattern in self._publish:
             if allow and pattern.overlaps(asked):
@@ -120,9 +120,8 @@ class _View:
     def may_subscribe(self, filter_: str) -> bool:
         decided = self._subscribing.get(filter_)
         if decided is None:
-            plain = shared_of(filter_).filter.removeprefix(
-                DIGEST_TOPICS
-            )  # who may read events may read digests
+            # Whoever may read events may read the digests of them.
+            plain = shared_of(filter_).filter.removeprefix(DIGEST_TOPICS)
             asked = _pattern(plain, {"%u": "%u", "%c": "%c"})
             decided = next(
                 (
@@ -143,7 +142,7 @@ def _remember(decisions: dict[str, bool], asked: str, decided: bool) -> None:
 
 
 class Acl:
-    """An access list, ready for many questions."""
+    """An access list. Rules are prepared once for each user and client id."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = [(rule, _glob(rule.client)) for rule in rules]
@@ -151,19 +150,19 @@ class Acl:
 
     @property
     def open(self) -> bool:
-        """Whether everything is allowed."""
+        """Whether there are no rules, so that everything is allowed."""
         return not self._rules
 
     def may_publish(self, user: str, client_id: str, topic: str) -> bool:
-        """Whether a client may publish on a topic; the user is empty for an anonymous one."""
+        """Return whether a client may publish on a topic; `user` is empty for an anonymous client."""
         return self.open or self._view(user, client_id).may_publish(topic)
 
     def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
-        """Whether a client may publish on a topic of a filter, whichever."""
+        """Return whether a client may publish on at least one topic of a filter."""
         return self.open or self._view(user, client_id).may_publish_within(filter_)
 
     def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
-        """Whether a client may subscribe to a filter, shared or not."""
+        """Return whether a client may subscribe to a filter, shared or not."""
         return self.open or self._view(user, client_id).may_subscribe(filter_)
 
     def _view(self, user: str, client_id: str) -> _View:
@@ -180,6 +179,6 @@ class Acl:
             if not (rule.user == "*" or (rule.user == user if user else rule.user == ANONYMOUS)):
                 continue
             if "%u" in rule.topic and not user:
-                continue  # nobody's own topics are not everybody's
+                continue  # anonymous clients have no name, so topics of one's own name are not theirs
             if client.fullmatch(client_id):
                 yield rule.allow, rule.action, _pattern(rule.topic, names)

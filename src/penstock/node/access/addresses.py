@@ -1,4 +1,4 @@
-"""How many connections an address may have and open, and how often its passwords may be wrong."""
+"""How many connections an address, and all together, may have open, and how fast an address may open them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """Open connections, by address and altogether."""
+    """Counts open connections, by address and in total."""
 
     __slots__ = ("_by_network", "_opened", "_per_address", "_total", "open")
 
@@ -25,7 +25,7 @@ class Connections:
         self.bound(total=0, per_address=0, rate_s=0.0)
 
     def bound(self, *, total: int, per_address: int, rate_s: float) -> None:
-        """Other bounds from now on; what is open stays open."""
+        """Set the bounds; connections that are open already stay open."""
         self._total = total
         self._per_address = per_address
         self._opened = None
@@ -35,7 +35,7 @@ class Connections:
             )
 
     def admit(self, address: str, *, now_us: Instant) -> bool:
-        """Count one more connection, unless it would be too many."""
+        """Count a new connection and return True, or return False if a bound is reached."""
         network = network_of(address)
         count = self._by_network.get(network, 0)
         if self.open >= self._total or count >= self._per_address:
@@ -47,7 +47,7 @@ class Connections:
         return True
 
     def released(self, address: str) -> None:
-        """A connection that was admitted is closed."""
+        """Count the end of a connection that was admitted."""
         network = network_of(address)
         left = self._by_network[network] - 1
         if left:

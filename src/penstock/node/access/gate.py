@@ -35,14 +35,14 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class NotAdmitted:
-    """A client that may not."""
+    """A client that may not connect."""
 
     reason: Reason
     why: str
 
 
 class Gate:
-    """Asked before anything is let in; `open` says that there is no access list to ask about."""
+    """Decides about connections, users, topics and filters. `open`: there is no access list."""
 
     def __init__(self, config: Config, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -56,7 +56,7 @@ class Gate:
         self.reconfigure(config)
 
     def reconfigure(self, config: Config) -> None:
-        """Other users, rules and bounds from now on; whoever is in stays in."""
+        """Take over users, rules and bounds; clients that are connected stay connected."""
         bounds = config.bounds
         self._connections.bound(
             total=bounds.connections,
@@ -69,17 +69,17 @@ class Gate:
         self.open = self._acl.open
 
     def close(self) -> None:
-        """Check no more passwords."""
+        """Stop checking passwords."""
         self._passwords.close()
 
     # -- addresses -----------------------------------------------------------------------------------------
 
     def admit_address(self, address: str) -> bool:
-        """Whether one more connection from there may be open; if so, `released` must follow at its end."""
+        """Return whether a connection from an address may be opened; if so, call `released` when it ends."""
         return self._connections.admit(address, now_us=to_us(self._clock_s()))
 
     def released(self, address: str) -> None:
-        """A connection that was admitted is closed."""
+        """Count the end of a connection that was admitted."""
         self._connections.released(address)
 
     # -- users ---------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Gate:
         listener: Listener,
         certificate: dict[str, Any] | None = None,
     ) -> Admitted | NotAdmitted:
-        """Whether a client that said CONNECT may stay, and as whom."""
+        """Decide whether a client that sent CONNECT may stay, and under which user name."""
         if user and self._passwords:
             return await self._check(
                 user, password, address, who=f"client '{client_id}' from {address} at {listener.kind}"
@@ -124,19 +124,19 @@ class Gate:
     # -- topics --------------------------------------------------------------------------------------------
 
     def may_publish(self, user: str, client_id: str, topic: str) -> bool:
-        """Whether a client may publish on a topic."""
+        """Return whether a client may publish on a topic."""
         return self._acl.may_publish(user, client_id, topic)
 
     def may_publish_within(self, user: str, client_id: str, filter_: str) -> bool:
-        """Whether a client may publish on a topic of a filter, whichever."""
+        """Return whether a client may publish on at least one topic of a filter."""
         return self._acl.may_publish_within(user, client_id, filter_)
 
     def may_subscribe(self, user: str, client_id: str, filter_: str) -> bool:
-        """Whether a client may subscribe to a filter, shared or not."""
+        """Return whether a client may subscribe to a filter, shared or not."""
         return self._acl.may_subscribe(user, client_id, filter_)
 
 
 def common_name(certificate: dict[str, Any]) -> str:
-    """The name in a certificate, as `SSLSocket.getpeercert` gives it; empty if there is none."""
+    """Return the common name in a certificate of `SSLSocket.getpeercert`; empty if there is none."""
     subject = certificate.get("subject", ())
     return next((str(value) for part in subject for name, value in part if name == "commonName"), "")

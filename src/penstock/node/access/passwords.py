@@ -1,8 +1,8 @@
-"""Passwords: argon2 hashes made and checked, off the event loop and a few at a time.
+"""Makes and checks argon2 hashes of passwords, in a few threads beside the event loop.
 
-A check takes 0.2 s of processor time and 64 MB on purpose. So a name that does not exist costs the same as
-a wrong password, and a password found right is remembered, by a keyed hash that never leaves the process:
-ten thousand devices that come back at once are let in at once.
+A check takes 0.2 s of processor time and 64 MB on purpose. A user name that does not exist is checked as long
+as a wrong password, so that nobody can find out names by the time. A right password is remembered by a keyed
+hash that never leaves the process, so that ten thousand devices can reconnect at once.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """Of one check."""
+    """Result of checking a password."""
 
     RIGHT = auto()
     WRONG = auto()
     BUSY = auto()
-    """Too many wait already."""
+    """Not checked: too many passwords wait to be checked."""
 
 
 def hashed(password: str) -> str:
-    """The argon2id hash of a password, with argon2-cffi's default costs (RFC 9106, low memory)."""
+    """Return the argon2id hash of a password, with argon2-cffi's default costs (RFC 9106, low memory)."""
     return argon2.PasswordHasher().hash(password)
 
 
@@ -46,7 +46,7 @@ def _fits(hash_: str, password: bytes) -> bool:
 
 
 def _costs_the_same(like: str, password: bytes) -> bool:
-    """Take as long as a check against that hash would, and find the password wrong."""
+    """Take as long as a check against `like`, and return False."""
     costs = argon2.extract_parameters(like)
     hasher = argon2.PasswordHasher(
         time_cost=costs.time_cost,
@@ -61,7 +61,7 @@ def _costs_the_same(like: str, password: bytes) -> bool:
 
 
 class Passwords:
-    """The users' hashes, ready to be checked against."""
+    """Checks passwords against the hashes of the users."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._waiting = 0
@@ -69,7 +69,7 @@ class Passwords:
         self.replace(users)
 
     def replace(self, users: Mapping[str, str]) -> None:
-        """Other users from now on; what was remembered is forgotten."""
+        """Take over other users, and forget remembered passwords."""
         self._users = dict(users)
         self._secret = secrets.token_bytes(32)
         self._right: OrderedDict[str, bytes] = OrderedDict()
@@ -78,7 +78,7 @@ class Passwords:
         return bool(self._users)
 
     async def check(self, name: str, password: bytes) -> Verdict:
-        """Whether this is the password of that user."""
+        """Check the password of a user."""
         proof = blake2b(password, key=self._secret).digest()
         known = self._right.get(name)
         if known is not None and hmac.compare_digest(known, proof):
@@ -105,7 +105,7 @@ class Passwords:
             self._waiting -= 1
 
     def close(self) -> None:
-        """Start no more checks; those that wait are given up."""
+        """Start no more checks, and cancel those that wait."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None

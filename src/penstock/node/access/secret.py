@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECRET_FILE: Final = "secret"  # noqa: S105  # a name
-"""Its name in a node's data folder."""
+"""Name of the file with the secret in a node's data folder."""
 
 _BYTES: Final = 32
 
 
 def own_secret(folder: Path | None) -> bytes:
-    """The secret of a data folder, made if there is none yet; without a folder, one for this run."""
+    """Return the secret of a data folder, making it if needed; without a folder, a secret for this run."""
     if folder is None:
         return secrets.token_bytes(_BYTES)
     path = folder / SECRET_FILE
@@ -29,7 +29,7 @@ def own_secret(folder: Path | None) -> bytes:
     except FileExistsError:
         return _read(path)
     except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror}", path) from None
+        raise StoreError(f"cannot be created: {error.strerror}", path) from None
     found = secrets.token_bytes(_BYTES)
     with os.fdopen(made, "wb") as file:
         file.write(found)
@@ -45,18 +45,18 @@ def _read(path: Path) -> bytes:
         raise StoreError(f"cannot be read: {error.strerror}", path) from None
     if len(found) != _BYTES:
         raise StoreError(
-            f"has {len(found)} bytes instead of {_BYTES}; restore it from a backup, or delete it: addresses "
-            "of feeds and keys of webhooks change then",
+            f"has {len(found)} bytes instead of {_BYTES}; restore it from a backup, or delete it: then "
+            "addresses of feeds and keys of webhooks change",
             path,
         )
     return found
 
 
 def derived(secret: bytes, *purpose: str) -> bytes:
-    """32 bytes for one purpose, which tell nothing about those for another."""
+    """Derive 32 bytes for one purpose; they reveal nothing about those for another purpose."""
     return hmac.digest(secret, "\0".join(purpose).encode(), sha256)
 
 
 def token(secret: bytes, *purpose: str) -> str:
-    """The same as a word for a URL, of 128 bits."""
+    """Derive a word of 128 bits for a URL."""
     return derived(secret, *purpose)[:16].hex()

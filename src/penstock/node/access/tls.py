@@ -1,8 +1,7 @@
-"""TLS of listeners: contexts (1.2 or newer, client certificates where asked for) and handshakes.
+"""TLS handshakes of listeners, bounded in time and in number, before a connection of MQTT is made.
 
-Handshakes are bounded in time and in number, before anything of MQTT is made. A server of asyncio does
-handshakes on its own and bounds the time only: whoever opens connections and says nothing would take a
-file and some 100 KB each for as long.
+A server of asyncio does handshakes by itself and bounds only their time: each connection that sends nothing
+would hold a file descriptor and some 100 KB for that long.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TlsHandshakes:
-    """Makes TLS of the connections of one listener."""
+    """Does the handshakes of one listener."""
 
     def __init__(
         self, context: ssl.SSLContext, *, handshake_s: float, connection: Callable[[], asyncio.Protocol]
@@ -29,24 +28,24 @@ class TlsHandshakes:
         self.context = context
         self._handshake_s = handshake_s
         self._connection = connection
-        self._shaking: dict[socket.socket, asyncio.Task[None]] = {}
-        """Handshakes under way, the oldest first."""
+        self._handshakes: dict[socket.socket, asyncio.Task[None]] = {}
+        """Handshakes in progress, the oldest first."""
         self._new: set[socket.socket] = set()
-        """Those that no transport has yet, which would close them."""
+        """Sockets whose handshake has not begun: no transport closes them yet."""
 
     def protocol(self) -> asyncio.Protocol:
-        """For a new connection."""
-        return _AcceptedSocket(self._knocked)
+        """Return the protocol for a new connection."""
+        return _AcceptedSocket(self._accepted)
 
-    def _knocked(self, taken: socket.socket) -> None:
-        """A handshake begins; where too many are under way, the one that has tried longest goes."""
-        if len(self._shaking) >= limits.TLS_HANDSHAKES:
-            oldest = next(iter(self._shaking))
-            self._send_away(oldest, self._shaking.pop(oldest))
+    def _accepted(self, taken: socket.socket) -> None:
+        """Begin a handshake; if too many are in progress, end the oldest."""
+        if len(self._handshakes) >= limits.TLS_HANDSHAKES:
+            oldest = next(iter(self._handshakes))
+            self._end(oldest, self._handshakes.pop(oldest))
         self._new.add(taken)
-        self._shaking[taken] = asyncio.ensure_future(self._shake(taken))
+        self._handshakes[taken] = asyncio.ensure_future(self._shake_hands(taken))
 
-    async def _shake(self, taken: socket.socket) -> None:
+    async def _shake_hands(self, taken: socket.socket) -> None:
         self._new.remove(taken)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -56,29 +55,29 @@ class TlsHandshakes:
                 ssl_handshake_timeout=self._handshake_s,
                 ssl_shutdown_timeout=limits.TLS_SHUTDOWN_S,
             )
-        except (OSError, ssl.SSLError):  # no TLS, no certificate that we take, too slow, or gone
+        except (OSError, ssl.SSLError):  # not TLS, a refused certificate, a timeout, or disconnected
             taken.close()
         finally:
-            self._shaking.pop(taken, None)
+            self._handshakes.pop(taken, None)
 
     async def close(self) -> None:
-        """End what is left of the handshakes."""
-        shaking, self._shaking = self._shaking, {}
-        for taken, task in shaking.items():
-            self._send_away(taken, task)
-        await asyncio.gather(*shaking.values(), return_exceptions=True)
+        """End all handshakes in progress."""
+        handshakes, self._handshakes = self._handshakes, {}
+        for taken, task in handshakes.items():
+            self._end(taken, task)
+        await asyncio.gather(*handshakes.values(), return_exceptions=True)
 
-    def _send_away(self, taken: socket.socket, task: asyncio.Task[None]) -> None:
-        with suppress(OSError):  # it has gone itself
+    def _end(self, taken: socket.socket, task: asyncio.Task[None]) -> None:
+        with suppress(OSError):  # the client has disconnected
             taken.shutdown(socket.SHUT_RDWR)
         task.cancel()
-        if taken in self._new:  # its task will not even begin
+        if taken in self._new:  # its task will never run
             self._new.remove(taken)
             taken.close()
 
 
 class _AcceptedSocket(asyncio.Protocol):
-    """A connection that was accepted: its socket is taken from a transport that has read nothing yet."""
+    """Takes the socket of an accepted connection from a transport that has read nothing yet."""
 
     def __init__(self, taken: Callable[[socket.socket], None]) -> None:
         self._taken = taken
@@ -86,10 +85,10 @@ class _AcceptedSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
             number = os.dup(transport.get_extra_info("socket").fileno())
-        except OSError:  # no file is left
+        except OSError:  # no file descriptor is left
             transport.abort()  # type: ignore[attr-defined]
             return
         taken = socket.socket(fileno=number)
         taken.setblocking(False)
-        transport.abort()  # type: ignore[attr-defined]  # closes its own file, not the connection
+        transport.abort()  # type: ignore[attr-defined]  # closes its own descriptor, not the connection
         self._taken(taken)

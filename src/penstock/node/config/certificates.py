@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def context(listener: Listener) -> ssl.SSLContext:
-    """The context of a listener; NodeError says which of its files does not load."""
+    """Make the TLS context of a listener; NodeError names the file that does not load."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -21,7 +21,7 @@ def context(listener: Listener) -> ssl.SSLContext:
 
 
 def load(into: ssl.SSLContext, listener: Listener) -> None:
-    """Read the files of a listener; connections made from now on see them, those there are go on."""
+    """Load the files of a listener into a context; open connections keep the certificates they have."""
     try:
         into.load_cert_chain(listener.certificate, listener.key or None, password=_no_password)
     except (OSError, ValueError) as error:
@@ -39,7 +39,7 @@ def load(into: ssl.SSLContext, listener: Listener) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; a node starts without anybody to ask for its password")
+    raise ValueError("the key is encrypted, and a node cannot ask for its password")
 
 
 def _reason(error: Exception) -> str:
@@ -48,5 +48,5 @@ def _reason(error: Exception) -> str:
             "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
             "NO_CERTIFICATE_OR_CRL_FOUND": "there is no certificate in it",
         }
-        return known.get(error.reason or "", f"is not PEM that TLS can use ({error.reason or 'damaged'})")
+        return known.get(error.reason or "", f"is not a PEM file for TLS ({error.reason or 'damaged'})")
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,6 +1,6 @@
-"""Control tables as a node loads them: the newest complete version, checked.
+"""Loads control tables: the newest complete version, checked.
 
-A broken version is refused and the one before stays in force.
+A broken version is refused, and the previous one stays in use.
 
     found = load(Path("reservations"), "reservations", {"client": "string", "period_us": "int64"})
     found.table            # a pyarrow.Table with those columns
@@ -42,10 +42,10 @@ class TableVersion:
     version: Version
     folder: Path
     table: Any
-    """The columns asked for, as a pyarrow.Table."""
+    """The requested columns, as a pyarrow.Table."""
 
     def rows(self, kind: type[_Row]) -> list[_Row]:
-        """Each row as a value; InputError names the first that cannot be one."""
+        """Convert each row to a Struct; InputError names the first row that does not convert."""
         found = []
         for number, row in enumerate(self.table.to_pylist()):
             try:
@@ -56,7 +56,7 @@ class TableVersion:
 
 
 def newest(folder: Path) -> int | None:
-    """The newest whole version in a folder; None if there is none."""
+    """Return the number of the newest complete version in a folder; None if there is none."""
     found = _newest(folder)
     return None if found is None else found[0]
 
@@ -76,9 +76,9 @@ def _newest(folder: Path) -> tuple[int, Path] | None:
 
 
 def load(folder: Path, name: str, columns: Mapping[str, str]) -> TableVersion | None:
-    """The newest whole version, None if there is none; InputError if it is broken.
+    """Load the newest complete version; None if there is none, InputError if it is broken.
 
-    `columns` are those needed, with their Arrow types; a table may have others.
+    `columns` are the required columns with their Arrow types; a table may have others.
     """
     found = _newest(folder)
     if found is None:
@@ -90,7 +90,7 @@ def load(folder: Path, name: str, columns: Mapping[str, str]) -> TableVersion | 
     empty = arrow.schema(list(columns.items())).empty_table()
     table = arrow.concat_tables([empty, *parts])
     if len(table) != version.rows:
-        raise InputError(f"has {len(table):,} rows, {version.rows:,} are announced", path=str(place))
+        raise InputError(f"has {len(table):,} rows, expected {version.rows:,}", path=str(place))
     return TableVersion(version, place, table)
 
 
@@ -103,18 +103,19 @@ def _version(place: Path, name: str, number: int) -> Version:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=str(path)) from None
     except msgspec.DecodeError as error:
-        raise InputError(f"is not what a control table needs: {error}", path=str(path)) from None
+        raise InputError(f"is not the description of a control table: {error}", path=str(path)) from None
     if found.table != name or found.version != number:
         raise InputError(
             f"is version {found.version} of '{found.table}', expected version {number} of '{name}'",
             path=str(path),
         )
     if not 0 <= found.rows <= limits.CONTROL_ROWS:
-        raise InputError(f"announces {found.rows} rows; at most {limits.CONTROL_ROWS:,}", path=str(path))
+        raise InputError(f"has {found.rows} rows; allowed: at most {limits.CONTROL_ROWS:,}", path=str(path))
     for part in found.files:
         if _FILE.fullmatch(part) is None:
             raise InputError(
-                f"names a file '{printable(part)}'; they are beside it and end in .parquet", path=str(path)
+                f"bad file name '{printable(part)}'; allowed: names of .parquet files in the same folder",
+                path=str(path),
             )
     return found
 
@@ -122,7 +123,7 @@ def _version(place: Path, name: str, number: int) -> Version:
 def _part(arrow: ModuleType, path: Path, size: int, columns: Mapping[str, str]) -> Any:
     try:
         if (there := path.stat().st_size) != size:
-            raise InputError(f"has {there} bytes, {size} are announced", path=str(path))
+            raise InputError(f"has {there} bytes, expected {size}", path=str(path))
         # One file, not a dataset: its folder's name would become a column.
         with arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             names = set(file.schema_arrow.names)
@@ -133,11 +134,11 @@ def _part(arrow: ModuleType, path: Path, size: int, columns: Mapping[str, str]) 
                 raise InputError(f"has more than {limits.CONTROL_ROWS:,} rows", path=str(path))
             table = file.read(columns=list(columns))
         table = table.select(list(columns)).cast(arrow.schema(list(columns.items())))
-        table.validate(full=True)  # text that is none, among others
+        table.validate(full=True)  # finds text that is not UTF-8, among others
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
     except (arrow.ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"is no such table: {error}", path=str(path)) from None
+        raise InputError(f"is not a table with these columns: {error}", path=str(path)) from None
     return table
 
 
@@ -146,15 +147,14 @@ def _arrow(name: str) -> ModuleType:
         import pyarrow.parquet  # noqa: PLC0415  # only a node that loads tables needs it
     except ImportError:
         raise MissingTool(
-            f"the control table '{name}' is to be loaded, but pyarrow is not installed: "
-            "pip install 'penstock[spark]'"
+            f"loading the control table '{name}' needs pyarrow: pip install 'penstock[spark]'"
         ) from None
     found: ModuleType = pyarrow
     return found
 
 
 class TableFollower:
-    """Loads newer versions as they come; the last good one stays in force."""
+    """Loads newer versions as they appear; the last good one stays in use."""
 
     def __init__(
         self, folder: Path, name: str, columns: Mapping[str, str], *, taken: Callable[[TableVersion], None]
@@ -163,22 +163,22 @@ class TableFollower:
         self._name = name
         self._columns = columns
         self._taken = taken
-        """Gets a version in the event loop; InputError refuses it."""
+        """Called in the event loop with each new version; InputError refuses the version."""
         self._seen: int | None = None
-        """The last version read, whether it was taken or not."""
+        """The last version read, whether or not it is in use."""
         self.version: Version | None = None
-        """The one in force."""
+        """The version in use."""
         self.fault = ""
-        """Why the newest is not in force; empty if it is."""
+        """Why the newest version is not in use; empty if it is."""
 
     async def run(self, every_s: float) -> None:
-        """Look again for ever."""
+        """Look for newer versions until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(every_s)
 
     async def look(self) -> bool:
-        """Take a newer version if there is one; whether one was taken."""
+        """Load a newer version if there is one; return whether it is in use now."""
         try:
             number = await asyncio.to_thread(newest, self._folder)
             if number is None or number == self._seen:
@@ -186,11 +186,11 @@ class TableFollower:
             loaded = await asyncio.to_thread(load, self._folder, self._name, self._columns)
             if loaded is None:
                 return False
-            self._seen = loaded.version.version  # one that cannot be read may be still on its way here
+            self._seen = loaded.version.version  # not set on a read error: the files may still be arriving
             self._taken(loaded)
         except (InputError, MissingTool) as error:
             if self.fault != str(error):
-                log.error("control table '%s' is not taken: %s", self._name, error)  # noqa: TRY400
+                log.error("control table '%s' not loaded: %s", self._name, error)  # noqa: TRY400
             self.fault = str(error)
             return False
         self.version, self.fault = loaded.version, ""
