@@ -1,10 +1,16 @@
 """The `penstock` command: one file (or folder) for each command, thin over the packages below.
 
-app.py      puts the commands together; errors become one sentence and an exit code
-output.py   tables, JSON and progress on the terminal
-options.py  options that several commands share
-files.py    policies and events read from files
-api.py      requests to a running node's HTTP API
+app.py           the program: errors become one sentence and an exit code
+commands.py      the table of commands, with the help line of each
+lazy.py          imports the command that is called
+plugins.py       commands of other packages
+root_help.py     `penstock --help`
+plain_values.py  converts texts and numbers of the command line
+output.py        JSON, text, errors and warnings on standard output and error
+terminal.py      tables, progress bars and screens, with rich
+options.py       options that several commands share
+files.py         policies and events read from files
+api.py           requests to a running node's HTTP API
 """
 
 from penstock.cli.app import main

@@ -24,17 +24,8 @@ from penstock.cli.options import (
     in_a_hurry,
     need_spark,
 )
-from penstock.cli.output import (
-    JsonFlag,
-    complain,
-    escape,
-    out,
-    print_json,
-    print_table,
-    print_text,
-    progress,
-    warn,
-)
+from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
+from penstock.cli.terminal import escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock.policy.text import forms
 

@@ -14,38 +14,18 @@ from __future__ import annotations
 import io
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
-from penstock.cli import (
-    advise,
-    backtest,
-    channels,
-    config,
-    filters,
-    flows,
-    generate,
-    notify,
-    passwd,
-    policy,
-    pub,
-    shed,
-    streams,
-    sub,
-    top,
-    up,
-    watch,
-)
-from penstock.cli.allocate import allocate
+from penstock.cli.lazy import LazyGroup
 from penstock.cli.output import complain, print_json, print_text
-from penstock.cli.plugins import add_commands
 from penstock.errors import PenstockError, PlacedError
 
 app = typer.Typer(
     name="penstock",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -53,29 +33,12 @@ app = typer.Typer(
     epilog="Exit codes: 0 yes, 1 no (a goal missed, a row not reproduced), 2 wrong command line, "
     "3 wrong input, 4 a program is missing.",
 )
-app.add_typer(policy.app, name="policy")
-app.add_typer(config.app, name="config")
-app.add_typer(channels.app, name="channels")
-app.add_typer(notify.app, name="telling")
-app.add_typer(flows.app, name="flows")
-app.add_typer(streams.app, name="streams")
-app.command("passwd")(passwd.passwd)
-app.command("up")(up.up)
-app.command("filters")(filters.show)
-app.command("shed")(shed.shed)
-app.command("generate")(generate.generate)
-app.command("backtest")(backtest.backtest)
-app.command("advise")(advise.advise)
-app.command("allocate")(allocate.allocate)
-app.command("top")(top.top)
-app.command("pub")(pub.pub)
-app.command("sub")(sub.sub)
-app.command("watch")(watch.watch)
-add_commands(app)
 
 
 def _print_version(value: bool) -> None:
     if value:
+        from importlib.metadata import version  # noqa: PLC0415  # other commands need no version
+
         print_text(f"penstock {version('penstock')}")
         raise typer.Exit
 

@@ -26,7 +26,8 @@ from penstock.cli.options import (
     in_a_hurry,
     need_spark,
 )
-from penstock.cli.output import JsonFlag, complain, escape, out, print_json, print_table, progress, warn
+from penstock.cli.output import JsonFlag, complain, print_json, warn
+from penstock.cli.terminal import escape, out, print_table, progress
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
 from penstock.policy import paths

@@ -13,7 +13,8 @@ import typer
 from penstock import limits
 from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask, ask_all, ask_text
 from penstock.cli.files import read_bytes, write_text
-from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
+from penstock.cli.output import JsonFlag, print_json, print_text, warn
+from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.core.channels.delta import Delta
 from penstock.errors import GoalMissed, InputError, printable

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from penstock.cli.output import JsonFlag, complain, print_json, print_table, print_text, warn
+from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
+from penstock.cli.terminal import print_table
 from penstock.errors import ConfigError, GoalMissed, printable
 from penstock.node.config.read import load
 from penstock.node.config.schema import UNITS

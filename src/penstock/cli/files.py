@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,8 +15,9 @@ from penstock import limits
 from penstock.errors import InputError
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
-from penstock.policy.nodes import Policy
-from penstock.policy.text import forms
+
+if TYPE_CHECKING:
+    from penstock.policy.nodes import Policy
 
 ENVELOPE: Final = frozenset({"topic", "ts", "payload", "properties", "sender", "seq", "content_type"})
 """An object with a `payload` and none but these keys is an envelope; any other JSON value is a payload."""
@@ -27,7 +28,9 @@ EVENTS_BYTES: Final = 1 << 30
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file, `-` for standard input."""
-    return forms.parse(read_bytes(path, most=limits.POLICY_BYTES), source=str(path))
+    from penstock.policy.text.forms import parse  # noqa: PLC0415  # pub and sub without a policy need no YAML
+
+    return parse(read_bytes(path, most=limits.POLICY_BYTES), source=str(path))
 
 
 def read_bytes(path: Path, *, most: int) -> bytes:

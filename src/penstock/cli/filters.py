@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from penstock.cli.output import JsonFlag, print_json, print_table, print_text
+from penstock.cli.output import JsonFlag, print_json, print_text
+from penstock.cli.terminal import print_table
 from penstock.policy import digesters, filters, params, paths
 
 

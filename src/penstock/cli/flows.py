@@ -12,7 +12,8 @@ from rich.text import Text
 
 from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask_all
 from penstock.cli.options import FormatOption, MasterOption, MemoryOption, RemoteOption, TsOption, need_spark
-from penstock.cli.output import JsonFlag, out, print_json, print_table, progress, watching
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import out, print_table, progress, watching
 from penstock.errors import InputError, printable
 from penstock.model.instant import duration
 

@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chosen, in_a_hurry
-from penstock.cli.output import JsonFlag, escape, out, print_json, progress
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import escape, out, progress
 from penstock.errors import MissingTool
 from penstock.model.instant import SECOND_US
 

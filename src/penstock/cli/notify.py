@@ -8,7 +8,8 @@ from urllib.parse import quote
 import typer
 
 from penstock.cli.api import API_URL, ApiOption, TokenOption, api_address, ask
-from penstock.cli.output import JsonFlag, print_json, print_table, print_text, warn
+from penstock.cli.output import JsonFlag, print_json, print_text, warn
+from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.errors import InputError, printable
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.files import RecordedEvent, read_events, read_policy, write_text
-from penstock.cli.output import JsonFlag, complain, out, print_json, print_table, print_text, warn
+from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
+from penstock.cli.terminal import out, print_table
 from penstock.errors import GoalMissed, InputError, PenstockError, PolicyError, printable
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_json

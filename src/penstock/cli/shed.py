@@ -14,7 +14,8 @@ import typer
 
 from penstock.cli.files import read_policy
 from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, in_a_hurry, need_spark
-from penstock.cli.output import JsonFlag, complain, err, print_json, print_text
+from penstock.cli.output import JsonFlag, complain, print_json, print_text
+from penstock.cli.terminal import err
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:

@@ -32,11 +32,9 @@ from penstock.cli.options import (
     node_login,
     show_warnings,
 )
-from penstock.cli.output import err
 from penstock.errors import printable
 from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
-from penstock.policy.text import forms
 
 if TYPE_CHECKING:
     from penstock.client import Client, Subscription
@@ -134,9 +132,10 @@ def sub(
     show_warnings()
     found = asyncio.run(_show(where, wanted))
     total = found.taken + found.taken_digested
-    err.print(
+    typer.echo(
         f"{found.taken:,} events, {found.digests:,} digests of {found.taken_digested:,} more: "
-        f"{total:,} accounted for" + (f"; {found.waiting:,} not shown" if found.waiting else "")
+        f"{total:,} accounted for" + (f"; {found.waiting:,} not shown" if found.waiting else ""),
+        err=True,
     )
 
 
@@ -144,7 +143,11 @@ def policy_given(given: str) -> str:
     """The text of a policy in a file, else the name as it is."""
     path = Path(given)
     is_path = given == "-" or path.is_file() or "/" in given or path.suffix in POLICY_FILES
-    return forms.to_json(read_policy(path), compact=True) if is_path else given
+    if not is_path:
+        return given
+    from penstock.policy.text.forms import to_json  # noqa: PLC0415  # without a policy nothing parses YAML
+
+    return to_json(read_policy(path), compact=True)
 
 
 async def _show(where: NodeLogin, wanted: SubArguments) -> ReceiveStatistics:

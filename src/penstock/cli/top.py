@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.api import API_URL, ApiAddress, ApiOption, TokenOption, api_address, refusal, unanswered
-from penstock.cli.output import JsonFlag, out, print_json
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import out
 from penstock.errors import InputError, printable
 from penstock.model.instant import SECOND_US
 

@@ -22,8 +22,8 @@ from penstock.cli.options import (
     node_login,
     show_warnings,
 )
-from penstock.cli.output import err, escape
 from penstock.cli.sub import Printer, digest_line, policy_given
+from penstock.cli.terminal import err, escape
 from penstock.core.channels.address import canonical, topic_of
 from penstock.errors import ChannelError, printable
 from penstock.model.event import Event

@@ -15,13 +15,19 @@ statistics.py    snapshots for `statistics()`
 streams/         StreamReader and StreamWriter over a blocking connection
 """
 
-from penstock.client.client import Client
-from penstock.client.sending import Published
-from penstock.client.statistics import ClientStatistics
-from penstock.client.streams.reader import StreamMessage, StreamReader
-from penstock.client.streams.writer import StreamWriter
-from penstock.client.subscription import ReceivedDigest, Subscription
-from penstock.mqtt.packets.connect import Will
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.sending import Published
+    from penstock.client.statistics import ClientStatistics
+    from penstock.client.streams.reader import StreamMessage, StreamReader
+    from penstock.client.streams.writer import StreamWriter
+    from penstock.client.subscription import ReceivedDigest, Subscription
+    from penstock.mqtt.packets.connect import Will
 
 __all__ = [
     "Client",
@@ -34,3 +40,24 @@ __all__ = [
     "Subscription",
     "Will",
 ]
+
+_MODULES: Final = {
+    "Client": "penstock.client.client",
+    "ClientStatistics": "penstock.client.statistics",
+    "Published": "penstock.client.sending",
+    "ReceivedDigest": "penstock.client.subscription",
+    "StreamMessage": "penstock.client.streams.reader",
+    "StreamReader": "penstock.client.streams.reader",
+    "StreamWriter": "penstock.client.streams.writer",
+    "Subscription": "penstock.client.subscription",
+    "Will": "penstock.mqtt.packets.connect",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use: a Spark worker that reads a stream needs no asyncio client."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found

@@ -19,9 +19,6 @@ from penstock.model.digest import Digest
 from penstock.model.digest_wire import DIGEST_MARK, from_message
 from penstock.model.event import Event
 from penstock.mqtt.topics import SHARE, matches, shared_of
-from penstock.policy.columns import Plan
-from penstock.policy.nodes import Policy
-from penstock.policy.text.forms import parse, to_json
 
 if TYPE_CHECKING:
     from penstock.client.receipts import Receipt
@@ -29,6 +26,8 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.publish import Publish
     from penstock.mqtt.packets.subscribe import Subscription as Options
+    from penstock.policy.columns import Plan
+    from penstock.policy.nodes import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +76,16 @@ class SubscriptionOptions:
 
 def told(*, policy: Policy | str | None, content: str | None) -> tuple[tuple[str, str], ...]:
     """The user properties of a SUBSCRIBE."""
-    written = to_json(policy, compact=True) if isinstance(policy, Policy) else policy
-    said = {"policy": written, "filter": content}
+    said = {"policy": _written(policy), "filter": content}
     return tuple((name, text) for name, text in said.items() if text is not None)
+
+
+def _written(policy: Policy | str | None) -> str | None:
+    if policy is None or isinstance(policy, str):
+        return policy
+    from penstock.policy.text.forms import to_json  # noqa: PLC0415  # needs YAML and RE2
+
+    return to_json(policy, compact=True)
 
 
 def first_tick(start: str | int | None) -> int | None:
@@ -93,7 +99,10 @@ def first_tick(start: str | int | None) -> int | None:
 
 def plan_of(policy: Policy | str) -> Plan:
     """A policy, or its text, to be used here; PolicyError if it cannot be understood."""
-    return Plan(policy if isinstance(policy, Policy) else parse(policy, source="policy"))
+    from penstock.policy.columns import Plan  # noqa: PLC0415  # needs numpy
+    from penstock.policy.text.forms import parse  # noqa: PLC0415  # needs YAML and RE2
+
+    return Plan(parse(policy, source="policy") if isinstance(policy, str) else policy)
 
 
 def plan_here(policy: Policy | str | None) -> Plan | None:

@@ -3,6 +3,8 @@
 Spark's `hll_sketch_agg(…, 12)` makes an HLL_8 sketch of 2¹² registers, `kll_sketch_agg_double(…, 200)` a KLL
 sketch of doubles with k = 200; both engines read and merge each other's bytes with these parameters. An HLL
 sketch is fed the XXH64 (seed 42) of the value, which is what Spark's `xxhash64` gives.
+
+Functions import `datasketches` themselves: it loads numpy, a third of a second that most programs can save.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import struct
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Final
 
-import datasketches
 import xxhash
 
 from penstock.errors import DigestError
@@ -19,6 +20,8 @@ from penstock.model.values import INT64_LEAST, INT64_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import datasketches
 
     from penstock.model.values import Scalar
 
@@ -59,6 +62,8 @@ def value_hash(value: Scalar) -> int:
 
 def distinct_of(found: Iterable[Scalar]) -> bytes:
     """HLL sketch of the values."""
+    import datasketches  # noqa: PLC0415
+
     sketch = datasketches.hll_sketch(LG_REGISTERS, datasketches.tgt_hll_type.HLL_8)
     for value in found:
         sketch.update(value_hash(value))
@@ -67,6 +72,8 @@ def distinct_of(found: Iterable[Scalar]) -> bytes:
 
 def quantiles_of(numbers: Iterable[float]) -> bytes:
     """KLL sketch of the numbers."""
+    import datasketches  # noqa: PLC0415
+
     sketch = datasketches.kll_doubles_sketch(KLL_K)
     for found in numbers:
         sketch.update(found)
@@ -75,6 +82,8 @@ def quantiles_of(numbers: Iterable[float]) -> bytes:
 
 def merge_distinct(a: bytes, b: bytes) -> bytes:
     """HLL sketch of the union."""
+    import datasketches  # noqa: PLC0415
+
     union = datasketches.hll_union(LG_REGISTERS)
     union.update(_read_distinct(a))
     union.update(_read_distinct(b))
@@ -101,6 +110,8 @@ def quantile_estimates(sketch: bytes, ranks: tuple[float, ...] = QUANTILES) -> d
 
 def check_distinct(sketch: bytes) -> None:
     """Raise DigestError unless these bytes are an HLL sketch as this module makes them."""
+    import datasketches  # noqa: PLC0415
+
     read = _read_distinct(sketch)
     if (read.lg_config_k, read.tgt_type) != (LG_REGISTERS, datasketches.tgt_hll_type.HLL_8):
         raise DigestError(
@@ -139,6 +150,8 @@ def _kll_parts(sketch: bytes, retained: int) -> tuple[list[int], tuple[float, ..
 
 
 def _read_distinct(sketch: bytes) -> datasketches.hll_sketch:
+    import datasketches  # noqa: PLC0415
+
     try:
         return datasketches.hll_sketch.deserialize(sketch)
     except (ValueError, RuntimeError, IndexError, MemoryError) as error:
@@ -146,6 +159,8 @@ def _read_distinct(sketch: bytes) -> datasketches.hll_sketch:
 
 
 def _read_quantiles(sketch: bytes) -> datasketches.kll_doubles_sketch:
+    import datasketches  # noqa: PLC0415
+
     try:
         return datasketches.kll_doubles_sketch.deserialize(sketch)
     except (ValueError, RuntimeError, IndexError, MemoryError) as error:

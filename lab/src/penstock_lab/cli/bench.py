@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 import typer
 
 from penstock.cli.options import MasterOption, MemoryOption, RemoteOption, chosen, need_spark
-from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock_lab.bench.result import BenchmarkResult
 

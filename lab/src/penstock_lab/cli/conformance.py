@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import JsonFlag, out, print_json, print_table, progress
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import out, print_table, progress
 from penstock.errors import GoalMissed, InputError
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ import typer
 
 from penstock.cli.files import write_text
 from penstock.cli.html_page import Page
-from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.cli.output import JsonFlag, print_json, warn
+from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock.policy.explain import explain
 from penstock.policy.text.forms import to_yaml

@@ -14,7 +14,8 @@ import typer
 
 from penstock.cli.html_page import Page
 from penstock.cli.options import chosen, need_spark
-from penstock.cli.output import MARKS, JsonFlag, escape, out, print_json, print_table, progress, warn
+from penstock.cli.output import JsonFlag, print_json, warn
+from penstock.cli.terminal import MARKS, escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock_lab.experiments.result import add_result
 

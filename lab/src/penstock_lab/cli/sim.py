@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.options import need_spark
-from penstock.cli.output import JsonFlag, err, escape, out, print_json, print_table, progress
+from penstock.cli.output import JsonFlag, print_json
+from penstock.cli.terminal import err, escape, out, print_table, progress
 from penstock.errors import GoalMissed
 from penstock_lab.experiments.streams.sweep import Sweep, here, on_spark
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.cli.allocate.report import AllocationSummary
 from penstock.cli.options import need_spark
-from penstock.cli.output import progress
+from penstock.cli.terminal import progress
 from penstock.core.channels.allocation import Factors, Scheme, allocate
 from penstock.errors import InputError, MissingTool
 

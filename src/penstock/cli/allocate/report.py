@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.output import MARKS, escape, out, print_table
+from penstock.cli.terminal import MARKS, escape, out, print_table
 from penstock.core.channels.allocation.factors import GOALS
 from penstock.model.instant import SECOND_US, duration
 

@@ -9,13 +9,13 @@ from penstock.core.queues.controllers import Controller, Ladder, PackOutcome, Pa
 from penstock.core.queues.statistics import PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
-from penstock.policy.columns import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.model.event import Item
     from penstock.model.instant import Instant
+    from penstock.policy.columns import Plan
     from penstock.policy.evaluate import FilterEffect
     from penstock.policy.nodes import Policy
 
@@ -35,14 +35,15 @@ class PackingQueue(BoundedQueue):
         controller: Controller | None = None,
     ) -> None:
         super().__init__(options)
-        self._plan = policy if isinstance(policy, Plan) else Plan(policy)
+        self._plan = None if policy is None else _plan_of(policy)
+        self._highest = 0 if self._plan is None else self._plan.highest
         self._controller: Controller = controller or Ladder()
         self._marks = (0, 0)  # accepted and departed at the last pack
 
     @property
     def level(self) -> int:
         """Level the next pack would begin with; 0 without a policy."""
-        return self._controller.level if self._plan.highest else 0
+        return self._controller.level if self._highest else 0
 
     def absorb(self, items: Iterable[Item], *, now_us: Instant) -> None:
         """Accept many items at once; if they do not fit they are packed together."""
@@ -91,7 +92,8 @@ class PackingQueue(BoundedQueue):
         items: Sequence[Item] = list(self._items)
         effects: list[FilterEffect] = []
         done = 0
-        while level and level <= self._plan.highest:
+        while level and level <= self._highest:
+            assert self._plan is not None
             packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
             items = packed.items
             effects += packed.effects
@@ -100,13 +102,13 @@ class PackingQueue(BoundedQueue):
             done, level = level, level + 1
         else:
             left = sum(isinstance(item, Event) for item in items)
-            items = self._plan.collapse(items)
+            items = (self._plan or _plan_of(None)).collapse(items)
             self._count_filter(WORST_CASE, seen=left, dropped=left)
             level = 0
         self._replace(items)
         for effect in effects:
             self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
-        if self._plan.highest:
+        if self._highest:
             self._controller.packed(PackOutcome(now_us, level, events, tuple(effects)))
         self._marks = (self._accepted, self._delivered + self._digested)
         self._remember(
@@ -125,12 +127,12 @@ class PackingQueue(BoundedQueue):
         )
 
     def _choose(self, now_us: Instant) -> int:
-        if not self._plan.highest:
+        if not self._highest:
             return 0
         accepted, departed = self._marks
         request = PackRequest(
             now_us=now_us,
-            highest=self._plan.highest,
+            highest=self._highest,
             arrived=self._accepted - accepted,
             departed=self._delivered + self._digested - departed,
         )
@@ -146,3 +148,10 @@ class PackingQueue(BoundedQueue):
         room_bytes = max(size, int(options.headroom * options.capacity_bytes))
         held = sum(item.size for item in items if not isinstance(item, Control))
         return held <= options.capacity_bytes - room_bytes
+
+
+def _plan_of(policy: Policy | Plan | None) -> Plan:
+    """Compile a policy. Imports it here: a queue without a policy that never fills needs no numpy."""
+    from penstock.policy.columns import Plan  # noqa: PLC0415
+
+    return policy if isinstance(policy, Plan) else Plan(policy)
