@@ -18,6 +18,7 @@ from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
 from tests.e2e.test_up import up
 from tests.kit.command import VITALS, answer, penstock
+from tests.kit.imports import loaded
 from tests.kit.passwords import cheap
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ def test_messages_files_and_lines_are_published_and_shown(node: Up, tmp_path: Pa
 
 
 @pytest.mark.e2e
+def test_nothing_heavy_is_loaded_for_a_message(node: Up) -> None:
+    where = ("--url", url(node))
+    assert loaded("pub", "quick", "72", "--qos", "1", "--retain", *where) == []
+    assert loaded("sub", "quick", "--count", "1", *where) == []
+
+
 def test_json_lines_can_be_tried_with_a_policy(node: Up) -> None:
     sub = Sub(node, "ready", "ward/#", "--json", "--count", "4")
     asyncio.run(_publish(url(node)))

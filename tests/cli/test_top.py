@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import output, top
+from penstock.cli import terminal, top
 from penstock.cli.app import app
 from penstock.errors import InputError
 from tests.kit.http_node import VITALS, running
@@ -28,7 +28,7 @@ async def run(*arguments: str) -> tuple[str, BaseException | None]:
 
 
 async def test_a_look_at_a_node_with_a_slow_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal cuts names
+    monkeypatch.setattr(terminal.out, "_width", 160)  # a narrow terminal cuts names
     async with running() as node:
         await node.stalled("[red]phone\u202e", "ward/#", policy=VITALS)
         text, _ = await run("--url", node.url, "--once")

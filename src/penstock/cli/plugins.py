@@ -46,8 +46,7 @@ class Plugin:
         package = None if self._entry is None else self._entry.dist
         if package is None:
             return ""
-        about = package.metadata["Summary"] if "Summary" in package.metadata else ""
-        return f"{about} ({package.name})".strip()
+        return " ".join((*(package.metadata.get_all("Summary") or ()), f"({package.name})"))
 
     @property
     def group(self) -> str:

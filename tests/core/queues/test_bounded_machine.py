@@ -183,7 +183,7 @@ class PackingMachine(QueueMachine):
         assert found.packs == sum(found.packs_by_level.values())
         for record in self.queue.events():
             assert record.events_dropped <= record.events_before <= record.items_before
-            assert 0 <= record.level <= self.queue._plan.highest
+            assert 0 <= record.level <= self.queue._highest
             assert record.level == 0 or record.chosen <= record.level
             assert record.items_after <= max(record.items_before, 1)
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import limits
-from penstock.cli import output
+from penstock.cli import terminal
 from penstock.cli.app import app
 from penstock.node.observe import metrics, rows
 from penstock.node.observe.status import NodeStatus
@@ -100,7 +100,7 @@ async def test_totals_are_below_sys() -> None:
 async def test_the_command_shows_what_the_node_says(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output.out, "_width", 160)  # a narrow terminal breaks lines
+    monkeypatch.setattr(terminal.out, "_width", 160)  # a narrow terminal breaks lines
     async with running() as node_:
         fault = "stream 'orders': no space left"
         give(node_.observed, msgspec.structs.replace(STREAMS, faults=(fault,)))
