@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock import limits
+from penstock.node.access.unfinished import UnfinishedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,52 +29,63 @@ class TlsHandshakes:
         self.context = context
         self._handshake_s = handshake_s
         self._connection = connection
-        self._handshakes: dict[socket.socket, asyncio.Task[None]] = {}
-        """Handshakes in progress, the oldest first."""
-        self._new: set[socket.socket] = set()
-        """Sockets whose handshake has not begun: no transport closes them yet."""
+        self._unfinished = UnfinishedConnections[_Handshake](
+            most=limits.TLS_HANDSHAKES, wait_s=handshake_s, close=_Handshake.close
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def protocol(self) -> asyncio.Protocol:
         """Return the protocol for a new connection."""
         return _AcceptedSocket(self._accepted)
 
     def _accepted(self, taken: socket.socket) -> None:
-        """Begin a handshake; if too many are in progress, end the oldest."""
-        if len(self._handshakes) >= limits.TLS_HANDSHAKES:
-            oldest = next(iter(self._handshakes))
-            self._end(oldest, self._handshakes.pop(oldest))
-        self._new.add(taken)
-        self._handshakes[taken] = asyncio.ensure_future(self._shake_hands(taken))
+        handshake = _Handshake(taken)
+        handshake.task = asyncio.ensure_future(self._shake(handshake))
+        self._tasks.add(handshake.task)
+        handshake.task.add_done_callback(self._tasks.discard)
+        self._unfinished.add(handshake)
 
-    async def _shake_hands(self, taken: socket.socket) -> None:
-        self._new.remove(taken)
+    async def _shake(self, handshake: _Handshake) -> None:
+        handshake.begun = True
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._connection,
-                taken,
+                handshake.socket,
                 ssl=self.context,
                 ssl_handshake_timeout=self._handshake_s,
                 ssl_shutdown_timeout=limits.TLS_SHUTDOWN_S,
             )
         except (OSError, ssl.SSLError):  # not TLS, a refused certificate, a timeout, or disconnected
-            taken.close()
+            handshake.socket.close()
         finally:
-            self._handshakes.pop(taken, None)
+            self._unfinished.remove(handshake)
 
     async def close(self) -> None:
         """End all handshakes in progress."""
-        handshakes, self._handshakes = self._handshakes, {}
-        for taken, task in handshakes.items():
-            self._end(taken, task)
-        await asyncio.gather(*handshakes.values(), return_exceptions=True)
+        tasks = list(self._tasks)
+        self._unfinished.close_all()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _end(self, taken: socket.socket, task: asyncio.Task[None]) -> None:
+
+class _Handshake:
+    """A handshake on an accepted socket."""
+
+    __slots__ = ("begun", "socket", "task")
+
+    def __init__(self, taken: socket.socket) -> None:
+        self.socket = taken
+        self.begun = False
+        """Whether the task runs: from then on a transport closes the socket."""
+        self.task: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """End the handshake and its connection."""
         with suppress(OSError):  # the client has disconnected
-            taken.shutdown(socket.SHUT_RDWR)
-        task.cancel()
-        if taken in self._new:  # its task will never run
-            self._new.remove(taken)
-            taken.close()
+            self.socket.shutdown(socket.SHUT_RDWR)
+        assert self.task is not None
+        self.task.cancel()
+        if not self.begun:  # a task that is cancelled before it begins closes nothing
+            self.socket.close()
 
 
 class _AcceptedSocket(asyncio.Protocol):

@@ -24,6 +24,7 @@ from penstock import limits
 from penstock.errors import NodeError, printable
 from penstock.model.host import is_loopback
 from penstock.node.access.tls import TlsHandshakes
+from penstock.node.access.unfinished import UnfinishedConnections
 from penstock.node.config import certificates
 
 if TYPE_CHECKING:
@@ -148,31 +149,30 @@ class WebSocketTransport(asyncio.Transport):
 class _Handler(web.RequestHandler):
     """One HTTP connection, which a handshake makes a WebSocket; passes on the socket's flow control."""
 
-    __slots__ = ("_knocking", "mqtt")
+    __slots__ = ("_unfinished", "mqtt")
 
     def __init__(
         self,
         server: web.Server,
         *,
         loop: asyncio.AbstractEventLoop,
-        knocking: dict[_Handler, asyncio.TimerHandle],
+        unfinished: UnfinishedConnections[_Handler],
     ) -> None:
         super().__init__(server, loop=loop, access_log=None, lingering_time=0)  # type: ignore[arg-type]
         self.mqtt: WebSocketTransport | None = None
-        self._knocking = knocking
-        """Those who have not shaken hands, and when their time is up."""
+        self._unfinished = unfinished
 
     def admit(self, transport: asyncio.Transport, above: asyncio.Protocol) -> WebSocketTransport:
         """Hands are shaken: from now on it is an MQTT connection."""
-        self._knocking.pop(self).cancel()
+        self._unfinished.remove(self)
         self.mqtt = WebSocketTransport(transport, above)
         above.connection_made(self.mqtt)
         return self.mqtt
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self not in self._knocking and self.transport is not None:
-            self.transport.abort()
+        if self not in self._unfinished:  # closed while TLS made the connection
+            self.close_unfinished()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -188,12 +188,11 @@ class _Handler(web.RequestHandler):
         super().connection_lost(exc)
         if self.mqtt is not None:
             self.mqtt.lost(exc)
-        elif self in self._knocking:
-            self._knocking.pop(self).cancel()
+        else:
+            self._unfinished.remove(self)
 
-    def send_away(self) -> None:
-        """Close the connection at once; if TLS has not made it yet, as soon as it does."""
-        self._knocking.pop(self).cancel()
+    def close_unfinished(self) -> None:
+        """Close the connection at once; if TLS has not made it yet, `connection_made` does."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -210,14 +209,14 @@ class WebSocketListener:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._server = web.Server(self._handle)
-        self._knocking: dict[_Handler, asyncio.TimerHandle] = {}
+        self._unfinished = UnfinishedConnections[_Handler](
+            most=limits.WEBSOCKET_HANDSHAKES, wait_s=bounds.connect_s, close=_Handler.close_unfinished
+        )
 
     def protocol(self) -> asyncio.Protocol:
-        """For a new connection; where too many shake hands already, the one that has tried longest goes."""
-        if len(self._knocking) >= limits.WEBSOCKET_HANDSHAKES:
-            next(iter(self._knocking)).send_away()
-        handler = _Handler(self._server, loop=self._loop, knocking=self._knocking)
-        self._knocking[handler] = self._loop.call_later(self._connect_s, handler.send_away)
+        """Make the protocol of a new connection; its handshake begins."""
+        handler = _Handler(self._server, loop=self._loop, unfinished=self._unfinished)
+        self._unfinished.add(handler)
         return handler
 
     async def close(self) -> None:
@@ -234,7 +233,7 @@ class WebSocketListener:
             protocols=(SUBPROTOCOL,), max_msg_size=self._most, compress=False, timeout=self._connect_s
         )
         await socket.prepare(request)
-        if request.transport is None or handler not in self._knocking:
+        if request.transport is None or handler not in self._unfinished:
             return socket  # gone, or sent away, while we shook hands
         transport = handler.admit(request.transport, self._connection())
         async for message in socket:

@@ -18,6 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from penstock import limits
 from penstock.errors import NodeError
 from penstock.model.host import is_loopback
+from penstock.node.access.unfinished import UnfinishedConnections
 from penstock.node.broker.listeners import cannot_listen
 from penstock.node.http import openapi
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
@@ -40,78 +41,68 @@ _END: Final = b"\r\n\r\n"
 
 
 class PendingConnections:
-    """Makes the protocol of each new connection."""
+    """Connections whose first request is not complete; each is handed to aiohttp's server when it is."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.waiting: set[PendingConnection] = set()
+        self.unfinished = UnfinishedConnections[PendingConnection](
+            most=limits.HTTP_CONNECTIONS, wait_s=limits.HTTP_HEAD_S, close=PendingConnection.abort
+        )
 
     def __call__(self) -> PendingConnection:
-        """Somebody knocks."""
+        """Make the protocol of a new connection."""
         return PendingConnection(self)
 
     @property
     def full(self) -> bool:
         """Whether no more connections are accepted."""
-        return len(self.waiting) + len(self._server.connections) >= limits.HTTP_CONNECTIONS
+        return len(self.unfinished) + len(self._server.connections) >= limits.HTTP_CONNECTIONS
 
-    def enter(self, transport: asyncio.Transport, head: bytes) -> None:
-        """The request's head is here: from now on the connection is the server's."""
+    def hand_over(self, transport: asyncio.Transport, head: bytes) -> None:
+        """Give a connection, and what was read from it, to aiohttp's server."""
         handler = self._server()
         transport.set_protocol(handler)
         handler.connection_made(transport)
         handler.data_received(head)
 
-    def close(self) -> None:
-        """Send away who still waits."""
-        for visitor in list(self.waiting):
-            visitor.leave()
-
 
 class PendingConnection(asyncio.Protocol):
     """A connection whose first request is not complete."""
 
-    def __init__(self, door: PendingConnections) -> None:
-        self._door = door
+    def __init__(self, pending: PendingConnections) -> None:
+        self._pending = pending
         self._head = b""
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the head of a request, not for ever."""
+        """Wait for the head of a request, for a bounded time."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's does not say so
-        if self._door.full:
+        if self._pending.full:
             self._transport.abort()
-            return
-        self._door.waiting.add(self)
-        self._timer = asyncio.get_running_loop().call_later(limits.HTTP_HEAD_S, self.leave)
+        else:
+            self._pending.unfinished.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """A part of the head, or all of it."""
-        if self not in self._door.waiting:
+        """Collect the head of a request until it is complete."""
+        unfinished = self._pending.unfinished
+        if self not in unfinished:
             return
         self._head += data
         if _END in self._head:
-            self._forget()
+            unfinished.remove(self)
             assert self._transport is not None
-            self._door.enter(self._transport, self._head)
+            self._pending.hand_over(self._transport, self._head)
         elif len(self._head) > limits.HTTP_HEAD_BYTES:
-            self.leave()
+            unfinished.close(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """They left."""
-        self._forget()
+        """Forget the connection: the client closed it."""
+        self._pending.unfinished.remove(self)
 
-    def leave(self) -> None:
-        """Send them away."""
-        self._forget()
+    def abort(self) -> None:
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-
-    def _forget(self) -> None:
-        self._door.waiting.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 _log = logging.getLogger(__name__)
@@ -126,14 +117,14 @@ class Window:
         self,
         *,
         server: asyncio.Server,
-        door: PendingConnections,
+        pending: PendingConnections,
         watch: Watch,
         guard: Guard,
         runner: web.AppRunner,
     ) -> None:
         self.port: int = server.sockets[0].getsockname()[1]
         self._server = server
-        self._door = door
+        self._pending = pending
         self._watch = watch
         self._guard = guard
         self._runner = runner
@@ -153,7 +144,7 @@ class Window:
         with suppress(asyncio.CancelledError):
             await self._sampling
         self._server.close()
-        self._door.close()
+        self._pending.unfinished.close_all()
         await self._watch.close()
         await self._runner.cleanup()
 
@@ -193,13 +184,13 @@ async def start_http(
     )
     await runner.setup()
     assert runner.server is not None
-    door = PendingConnections(runner.server)
+    pending = PendingConnections(runner.server)
     try:
-        server = await asyncio.get_running_loop().create_server(door, http.host, http.port)
+        server = await asyncio.get_running_loop().create_server(pending, http.host, http.port)
     except OSError as error:
         await runner.cleanup()
         raise cannot_listen(http.host, http.port, error) from None
-    return Window(server=server, door=door, watch=watch, guard=guard, runner=runner)
+    return Window(server=server, pending=pending, watch=watch, guard=guard, runner=runner)
 
 
 def _server_log() -> logging.Logger:
