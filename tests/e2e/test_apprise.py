@@ -11,7 +11,7 @@ from penstock import limits
 from penstock.errors import ChannelError, NodeError
 from penstock.node.config.notify import AppriseSettings, AppriseTarget
 from tests.kit.channel_api import MemoryDesk
-from tests.kit.notify_service import telling
+from tests.kit.notify_service import notifying
 from tests.kit.webhook_receiver import Receiver
 
 pytestmark = [
@@ -29,7 +29,7 @@ def targets(receiver: Receiver, *, send_s: float = 10) -> AppriseSettings:
 
 async def test_a_change_is_notified_in_words() -> None:
     desk = MemoryDesk()
-    async with Receiver() as receiver, telling(desk, apprise=targets(receiver)) as at:
+    async with Receiver() as receiver, notifying(desk, apprise=targets(receiver)) as at:
         await desk.subscribe("apprise:ops", PAGE)
         desk.change(PAGE, "fresh news", title="Daily")
         (request,) = await receiver.wait(1)
@@ -37,7 +37,7 @@ async def test_a_change_is_notified_in_words() -> None:
         assert said["title"] == "Daily changed"
         assert "fresh news" in said["message"]
         async with asyncio.timeout(120):
-            while not at.statistics().told:
+            while not at.statistics().sent:
                 await asyncio.sleep(0.01)
         with pytest.raises(ChannelError, match=r"no target 'other'.*there are: ops"):
             await desk.subscribe("apprise:other", PAGE)
@@ -49,7 +49,7 @@ async def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.M
     async with (
         Receiver(delay_s=60) as slow,
         Receiver() as receiver,
-        telling(desk, apprise=targets(receiver)) as at,
+        notifying(desk, apprise=targets(receiver)) as at,
     ):
         for number in range(3):
             await desk.subscribe(f"webhook:{slow.url}/{number}", PAGE)
@@ -57,7 +57,7 @@ async def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.M
         desk.change(PAGE)
         await receiver.wait(1)
         async with asyncio.timeout(120):
-            while not at.statistics().told:
+            while not at.statistics().sent:
                 await asyncio.sleep(0.01)
         assert (len(slow.requests), at.statistics().waiting) == (1, 3)
 
@@ -67,7 +67,7 @@ async def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest
     desk = MemoryDesk()
     async with (
         Receiver(500, delay_s=0.3) as receiver,
-        telling(desk, apprise=targets(receiver, send_s=0.1)) as at,
+        notifying(desk, apprise=targets(receiver, send_s=0.1)) as at,
     ):
         await desk.subscribe("apprise:ops", PAGE)
         desk.change(PAGE)
@@ -80,6 +80,6 @@ async def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest
 async def test_an_address_apprise_does_not_know_stops_the_start() -> None:
     bad = AppriseSettings(targets=(AppriseTarget("x", "nonsense://user:secret@host"),))
     with pytest.raises(NodeError, match=r"targets\[0\].url: Apprise does not know") as caught:
-        async with telling(MemoryDesk(), apprise=bad):
+        async with notifying(MemoryDesk(), apprise=bad):
             pass
     assert "secret" not in str(caught.value)

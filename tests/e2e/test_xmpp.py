@@ -17,7 +17,7 @@ from penstock.errors import ChannelRefused, NodeError
 from penstock.node.config.notify import XmppSettings
 from penstock.node.notify.xmpp import PASSWORD_VARIABLE, may_talk, password_of
 from tests.kit.channel_api import MemoryDesk
-from tests.kit.notify_service import telling
+from tests.kit.notify_service import notifying
 from tests.kit.prosody import PROSODY, Prosody, prosody
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def settings(server: Prosody, **more: Any) -> XmppSettings:
 
 async def connected(at: NotifyService) -> None:
     async with asyncio.timeout(120):
-        while not at.status().doors["xmpp"]["connected"]:
+        while not at.status().transports["xmpp"]["connected"]:
             await asyncio.sleep(0.02)
 
 
@@ -125,7 +125,7 @@ async def settled(at: NotifyService) -> None:
 def test_commands_and_changes(server: Prosody, loop: Any) -> None:
     async def run() -> None:
         desk = MemoryDesk()
-        async with telling(desk, xmpp=settings(server)) as at, person("ann", server) as ann:
+        async with notifying(desk, xmpp=settings(server)) as at, person("ann", server) as ann:
             await connected(at)
             assert "subscribe URL" in await ann.ask("help")
             assert await ann.ask(f"subscribe {PAGE}") == f"You are subscribed to {PAGE}."
@@ -154,7 +154,7 @@ def test_commands_and_changes(server: Prosody, loop: Any) -> None:
 
 async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
     desk = MemoryDesk()
-    async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+    async with notifying(desk, data=tmp_path, xmpp=settings(server)) as at:
         await connected(at)
         async with person("bob", server) as bob:
             await bob.ask(f"subscribe {PAGE}")
@@ -162,13 +162,13 @@ async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody
             desk.change(PAGE, "while there")
             assert "while there" in await bob.hear()
         async with asyncio.timeout(120):
-            while not at._doors["xmpp"].away("xmpp:bob@localhost"):
+            while not at._transports["xmpp"].away("xmpp:bob@localhost"):
                 await asyncio.sleep(0.02)
         for number in range(3):
             desk.change(PAGE, f"while away {number}")
         await asyncio.sleep(0.3)
         assert at.statistics().waiting == 3
-    async with telling(desk, data=tmp_path, xmpp=settings(server)) as at:
+    async with notifying(desk, data=tmp_path, xmpp=settings(server)) as at:
         await connected(at)
         await asyncio.sleep(0.3)
         assert at.statistics().waiting == 3  # still not there
@@ -183,7 +183,7 @@ async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody
 async def test_strangers_are_told_that_they_are(server: Prosody) -> None:
     desk = MemoryDesk()
     only = settings(server, accept=("ann@localhost",))
-    async with telling(desk, xmpp=only) as at, person("bob", server) as bob:
+    async with notifying(desk, xmpp=only) as at, person("bob", server) as bob:
         await connected(at)
         assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
         with pytest.raises(ChannelRefused, match="does not talk to 'bob@localhost'"):
@@ -195,7 +195,7 @@ async def test_strangers_are_told_that_they_are(server: Prosody) -> None:
 async def test_one_person_is_not_flooded(server: Prosody) -> None:
     desk = MemoryDesk()
     pace = {"per_minute": 6.0, "burst": 2, "queue_events": 4}
-    async with telling(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
+    async with notifying(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
         await connected(at)
         await ann.ask(f"subscribe {PAGE}")
         for _ in range(30):
@@ -214,20 +214,20 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
 
     async def run(server: Prosody) -> None:
         desk = MemoryDesk()
-        async with telling(desk, xmpp=settings(server)) as at:
+        async with notifying(desk, xmpp=settings(server)) as at:
             await connected(at)
             async with person("ann", server) as ann:
                 await ann.ask(f"subscribe {PAGE}")
             await asyncio.to_thread(server.stop)
             desk.change(PAGE, "while the server was away")
             async with asyncio.timeout(120):
-                while not at.status().doors["xmpp"]["fault"]:
+                while not at.status().transports["xmpp"]["fault"]:
                     await asyncio.sleep(0.02)
             assert at.statistics().waiting == 1
             await asyncio.to_thread(server.start)
             async with person("ann", server) as ann:
                 assert "while the server was away" in await ann.hear()
-            assert at.status().doors["xmpp"]["sessions"] >= 2
+            assert at.status().transports["xmpp"]["sessions"] >= 2
 
     with prosody(tmp_path, ACCOUNTS) as server:
         asyncio.run(run(server))
@@ -243,12 +243,12 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
 )
 async def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
     given = msgspec.structs.replace(settings(server), **more)
-    async with telling(MemoryDesk(), xmpp=given) as at:
+    async with notifying(MemoryDesk(), xmpp=given) as at:
         async with asyncio.timeout(120):
-            while not (said := str(at.status().doors["xmpp"]["fault"])):
+            while not (said := str(at.status().transports["xmpp"]["fault"])):
                 await asyncio.sleep(0.02)
         assert any(word in said for word in fault.split("|")), said
-        assert not at.status().doors["xmpp"]["connected"]
+        assert not at.status().transports["xmpp"]["connected"]
 
 
 async def test_what_comes_back_is_not_counted_as_told(
@@ -256,7 +256,7 @@ async def test_what_comes_back_is_not_counted_as_told(
 ) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.2)
     desk = MemoryDesk()
-    async with telling(desk, xmpp=settings(server), give_up_s=0.5) as at:
+    async with notifying(desk, xmpp=settings(server), give_up_s=0.5) as at:
         await connected(at)
         await desk.subscribe("xmpp:nobody@localhost", PAGE)
         desk.change(PAGE)
@@ -273,7 +273,7 @@ async def test_what_comes_back_is_not_counted_as_told(
 
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
     async def connects(given: XmppSettings) -> None:
-        async with telling(MemoryDesk(), xmpp=given) as at:
+        async with notifying(MemoryDesk(), xmpp=given) as at:
             await connected(at)
 
     direct = settings(server, tls="direct")

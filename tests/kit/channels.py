@@ -107,7 +107,7 @@ async def watching(data: str = "", *, http: bool = False, **web: Any) -> AsyncIt
         http=Http(enabled=http, port=0),
         data=data,
         sys_interval_s=0,
-        web=ChannelSettings(enabled=True, **fast | web),
+        channels=ChannelSettings(enabled=True, **fast | web),
     )
     node = Node(LoadedConfig(config))
     async with node:

@@ -1,4 +1,4 @@
-"""Telling with its routes on a port, behind the guard of a node that has a token."""
+"""Notifications with their routes on a port, behind the guard of a node that has a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 from penstock.node.config.notify import FeedSettings, HubSettings
 from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
-from tests.kit.notify_service import telling
+from tests.kit.notify_service import notifying
 from tests.kit.ports import free_port
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ async def served(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     port = free_port()
     base = f"http://127.0.0.1:{port}"
-    async with telling(
+    async with notifying(
         desk,
         data=data,
         feeds=FeedSettings(enabled=True, entries=3),
         hub=HubSettings(enabled=hub),
-        base_url=base,
+        http=Http(base_url=base),
     ) as at:
         app.router.add_routes(at.routes())
         await runner.setup()

@@ -1,4 +1,4 @@
-"""Telling with a desk in memory, while it is entered."""
+"""A notification service over channels in memory, while it is entered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.node.config.notify import NotifySettings as Settings
 from penstock.node.config.notify import WebhookSettings
-from penstock.node.config.schema import Config
+from penstock.node.config.schema import Config, Http
 from penstock.node.notify.service import NotifyService
 
 if TYPE_CHECKING:
@@ -29,18 +29,19 @@ async def counted(at: NotifyService, *figures: int) -> None:
 
 
 @asynccontextmanager
-async def telling(
+async def notifying(
     desk: MemoryDesk,
     *,
     data: Path | None = None,
     per_minute: float = 60_000,
     networks: tuple[str, ...] = LOOPBACK,
+    http: Http | None = None,
     **settings: Any,
 ) -> AsyncIterator[NotifyService]:
     """Webhooks to loopback unless told otherwise, at full speed."""
     settings.setdefault("webhook", WebhookSettings(enabled=True))
     made = Settings(per_minute=per_minute, networks=networks, **settings)
-    at = NotifyService(desk, Config(telling=made), data)
+    at = NotifyService(desk, Config(http=http or Http(), notify=made), data)
     desk.told = at
     await at.start()
     try:

@@ -197,7 +197,7 @@ def whole_node() -> NodeStatus:
             faults=("the store cannot be written",),
         ),
         notify=NotifyFigures(
-            taken=100, told=50, digested=30, waiting=15, forgotten=5, subscribers=7, failing=2
+            taken=100, sent=50, digested=30, waiting=15, forgotten=5, subscribers=7, failing=2
         ),
         streams=STREAMS,
     )

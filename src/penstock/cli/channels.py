@@ -42,7 +42,7 @@ def list_(
         print_json({"enabled": found["enabled"], "status": found["status"], "channels": rows})
         return
     if not found["enabled"]:
-        raise InputError("this node watches no web pages; start it with `penstock up --web`", path=url)
+        raise InputError("channels are off at this node; start it with `penstock up --channels`", path=url)
     header = ("page", "title", "state", "every", "subscribers", "changes", "last change", "problem")
     count = f"{len(rows):,} channel{'s' * (len(rows) != 1)}"
     print_table(count, header, [_row(each) for each in rows])

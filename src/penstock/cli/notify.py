@@ -19,17 +19,17 @@ app = typer.Typer(no_args_is_help=True, help="People and programs that a running
 @app.command()
 def status(url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
     """Say what was told, what waits, and how the ways to subscribers stand."""
-    found = ask(api_address(url, token), "/telling")
+    found = ask(api_address(url, token), "/notify")
     if as_json:
         print_json(found)
         return
-    names = ("taken", "told", "digested", "waiting", "forgotten")
+    names = ("taken", "sent", "digested", "waiting", "forgotten")
     print_table("Changes", names, [tuple(f"{found[name]:,}" for name in names)])
-    doors = [
-        (name, ", ".join(f"{key} {value}" for key, value in door.items() if value != ""))
-        for name, door in found["doors"].items()
+    transports = [
+        (name, ", ".join(f"{key} {value}" for key, value in state.items() if value != ""))
+        for name, state in found["transports"].items()
     ]
-    print_table("Ways", ("way", "state"), [tuple(map(printable, door)) for door in doors])
+    print_table("Transports", ("transport", "state"), [tuple(map(printable, each)) for each in transports])
     for who, reason in found["sending"]["failing"].items():
         warn(printable(f"{who}: {reason}"))
     if found["fault"]:
@@ -44,7 +44,7 @@ def key(
     as_json: JsonFlag = False,
 ) -> None:
     """Print the key by which the receiver of a webhook checks signatures."""
-    found = ask(api_address(url, token), f"/telling/webhook-key?target={quote(target, safe='')}")
+    found = ask(api_address(url, token), f"/notify/webhook-key?target={quote(target, safe='')}")
     print_json(found) if as_json else print_text(found["key"])
 
 
@@ -58,7 +58,7 @@ def feed(
 ) -> None:
     """Print the address of an Atom feed; whoever knows it can read the feed."""
     if bool(page) == bool(who):
-        raise InputError("give either --page or --who", path="penstock telling feed")
+        raise InputError("give either --page or --who", path="penstock notify feed")
     query = f"url={quote(canonical(page), safe='')}" if page else f"who={quote(who, safe='')}"
-    found = ask(api_address(url, token), f"/telling/feed?{query}")
+    found = ask(api_address(url, token), f"/notify/feed?{query}")
     print_json(found) if as_json else print_text(found["url"])

@@ -17,6 +17,12 @@ from penstock.cli.output import JsonFlag
 from penstock.node.config.schema import Config
 
 
+def _renamed(context: typer.Context, option: typer.CallbackParam, given: bool) -> None:
+    if given:
+        old = option.opts[0]
+        context.fail(f"'{old}' is now '{old.replace('web', 'channels')}'")
+
+
 def up(
     config: Annotated[
         Path | None,
@@ -36,10 +42,21 @@ def up(
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder of the store; '' keeps nothing on disk.")
     ] = None,
-    web: Annotated[
+    channels: Annotated[
         bool | None,
-        typer.Option("--web/--no-web", help="Whether subscriptions to web/<url> have that page watched."),
+        typer.Option(
+            "--channels/--no-channels",
+            help="Whether a subscription to web/<url> makes the node poll that page.",
+        ),
     ] = None,
+    _web: Annotated[
+        bool,
+        typer.Option("--web", hidden=True, callback=_renamed, is_eager=True),
+    ] = False,
+    _no_web: Annotated[
+        bool,
+        typer.Option("--no-web", hidden=True, callback=_renamed, is_eager=True),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a node until it is interrupted: MQTT, dashboard, API.
@@ -63,8 +80,10 @@ def up(
             found = msgspec.structs.replace(found, listeners=(first, *others))
         if http_port is not None:
             found = msgspec.structs.replace(found, http=msgspec.structs.replace(found.http, port=http_port))
-        if web is not None:
-            found = msgspec.structs.replace(found, web=msgspec.structs.replace(found.web, enabled=web))
+        if channels is not None:
+            found = msgspec.structs.replace(
+                found, channels=msgspec.structs.replace(found.channels, enabled=channels)
+            )
         return found if data is None else msgspec.structs.replace(found, data=data)
 
     def read() -> LoadedConfig:

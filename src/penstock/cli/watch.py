@@ -177,9 +177,9 @@ def _node(wanted: WatchArguments) -> Node:
     own = host == "localhost" or bool(AddressGuard().refusal(host))
     every_s = wanted.every_s
     polling = Polling(least_s=every_s, most_s=max(every_s, Polling().most_s), networks=PRIVATE if own else ())
-    web = ChannelSettings(enabled=True, interval_s=every_s, polling=polling)
+    channels = ChannelSettings(enabled=True, interval_s=every_s, polling=polling)
     config = Config(
-        listeners=(Listener(port=0),), http=Http(enabled=False), data="", sys_interval_s=0, web=web
+        listeners=(Listener(port=0),), http=Http(enabled=False), data="", sys_interval_s=0, channels=channels
     )
     return Node(LoadedConfig(config))
 

@@ -55,7 +55,7 @@ class Node:
         """Reliable streams; None: there are none."""
         self.channels: ChannelService | None = None
         """Web pages that are watched; None: none are."""
-        self.telling: NotifyService | None = None
+        self.notify: NotifyService | None = None
         """Who tells people and programs; None: nobody."""
 
     @property
@@ -115,12 +115,12 @@ class Node:
         self._stack.callback(self._doors.stop)
         if self.streams is not None:
             await self.streams.start()
-        if config.web.enabled:
+        if config.channels.enabled:
             from penstock.node.channels.service import ChannelService  # noqa: PLC0415  # most nodes watch no pages
 
             self.channels = ChannelService(self.broker, config)
-            if config.telling.on:
-                await self._start_telling(self.channels)
+            if config.notify.on:
+                await self._start_notify(self.channels)
             self._stack.push_async_callback(self.channels.close)
             await self.channels.start()
             self.observed.channels = self.channels
@@ -128,7 +128,7 @@ class Node:
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            more = [] if self.telling is None else self.telling.routes()
+            more = [] if self.notify is None else self.notify.routes()
             more += [] if self.channels is None else self.channels.routes()
             self._window = await start_http(self.observed, config, channels=self.channels, more=more)
             self._stack.push_async_callback(self._window.close)
@@ -150,17 +150,17 @@ class Node:
         self._stack.callback(flows.close)
         self.observed.flows = flows
 
-    async def _start_telling(self, channels: ChannelService) -> None:
+    async def _start_notify(self, channels: ChannelService) -> None:
         """Begins before the channels and ends after them: what they find at last is still taken."""
         from penstock.node.notify.service import NotifyService  # noqa: PLC0415  # most nodes tell nobody
 
-        self.telling = NotifyService(
+        self.notify = NotifyService(
             channels, self.config, Path(self.config.data) if self.config.data else None
         )
-        self._stack.push_async_callback(self.telling.close)
-        channels.tell_through(self.telling)
-        self.observed.notify = self.telling
-        await self.telling.start()
+        self._stack.push_async_callback(self.notify.close)
+        channels.tell_through(self.notify)
+        self.observed.notify = self.notify
+        await self.notify.start()
 
     async def close(self) -> None:
         """Let nobody in, tell the clients, write what is to be kept, let go of everything."""
@@ -187,8 +187,8 @@ class Node:
                 log.error("the configuration is not taken: %s", problem)  # noqa: TRY400
             return False
         self._gate.reconfigure(config)
-        if self.telling is not None:
-            self.telling.reconfigure(config)
+        if self.notify is not None:
+            self.notify.reconfigure(config)
         if self._window is not None:
             self._window.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())

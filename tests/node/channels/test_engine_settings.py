@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("web: {allow_hosts: ['https://example.org/']}", "web.allow_hosts[0]: found 'https://example.org/'"),
-        ("web: {deny_hosts: ['a.*.org']}", "web.deny_hosts[0]: found 'a.*.org'"),
-        ("web: {scheme: fairest}", "web.scheme: found 'fairest'"),
-        ("web: {interval_s: 0}", "web.interval_s: found 0"),
-        ("web: {polling: {least_s: 2h, most_s: 1h}}", "web.polling.most_s: 3600 is less than least_s"),
-        ("web: {polling: {networks: [10.0.0.1/8]}}", "web.polling.networks[0]:"),
-        ("web: {polling: {contact: 'grüße@example.org'}}", "web.polling.contact: has letters"),
-        ("web: {log: true}\ndata: ''", "web.log: there is no data folder"),
-        ("web: {polling: {robots: never}}", "web.polling.robots: found 'never'"),
-        ("web: {enable: true}", "did you mean 'enabled'?"),
+        (
+            "channels: {allow_hosts: ['https://example.org/']}",
+            "channels.allow_hosts[0]: found 'https://example.org/'",
+        ),
+        ("channels: {deny_hosts: ['a.*.org']}", "channels.deny_hosts[0]: found 'a.*.org'"),
+        ("channels: {scheme: fairest}", "channels.scheme: found 'fairest'"),
+        ("channels: {interval_s: 0}", "channels.interval_s: found 0"),
+        (
+            "channels: {polling: {least_s: 2h, most_s: 1h}}",
+            "channels.polling.most_s: 3600 is less than least_s",
+        ),
+        ("channels: {polling: {networks: [10.0.0.1/8]}}", "channels.polling.networks[0]:"),
+        ("http: {contact: 'grüße@example.org'}", "http.contact: has letters"),
+        ("channels: {log: true}\ndata: ''", "channels.log: there is no data folder"),
+        ("channels: {polling: {robots: never}}", "channels.polling.robots: found 'never'"),
+        ("channels: {enable: true}", "did you mean 'enabled'?"),
     ],
 )
 def test_what_cannot_be_is_named(text: str, problem: str) -> None:
@@ -40,16 +46,16 @@ def test_what_cannot_be_is_named(text: str, problem: str) -> None:
 
 
 def test_a_change_waits_for_the_next_start() -> None:
-    running, wanted = Config(), read_config("web: {enabled: true, history: 3}")
+    running, wanted = Config(), read_config("channels: {enabled: true, history: 3}")
     config, waiting = applicable(running, wanted)
-    assert config.web == running.web
-    assert waiting == ["web"]
+    assert config.channels == running.channels
+    assert waiting == ["channels"]
 
 
 def test_the_table_is_found_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "penstock.yaml"
-    path.write_text("web: {table: tables/allocation}\n")
-    assert load(path).config.web.table == str(tmp_path / "tables/allocation")
+    path.write_text("channels: {table: tables/allocation}\n")
+    assert load(path).config.channels.table == str(tmp_path / "tables/allocation")
 
 
 def test_a_missing_library_is_said_when_the_node_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,8 +446,8 @@ def test_a_429_behind_a_redirect_is_about_the_domain_that_said_it() -> None:
 
 def test_who_fetches_and_for_how_many_is_said() -> None:
     async def test() -> None:
-        options = Polling(robots="off", contact="https://example.com/bot")
-        async with polling(options, subscribers=lambda _: 37) as running:
+        options = Polling(robots="off")
+        async with polling(options, contact="https://example.com/bot", subscribers=lambda _: 37) as running:
             running.poller.add(URL, interval_us=600 * S)
             await asyncio.sleep(1)
             agent = running.web.headers[0]["User-Agent"]

@@ -114,7 +114,7 @@ def test_a_host_at_its_limit_is_named_as_the_reason() -> None:
         registry.client_began("a", url, now_us=1)
     made = allocated(web, registry)
     assert all(1_199 < each < 1_202 for each in intervals_s(registry)[:2])
-    assert "a.org is at its limit (web.polling.host_polls" in made.why(registry.known("https://a.org/1"))
+    assert "a.org is at its limit (channels.polling.host_polls" in made.why(registry.known("https://a.org/1"))
     assert "limit" not in made.why(registry.known("https://b.org/"))
 
 

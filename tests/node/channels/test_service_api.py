@@ -137,7 +137,7 @@ async def test_a_node_without_web_channels_says_so() -> None:
     async with running() as node:
         assert (await node.get("/channels"))["enabled"] is False
         status, said = await node.post("/channels/add", {"url": "https://example.org/"})
-        assert (status, "--web" in said["detail"]) == (409, True)
+        assert (status, "--channels" in said["detail"]) == (409, True)
 
 
 async def test_figures_are_published_and_measured() -> None:
@@ -148,17 +148,17 @@ async def test_figures_are_published_and_measured() -> None:
         figures = SysTopics(node.node.observed.status, node.node.broker.publish).figures(
             node.node.observed.status()
         )
-        assert figures["web/channels/polled"] == "1"
-        assert int(figures["web/polls/count"]) >= 1
+        assert figures["channels/polled"] == "1"
+        assert int(figures["channels/polls/count"]) >= 1
         await asyncio.sleep(0.15)  # what is answered may be a tenth of a second old
         async with (
             aiohttp.ClientSession() as session,
             session.get(f"http://127.0.0.1:{node.node.http_port}/metrics") as answer,
         ):
             text = await answer.text()
-        assert 'penstock_web_polls_total{fate="first"} 1.0' in text
-        assert "penstock_web_channels_polled 1.0" in text
-        assert "penstock_web_balanced 1.0" in text
+        assert 'penstock_channels_polls_total{fate="first"} 1.0' in text
+        assert "penstock_channels_polled 1.0" in text
+        assert "penstock_channels_balanced 1.0" in text
 
 
 async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,11 +104,11 @@ def reachable(data: str = "") -> Config:
         port = free.getsockname()[1]
     return Config(
         listeners=(Listener(port=0),),
-        http=Http(port=port),
+        http=Http(port=port, base_url=f"http://127.0.0.1:{port}"),
         data=data,
         sys_interval_s=0,
-        web=ChannelSettings(enabled=True, interval_s=0.1, polling=polling(), allocate_s=0.2),
-        telling=NotifySettings(base_url=f"http://127.0.0.1:{port}", networks=("127.0.0.0/8",)),
+        channels=ChannelSettings(enabled=True, interval_s=0.1, polling=polling(), allocate_s=0.2),
+        notify=NotifySettings(networks=("127.0.0.0/8",)),
     )
 
 
@@ -141,7 +141,7 @@ async def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: py
         head = f'<a:link rel="hub" href="{server.url("/hub")}"/>'
         url = server.put("/feed", rss(["first"], head), content_type="application/rss+xml")
         await node.channels.subscribe("feed:ann", url)
-        most_us = round(config.web.polling.most_s * 1_000_000)
+        most_us = round(config.channels.polling.most_s * 1_000_000)
         await until(lambda: node.channels.channel(url).interval_us == most_us)
         assert "sends changes, so polls are only a back-up" in node.channels.why(url)
         assert await hub.push(rss(["forged"]), key="wrong") == 202
@@ -166,14 +166,14 @@ async def test_a_hub_tells_of_changes_and_polls_become_a_back_up(monkeypatch: py
 
 
 async def test_a_hub_that_pushes_faster_than_pages_are_compared_has_to_come_again() -> None:
-    config = Config(data="", telling=NotifySettings(base_url="https://node.example.org"))
+    config = Config(data="", http=Http(base_url="https://node.example.org"))
     compared = asyncio.Event()
 
     async def compare() -> None:
         await compared.wait()
 
     pushes = WebSubPushes(
-        config, HostRules(config.web), on_push=lambda *_: asyncio.create_task(compare()), keep=kept
+        config, HostRules(config.channels), on_push=lambda *_: asyncio.create_task(compare()), keep=kept
     )
     pages = [f"https://example.org/{number}" for number in range(20)]
     taken = [pushes._take(page, b"", "text/html") for page in pages for _ in range(3)]
@@ -187,8 +187,8 @@ async def test_a_hub_that_pushes_faster_than_pages_are_compared_has_to_come_agai
 
 async def test_a_hub_on_a_refused_host_is_not_asked() -> None:
     web_ = ChannelSettings(enabled=True, deny_hosts=("intern.example.org",))
-    config = Config(data="", web=web_, telling=NotifySettings(base_url="https://node.example.org"))
-    pushes = WebSubPushes(config, HostRules(config.web), on_push=lambda *_: None, keep=kept)
+    config = Config(data="", channels=web_, http=Http(base_url="https://node.example.org"))
+    pushes = WebSubPushes(config, HostRules(config.channels), on_push=lambda *_: None, keep=kept)
     for hub, asked in (("https://hub.example.org/", True), ("http://intern.example.org./a", False)):
         channel = Channel("https://example.org/feed", ChannelFacts(since_us=0, kept=True))
         content = msgspec.structs.replace(CONTENT, hub=hub)
@@ -203,10 +203,10 @@ async def test_a_hub_on_a_refused_host_is_not_asked() -> None:
 async def test_the_hub_of_a_page_that_is_not_polled_any_more_is_not_asked() -> None:
     config = Config(
         data="",
-        web=ChannelSettings(enabled=True),
-        telling=NotifySettings(base_url="https://node.example.org"),
+        channels=ChannelSettings(enabled=True),
+        http=Http(base_url="https://node.example.org"),
     )
-    pushes = WebSubPushes(config, HostRules(config.web), on_push=lambda *_: None, keep=kept)
+    pushes = WebSubPushes(config, HostRules(config.channels), on_push=lambda *_: None, keep=kept)
     channel = Channel("https://example.org/feed", ChannelFacts(since_us=0))  # given up while it was compared
     content = msgspec.structs.replace(CONTENT, hub="https://hub.example.org/")
     pushes.saw(channel, content, link="", changed=False)

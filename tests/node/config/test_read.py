@@ -159,7 +159,9 @@ def test_the_old_name_of_a_setting_is_told_with_the_new_one(monkeypatch: pytest.
     monkeypatch.setattr(
         decode, "RENAMED_KEYS", {"limits": "bounds", "store": "data", "acl[].pattern": "acl[].topic"}
     )
-    assert refused("limits: {sessions: x}\nacl: [{user: a}, {pattern: b}]\nstore: a\nweb: {log: true}\n") == [
+    assert refused(
+        "limits: {sessions: x}\nacl: [{user: a}, {pattern: b}]\nstore: a\nchannels: {log: true}\n"
+    ) == [
         "1:1 limits: 'limits' is now 'bounds'",
         "2:19 acl[1].pattern: 'acl[].pattern' is now 'acl[].topic'",
         "3:1 store: 'store' is now 'data'",
@@ -196,8 +198,8 @@ def test_a_problem_in_one_part_hides_none_in_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("data: 3\nweb: {enabled: true, log: true}", "data"),
-        ("dta: here\nweb: {enabled: true, log: true}", "dta"),
+        ("data: 3\nchannels: {enabled: true, log: true}", "data"),
+        ("dta: here\nchannels: {enabled: true, log: true}", "dta"),
         ("policies: 3\ninstall: [{client: x, filter: a, policy: some}]", "policies"),
         ("listeners: [{kind: tls, certifcate: x}]", "listeners[0].certifcate"),
         ("http: [}\ninstall: [{client: x, filter: a, policy: some}]", "not YAML"),
@@ -323,3 +325,14 @@ def test_what_is_shown_can_be_read_again_and_holds_no_secret() -> None:
         text.replace(f"password: {HIDDEN}", f"password: {HASH}").replace(HIDDEN, "0123456789abcdef")
     )
     assert shown == config
+
+
+@pytest.mark.parametrize(("old", "new"), decode.RENAMED_KEYS.items())
+def test_renamed_settings_exist_under_their_new_name_only(old: str, new: str) -> None:
+    *above, name = old.split(".")
+    start = "".join(f"{part}: {{" for part in above)
+    said = refused(f"{start}{name}: 1{'}' * len(above)}")
+    assert said == [f"1:{len(start) + 1} {old}: '{old}' is now '{new}'"]
+    found: object = Config()
+    for part in new.split("."):
+        found = getattr(found, part)

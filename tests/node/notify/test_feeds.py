@@ -81,7 +81,7 @@ async def test_who_does_not_know_the_address_finds_nothing(path: str) -> None:
         base = at.feed_of("feed:ann").partition("/feeds")[0]
         async with session.get(URL(base + path, encoded=True)) as answer:
             assert answer.status == 404
-        async with session.get(f"{base}/api/v1/telling") as answer:
+        async with session.get(f"{base}/api/v1/notify") as answer:
             assert answer.status == 401  # the rest wants the token
 
 
@@ -89,7 +89,7 @@ async def test_the_api_behind_the_token() -> None:
     desk = MemoryDesk()
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with served(desk) as at, aiohttp.ClientSession(headers=headers) as session:
-        base = at.feed_of("feed:ann").partition("/feeds")[0] + "/api/v1/telling"
+        base = at.feed_of("feed:ann").partition("/feeds")[0] + "/api/v1/notify"
 
         async def get(path: str) -> tuple[int, str]:
             async with session.get(base + path) as answer:

@@ -210,7 +210,7 @@ class OutboxMachine(RuleBasedStateMachine):
         now = self.box.statistics()
         assert now.waiting == stats.waiting == now.taken
         told_, digested, forgotten = self.before
-        self.before = (told_ + stats.told, digested + stats.digested, forgotten + stats.forgotten)
+        self.before = (told_ + stats.sent, digested + stats.digested, forgotten + stats.forgotten)
 
     @rule()
     def lose_rows(self) -> None:
@@ -222,7 +222,7 @@ class OutboxMachine(RuleBasedStateMachine):
         stats = self.box.statistics()
         assert stats.conserved
         assert stats.waiting == sum(map(self.box.count, ["xmpp:ann", "webhook:http://b/"]))
-        assert self.puts == sum(self.before) + stats.told + stats.digested + stats.forgotten + stats.waiting
+        assert self.puts == sum(self.before) + stats.sent + stats.digested + stats.forgotten + stats.waiting
 
     def teardown(self) -> None:
         self.store.close()

@@ -22,7 +22,7 @@ from penstock.node.notify.webhook import key_of, signature
 from penstock.policy.columns import Plan
 from penstock.policy.text.forms import parse
 from tests.kit.channel_api import MemoryDesk, made
-from tests.kit.notify_service import counted, telling
+from tests.kit.notify_service import counted, notifying
 from tests.kit.webhook_receiver import Receiver
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def genuine(request: Request, key: str) -> bool:
 
 async def test_a_change_is_sent_signed_and_counted() -> None:
     desk = MemoryDesk()
-    async with Receiver() as receiver, telling(desk) as at:
+    async with Receiver() as receiver, notifying(desk) as at:
         await desk.subscribe(f"webhook:{receiver.url}", PAGE)
         delta = desk.change(PAGE, "news")
         (request,) = await receiver.wait(1)
@@ -72,7 +72,7 @@ def test_the_signature_is_the_one_of_the_specification() -> None:
 async def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
     desk = MemoryDesk()
-    async with Receiver(500, 302, 429) as receiver, telling(desk) as at:
+    async with Receiver(500, 302, 429) as receiver, notifying(desk) as at:
         await desk.subscribe(f"webhook:{receiver.url}", PAGE)
         desk.change(PAGE, "one")
         desk.change(PAGE, "two")
@@ -89,7 +89,7 @@ async def test_retry_after_is_obeyed(
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
     caplog.set_level("INFO")
     desk = MemoryDesk()
-    async with Receiver(503, headers={"Retry-After": "60"}) as receiver, telling(desk) as at:
+    async with Receiver(503, headers={"Retry-After": "60"}) as receiver, notifying(desk) as at:
         address = f"{receiver.url}?token=as-good-as-a-password"
         await desk.subscribe(f"webhook:{address}", PAGE)
         desk.change(PAGE)
@@ -108,7 +108,7 @@ async def test_gone_or_too_long_silent_ends_the_subscription(
 ) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
     desk = MemoryDesk()
-    async with Receiver(*[status] * 50) as receiver, telling(desk, give_up_s=0.05) as at:
+    async with Receiver(*[status] * 50) as receiver, notifying(desk, give_up_s=0.05) as at:
         await desk.subscribe(f"webhook:{receiver.url}", PAGE)
         desk.change(PAGE)
         desk.change(PAGE)
@@ -124,7 +124,7 @@ async def test_gone_or_too_long_silent_ends_the_subscription(
 
 async def test_addresses_of_this_machine_are_refused() -> None:
     desk = MemoryDesk()
-    async with Receiver() as receiver, telling(desk, networks=()) as at:
+    async with Receiver() as receiver, notifying(desk, networks=()) as at:
         with pytest.raises(ChannelError, match="private network"):
             await desk.subscribe(f"webhook:{receiver.url}", PAGE)
         by_name = receiver.url.replace("127.0.0.1", "localhost")
@@ -146,7 +146,7 @@ async def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
     desk = MemoryDesk()
     async with Receiver() as receiver:
         url = receiver.url
-    async with telling(desk) as at:
+    async with notifying(desk) as at:
         await desk.subscribe(f"webhook:{url}", PAGE)
         desk.change(PAGE)
         assert "127.0.0.1 does not take connections: Connection refused" in await failing(at)
@@ -157,7 +157,7 @@ async def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
     ["webhook:", "webhook:ftp://a/", "webhook:nonsense", "apprise:x", "feed:ann", "xmpp:a@b", "", "x:y"],
 )
 async def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
-    async with telling(MemoryDesk()) as at:
+    async with notifying(MemoryDesk()) as at:
         with pytest.raises((ChannelError, ChannelRefused)):
             at.check(who)
 
@@ -166,7 +166,7 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 100.0)
 
     async def before(url: str, desk: MemoryDesk) -> None:
-        async with telling(desk, data=tmp_path, queue_events=4) as at:
+        async with notifying(desk, data=tmp_path, queue_events=4) as at:
             await desk.subscribe(f"webhook:{url}", PAGE)
             for _ in range(10):
                 desk.change(PAGE)
@@ -178,12 +178,12 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
     desk = MemoryDesk()
     async with Receiver(500) as receiver:
         await before(receiver.url, desk)
-        async with telling(desk, data=tmp_path, queue_events=6) as at:
+        async with notifying(desk, data=tmp_path, queue_events=6) as at:
             async with asyncio.timeout(120):
                 while at.statistics().waiting:
                     await asyncio.sleep(0.01)
             stats = at.statistics()
-            assert stats.taken == 10 == stats.told + stats.digested
+            assert stats.taken == 10 == stats.sent + stats.digested
         bodies: list[Any] = [json.loads(request.body) for request in receiver.requests[1:]]
         digests = [body["digest"]["count"] for body in bodies if body["type"] == "digest"]
         assert sum(digests) == stats.digested > 0
@@ -193,13 +193,13 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
 
 async def test_a_way_that_was_switched_off_is_missed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     desk = MemoryDesk()
-    async with Receiver() as receiver, telling(desk) as at:
+    async with Receiver() as receiver, notifying(desk) as at:
         await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-        del at._doors["webhook"]
+        del at._transports["webhook"]
         desk.change(PAGE)
         desk.change(PAGE)
         assert [one.message for one in caplog.records] == [
-            "subscribers called webhook:… are not told: `telling` has no such way any more"
+            "transport 'webhook' is no longer configured; its subscribers are not notified"
         ]
 
 
@@ -230,12 +230,12 @@ def test_digests_that_stand_for_other_changes_have_other_ids() -> None:
 async def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(tmp_path: Path) -> None:
     desk = MemoryDesk()
     async with Receiver(503) as receiver:
-        async with telling(desk, data=tmp_path) as at:
+        async with notifying(desk, data=tmp_path) as at:
             await desk.subscribe(f"webhook:{receiver.url}", PAGE)
             delta = desk.change(PAGE)
             await receiver.wait(1)
             await at.safe()
-        async with telling(desk, data=tmp_path) as at:
+        async with notifying(desk, data=tmp_path) as at:
             (subscribed,) = desk.subscriptions()
             at.tell(subscribed, delta, now_us=delta.at_us, again=True)
             assert at.statistics().waiting == 1

@@ -265,7 +265,7 @@ async def test_pushes_are_signed_repeated_and_end_at_410(monkeypatch: pytest.Mon
         async with asyncio.timeout(120):
             while len(desk.subscriptions()) > 1:
                 await asyncio.sleep(0.01)
-        assert at.status().doors["hub"]["leases"] == 0
+        assert at.status().transports["hub"]["leases"] == 0
 
 
 async def test_leases_survive_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:

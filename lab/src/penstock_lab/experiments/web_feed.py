@@ -112,7 +112,7 @@ FOUND_S: Final = 120
 QUICK_CHANGES: Final = 2
 CONFIG: Final = {
     "sys_interval_s": 0,
-    "web": {
+    "channels": {
         "enabled": True,
         "interval_s": EVERY_S,
         # Three readers together might have more polls than each alone: not here.

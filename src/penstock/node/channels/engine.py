@@ -71,20 +71,20 @@ class ChannelEngine:
             library(name)
         self._broker = broker
         self._clock = broker.clock
-        web = self._web = config.web
-        hosts = HostRules(web)
+        settings = self._settings = config.channels
+        hosts = HostRules(settings)
         self._store = ChannelStore(Path(config.data) / CHANNELS_FILE if config.data else None)
-        self._registry = ChannelRegistry(web, hosts)
-        self._announcing = ChangePublisher(broker, retain=web.retain)
+        self._registry = ChannelRegistry(settings, hosts)
+        self._announcing = ChangePublisher(broker, retain=settings.retain)
         self._keeping = ChannelWriter(
             self._store,
-            history=web.history,
+            history=settings.history,
             channel=self._registry.get,
             beside=lambda: sql.put_hosts(*self._poller.budgets()),
         )
         self._comparing = Comparer(self._store, self._keeping)
         self._pushes = WebSubPushes(config, hosts, on_push=self._pushed, keep=self._agreed)
-        self._log = PollLog(config) if web.log else None
+        self._log = PollLog(config) if settings.log else None
         self._polls = PollResults(
             self._comparing,
             self._announcing,
@@ -94,10 +94,11 @@ class ChannelEngine:
             clock=self._clock,
             log_to=self._log,
         )
-        self._fetcher = Fetcher(web.polling, check=hosts.check)
+        self._fetcher = Fetcher(settings.polling, contact=config.http.contact, check=hosts.check)
         self._poller = Poller(
             self._fetcher,
-            options=web.polling,
+            options=settings.polling,
+            contact=config.http.contact,
             on_fetched=self._polls.fetched,
             subscribers=lambda url: self._registry.known(url).subscribers,
             barred=self._polls.barred,
@@ -106,7 +107,7 @@ class ChannelEngine:
         self._restless = asyncio.Event()
         """Intervals are to be allocated anew: subscriptions or the control table have changed."""
         self._schedule = PollSchedule(
-            web,
+            settings,
             self._registry,
             given=self._interval_given,
             pushed=self._pushes.active,
@@ -130,7 +131,7 @@ class ChannelEngine:
     async def start(self) -> None:
         """Take up what was kept, and poll from now on."""
         if self._announcing.told is None and any(each.people for each in self._registry):
-            log.warning("there are subscribers whom nobody tells: see `telling` in the configuration")
+            log.warning("there are subscribers that nobody notifies: see `notify` in the configuration")
         now_us = self._clock()
         router = self._broker.router
         router.own = (*router.own, TOPIC_ROOT)
@@ -151,10 +152,11 @@ class ChannelEngine:
         life = self._poller.take_up(self._store.life(), self._store.hosts())
         self._keeping.put([sql.put_life(life)])
         await self.settle()
-        retelling = self._background.begin(
+        publishing_again = self._background.begin(
             self._retell(self._store.untold()), "what was found before the restart is not told"
         )
-        await asyncio.wait({retelling}, timeout=limits.CHANNEL_SETTLE_S)  # a full disk is not waited for
+        # Publishing waits for the disk; a full disk must not hold up the start.
+        await asyncio.wait({publishing_again}, timeout=limits.CHANNEL_SETTLE_S)
         for channel in self._registry:
             self._follow(channel)
         self._started = True
@@ -202,7 +204,7 @@ class ChannelEngine:
             self._forget()
             await asyncio.sleep((time.thread_time() - began_s) / limits.ALLOCATE_SHARE)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._web.allocate_s):
+                async with asyncio.timeout(self._settings.allocate_s):
                     await self._restless.wait()
 
     async def settle(self) -> None:
@@ -245,7 +247,7 @@ class ChannelEngine:
         self._keeping.changed(channel.url)
         self._restless.set()
         self._follow(channel)
-        if len(self._registry) > self._web.channels:
+        if len(self._registry) > self._settings.max_channels:
             self._forget()
 
     def _follow(self, channel: Channel) -> None:

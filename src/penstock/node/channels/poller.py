@@ -48,6 +48,7 @@ class Poller:
         *,
         options: Polling,
         on_fetched: Callable[[str, FetchResult, PollState], Any],
+        contact: str = "",
         subscribers: Callable[[str], int] = lambda _: 0,
         barred: Callable[[str, str], None] = lambda *_: None,
         clock: Clock | None = None,
@@ -64,7 +65,7 @@ class Poller:
         self._visits = FetchRunner(
             fetcher,
             manners=self._manners,
-            contact=options.contact,
+            contact=contact,
             now_us=self._clock.now_us,
             host_of=lambda url: self._turns.used(url, self._clock.now_us()),
             domains=lambda: self._turns.domains(DOMAINS),

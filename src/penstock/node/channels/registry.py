@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class HostRules:
     """The operator's lists."""
 
-    def __init__(self, web: ChannelSettings) -> None:
-        self._allow = tuple(map(_spelled, web.allow_hosts))
-        self._deny = tuple(map(_spelled, web.deny_hosts))
+    def __init__(self, settings: ChannelSettings) -> None:
+        self._allow = tuple(map(_spelled, settings.allow_hosts))
+        self._deny = tuple(map(_spelled, settings.deny_hosts))
 
     def check(self, url: str) -> None:
         """ChannelRefused if the host of a canonical address may not be asked for anything."""
@@ -63,8 +63,8 @@ MQTT_KIND = "mqtt:"
 class ChannelRegistry:
     """All channels by canonical URL; no I/O, whoever changes something writes it down."""
 
-    def __init__(self, web: ChannelSettings, hosts: HostRules) -> None:
-        self._web = web
+    def __init__(self, settings: ChannelSettings, hosts: HostRules) -> None:
+        self._settings = settings
         self._hosts = hosts
         self._channels: dict[str, Channel] = {}
         self._of: dict[str, dict[str, None]] = {}
@@ -101,9 +101,12 @@ class ChannelRegistry:
             check_topic(topic_of(url))
         except MqttError as error:
             raise BadAddress(url, f"its topic would have {error.problem}") from None
-        if url not in self._channels and len(self._channels) - self._idle_count() >= self._web.channels:
+        if (
+            url not in self._channels
+            and len(self._channels) - self._idle_count() >= self._settings.max_channels
+        ):
             raise ChannelsFull(
-                f"this node watches {self._web.channels} pages already (web.channels); "
+                f"this node watches {self._settings.max_channels} pages already (channels.max_channels); "
                 "it can take another when one is given up"
             )
 
@@ -113,13 +116,13 @@ class ChannelRegistry:
         own = self._of.get(who, {})
         if url in own:
             return
-        if len(own) >= self._web.per_subscriber:
+        if len(own) >= self._settings.max_per_subscriber:
             raise ChannelsFull(f"you have {len(own)} channels, which is the most; unsubscribe from one first")
-        if self.subscriptions >= self._web.subscriptions:
+        if self.subscriptions >= self._settings.max_subscriptions:
             raise ChannelsFull(f"this node has {self.subscriptions} subscriptions, which is the most")
 
     def _idle_count(self) -> int:
-        if len(self._channels) < self._web.channels:
+        if len(self._channels) < self._settings.max_channels:
             return 0
         return sum(not each.wanted for each in self._channels.values())
 
@@ -196,7 +199,7 @@ class ChannelRegistry:
         """Channels that nobody has wanted for long, or the oldest of those if there are too many."""
         before_us = now_us - limits.CHANNEL_IDLE_S * SECOND_US
         idle = sorted((each.known.idle_us, each.url) for each in self if not each.wanted)
-        over = len(self._channels) - self._web.channels
+        over = len(self._channels) - self._settings.max_channels
         return [url for place, (idle_us, url) in enumerate(idle) if idle_us <= before_us or place < over]
 
     def _link(self, who: str, url: str) -> None:

@@ -47,14 +47,14 @@ class PollSchedule:
 
     def __init__(
         self,
-        web: ChannelSettings,
+        settings: ChannelSettings,
         registry: ChannelRegistry,
         *,
         given: Callable[[Channel], None],
         pushed: Callable[[str], bool],
         changed: Callable[[], None],
     ) -> None:
-        self._web = web
+        self._settings = settings
         self._registry = registry
         self._given = given
         """Told of each channel whose interval has changed."""
@@ -66,7 +66,7 @@ class PollSchedule:
         self._tight: dict[str, float] = {}
         """Hosts whose limits decide about their pages."""
         self.follower = (
-            TableFollower(Path(web.table), TABLE, COLUMNS, taken=self._take) if web.table else None
+            TableFollower(Path(settings.table), TABLE, COLUMNS, taken=self._take) if settings.table else None
         )
 
     def allocate(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class PollSchedule:
                 continue
             told = channel.known.every_us or self._table.get(channel.url, 0)
             if self._pushed(channel.url):
-                told = to_us(self._web.polling.most_s)
+                told = to_us(self._settings.polling.most_s)
             if told:
                 self._give(channel, told)
             else:
@@ -96,37 +96,39 @@ class PollSchedule:
         """An interval for a channel that is new, until the next allocation."""
         known = channel.known
         told = known.every_us or self._table.get(channel.url, 0) or known.interval_us
-        self._give(channel, told or self._bounded_us(to_us(self._web.interval_s)))
+        self._give(channel, told or self._bounded_us(to_us(self._settings.interval_s)))
 
     def _bounded_us(self, interval_us: int) -> int:
-        return min(max(interval_us, to_us(self._web.polling.least_s)), to_us(self._web.polling.most_s))
+        return min(
+            max(interval_us, to_us(self._settings.polling.least_s)), to_us(self._settings.polling.most_s)
+        )
 
     def _give(self, channel: Channel, interval_us: int) -> None:
-        bounded_us = max(interval_us, to_us(self._web.polling.least_s))
+        bounded_us = max(interval_us, to_us(self._settings.polling.least_s))
         before_us = channel.known.interval_us
         if abs(bounded_us - before_us) > before_us * SAME:
             channel.known.interval_us = bounded_us
             self._given(channel)
 
     def _terms(self, own: list[Channel]) -> dict[str, Any]:
-        web = self._web
-        scheme = Scheme(web.scheme)
-        tau_us = to_us(web.interval_s)
+        settings = self._settings
+        scheme = Scheme(settings.scheme)
+        tau_us = to_us(settings.interval_s)
         terms: dict[str, Any] = {
             "scheme": scheme,
             "tau_us": tau_us,
-            "least_us": to_us(web.polling.least_s),
-            "most_us": to_us(web.polling.most_s),
+            "least_us": to_us(settings.polling.least_s),
+            "most_us": to_us(settings.polling.most_s),
         }
         cost = float(np.mean([_cost(each) for each in own]))
         terms["host_limits"] = (
-            min(web.polling.host_bytes, web.polling.host_polls * cost) * web.interval_s / 3_600
+            min(settings.polling.host_bytes, settings.polling.host_polls * cost) * settings.interval_s / 3_600
         )
         if scheme.has_target:
-            terms["target_us"] = to_us(web.target_s)
-        elif web.polls_per_s:
+            terms["target_us"] = to_us(settings.target_s)
+        elif settings.polls_per_s:
             alone = sum(max(1, each.subscribers) * _cost(each) for each in own)
-            terms["budget"] = min(alone, web.polls_per_s * web.interval_s * cost)
+            terms["budget"] = min(alone, settings.polls_per_s * settings.interval_s * cost)
         return terms
 
     # -- the table -------------------------------------------------------------------------------------------
@@ -163,12 +165,12 @@ class PollSchedule:
         if channel.update_us and (known.dated_us or known.counts.changes):
             changes = f"changes every {duration(channel.update_us)} or so"
         said = (
-            f"Allocated by the scheme {self._web.scheme}: {count} subscriber{'s' * (count != 1)}, "
+            f"Allocated by the scheme {self._settings.scheme}: {count} subscriber{'s' * (count != 1)}, "
             f"{_cost(channel):,.0f} bytes a poll, {changes}."
         )
         if channel.host in self._tight:
             said += (
-                f"\n{channel.host} is at its limit (web.polling.host_polls and host_bytes), "
+                f"\n{channel.host} is at its limit (channels.polling.host_polls and host_bytes), "
                 "so its pages are polled less often."
             )
         return said

@@ -40,7 +40,7 @@ class ChannelService(ChannelEngine):
                 f"'{who}' is no subscriber: write it as xmpp:ann@example.org or webhook:https://…"
             )
         if self._announcing.told is None:
-            raise ChannelRefused("this node tells MQTT clients only: there is no `telling` in its settings")
+            raise ChannelRefused("this node notifies MQTT clients only: `notify` is not configured")
         who = self._announcing.told.check(who)
         self._registry.check_subscriber(who, url)
         if policy:
@@ -133,10 +133,11 @@ class ChannelService(ChannelEngine):
         """Watch a page until it is removed, whoever subscribes; or change how one is watched."""
         url = canonical(url)
         self._registry.check(url)
-        least_s = self._web.polling.least_s
+        least_s = self._settings.polling.least_s
         if every_s is not None and every_s and every_s < least_s:
             raise ChannelRefused(
-                f"no page is fetched more often than every {duration(to_us(least_s))} (web.polling.least_s)"
+                f"no page is fetched more often than every {duration(to_us(least_s))} "
+                "(channels.polling.least_s)"
             )
         given = None if rules is None else rules_of(rules)
         channel = self._registry.add(url, now_us=self._clock())

@@ -319,11 +319,11 @@ class WebSubPushes:
         self._waiting: Counter[str] = Counter()
         """Pushed pages that are not compared yet, by channel."""
         self._websub: WebSubSubscriber | None = None
-        base_url = config.telling.base_url
-        if not base_url or not config.web.websub:
+        base_url = config.http.base_url
+        if not base_url or not config.channels.websub:
             return
-        polling = config.web.polling
-        self._poster = Poster(networks=polling.networks, contact=polling.contact)
+        polling = config.channels.polling
+        self._poster = Poster(networks=polling.networks, contact=config.http.contact)
         secret = own_secret(Path(config.data) if config.data else None)
         self._websub = WebSubSubscriber(
             self._poster, base_url=base_url, secret=secret, on_push=self._take, keep=keep

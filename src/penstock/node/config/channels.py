@@ -1,4 +1,4 @@
-"""Settings of the poller: contact, intervals, budgets of hosts, time limits, sizes, networks."""
+"""Settings of the poller: intervals, budgets of hosts, time limits, sizes, networks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ Timeout = Annotated[float, msgspec.Meta(gt=0, le=600, extra={"unit": "s"})]
 class Polling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How web pages are fetched."""
 
-    contact: str = ""
-    """Web or mail address for the User-Agent, so that those who run a site can reach you."""
     robots: Literal["pages", "all", "off"] = "pages"
     """Whose robots.txt is obeyed: that of pages, of pages and feeds, of none."""
     networks: tuple[str, ...] = ()

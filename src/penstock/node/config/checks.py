@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import argon2
 
 from penstock import limits
-from penstock.errors import MqttError, NodeError, SlotError
+from penstock.core.channels.address import canonical
+from penstock.errors import BadAddress, MqttError, NodeError, SlotError
 from penstock.model.host import is_loopback
 from penstock.mqtt.fields import check_name
 from penstock.mqtt.topics import SHARE, check_filter
-from penstock.node.config import certificates
-from penstock.node.config import notify_checks as telling_checks
+from penstock.node.config import certificates, notify_checks
 from penstock.node.config.schema import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def problems(config: Config) -> Iterator[Problem]:
         config.slots.options()
     except SlotError as error:
         yield Problem("slots", str(error))
-    yield from _web(config)
-    yield from (Problem(*found) for found in telling_checks.problems(config))
+    yield from _channels(config)
+    yield from (Problem(*found) for found in notify_checks.problems(config))
     if config.streams != type(config.streams)():
         from penstock.node.config import stream_checks as streams  # noqa: PLC0415  # most nodes have none
 
@@ -174,6 +174,22 @@ def _http(config: Config) -> Iterator[Problem]:
         )
     if http.token and not (http.token.isascii() and http.token.isprintable() and " " not in http.token):
         yield Problem("http.token", "has letters that no header can carry", allowed="ASCII without spaces")
+    if not (http.contact.isprintable() and http.contact.isascii()):
+        yield Problem("http.contact", "has letters that no header can carry", allowed="ASCII")
+    if http.base_url:
+        yield from _base_url(http.base_url)
+
+
+def _base_url(base_url: str) -> Iterator[Problem]:
+    try:
+        if "?" in canonical(base_url) or "#" in base_url:
+            yield Problem(
+                "http.base_url",
+                f"{base_url} has a query or a fragment",
+                allowed="https://host or https://host/path",
+            )
+    except BadAddress as error:
+        yield Problem("http.base_url", str(error))
 
 
 def _data(config: Config) -> Iterator[Problem]:
@@ -181,30 +197,29 @@ def _data(config: Config) -> Iterator[Problem]:
         yield Problem("data", f"{config.data} is not a folder")
 
 
-def _web(config: Config) -> Iterator[Problem]:
-    web = config.web
+def _channels(config: Config) -> Iterator[Problem]:
+    channels = config.channels
     for name in ("allow_hosts", "deny_hosts"):
-        for number, host in enumerate(getattr(web, name)):
+        for number, host in enumerate(getattr(channels, name)):
             if not re.fullmatch(r"(\*\.)?[\w.-]+|[0-9A-Fa-f:.]+", host):
                 yield Problem(
-                    f"web.{name}[{number}]",
+                    f"channels.{name}[{number}]",
                     f"found {host!r}",
                     allowed="a host, as example.org or *.example.org",
                 )
-    polling = web.polling
+    polling = channels.polling
     if polling.most_s < polling.least_s:
         yield Problem(
-            "web.polling.most_s", f"{polling.most_s:g} is less than least_s, which is {polling.least_s:g}"
+            "channels.polling.most_s",
+            f"{polling.most_s:g} is less than least_s, which is {polling.least_s:g}",
         )
-    if not (polling.contact.isprintable() and polling.contact.isascii()):
-        yield Problem("web.polling.contact", "has letters that no header can carry", allowed="ASCII")
     for number, network in enumerate(polling.networks):
         try:
             ip_network(network)
         except ValueError as error:
-            yield Problem(f"web.polling.networks[{number}]", str(error), allowed="as 192.168.0.0/16")
-    if web.log and not config.data:
-        yield Problem("web.log", "there is no data folder to write to", allowed="with `data`")
+            yield Problem(f"channels.polling.networks[{number}]", str(error), allowed="as 192.168.0.0/16")
+    if channels.log and not config.data:
+        yield Problem("channels.log", "there is no data folder to write to", allowed="with `data`")
 
 
 def problem_with_name(name: str) -> str:

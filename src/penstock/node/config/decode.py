@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 POLICY_FILES: Final = (".yaml", ".yml", ".json", ".xml")
 """A policy given as one word with such an ending is the path of a file."""
 
-RENAMED_KEYS: Final = {"web": "channels", "telling": "notify"}
+RENAMED_KEYS: Final = {
+    "web": "channels",
+    "channels.channels": "channels.max_channels",
+    "channels.subscriptions": "channels.max_subscriptions",
+    "channels.per_subscriber": "channels.max_per_subscriber",
+    "channels.polling.contact": "http.contact",
+    "telling": "notify",
+    "notify.base_url": "http.base_url",
+}
 """Old path of a setting → its path now, items of lists as `users[].name`; the old one is refused."""
 
 

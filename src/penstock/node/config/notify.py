@@ -76,10 +76,8 @@ class HubSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NotifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Telling people and programs what changed, beside MQTT."""
+    """Notifications of changes to people and programs without MQTT."""
 
-    base_url: str = ""
-    """Where others reach this node's HTTP port, as https://penstock.example.org; empty: `http` says it."""
     networks: tuple[str, ...] = ()
     """Networks that webhooks and hub subscribers may be in although they are not public, as 10.0.0.0/8."""
     per_minute: Annotated[float, msgspec.Meta(gt=0, le=60_000)] = 12.0

@@ -93,13 +93,13 @@ def _resolved(config: Config, folder: Path) -> Config:
     def at(name: str) -> str:
         return str(folder / name) if name else ""
 
-    xmpp = config.telling.xmpp
+    xmpp = config.notify.xmpp
     door = config.streams.listen
     return msgspec.structs.replace(
         config,
         data=at(config.data),
         slots=msgspec.structs.replace(config.slots, reservations=at(config.slots.reservations)),
-        web=msgspec.structs.replace(config.web, table=at(config.web.table)),
+        channels=msgspec.structs.replace(config.channels, table=at(config.channels.table)),
         streams=msgspec.structs.replace(
             config.streams,
             neighbours=tuple(
@@ -109,8 +109,8 @@ def _resolved(config: Config, folder: Path) -> Config:
                 door, certificate=at(door.certificate), key=at(door.key), client_ca=at(door.client_ca)
             ),
         ),
-        telling=msgspec.structs.replace(
-            config.telling,
+        notify=msgspec.structs.replace(
+            config.notify,
             xmpp=msgspec.structs.replace(xmpp, password_file=at(xmpp.password_file), ca=at(xmpp.ca)),
         ),
         listeners=tuple(

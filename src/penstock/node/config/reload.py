@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Config, Listener
     from penstock.node.config.streams import Neighbour, Streams
 
-_AT_START: Final = ("data", "recorder", "slots", "web", "telling", "sys_interval_s", "watch_s")
+_AT_START: Final = ("data", "recorder", "slots", "channels", "notify", "sys_interval_s", "watch_s")
 """What is read only when a node starts."""
 
 

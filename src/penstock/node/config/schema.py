@@ -127,6 +127,12 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether there is one."""
     token: str = ""
     """Bearer token that requests must carry; required unless the host is a loopback address."""
+    base_url: str = ""
+    """Address at which others reach this port, as https://penstock.example.org; empty: host and port. Feed
+    readers and WebSub hubs are given it."""
+    contact: str = ""
+    """Web or mail address for the User-Agent of requests the node makes, so that those who run a site can
+    reach you."""
 
 
 ANONYMOUS: Final = "anonymous"
@@ -244,11 +250,11 @@ class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hosts that may be fetched, as example.org or *.example.org; none: all but those refused."""
     deny_hosts: tuple[str, ...] = ()
     """Hosts that may not be fetched, written the same way; they count more."""
-    channels: Positive = 20_000
+    max_channels: Positive = 20_000
     """Channels, those without subscribers included that are remembered for a day."""
-    subscriptions: Positive = 200_000
+    max_subscriptions: Positive = 200_000
     """Subscriptions to channels, of MQTT clients and of people together."""
-    per_subscriber: Positive = 1_000
+    max_per_subscriber: Positive = 1_000
     """Channels of one MQTT client or one person."""
     scheme: Literal["lite", "fast", "fair", "fair-sqrt", "fair-log"] = "lite"
     """What the schedule optimises: least delay at the load of `interval_s`, or least load at `target_s`."""
@@ -264,7 +270,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folder of the control table `allocation`, which then decides instead; channels it does not know are
     allocated as before. Below the folder of the file unless absolute."""
     websub: bool = True
-    """Whether hubs that pages name are asked to send changes (WebSub); they must reach telling.base_url."""
+    """Whether hubs that pages name are asked to send changes (WebSub); they must reach http.base_url."""
     retain: bool = True
     """Whether the last change of a channel is retained, so that who subscribes sees it."""
     history: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 50
@@ -301,14 +307,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much one client, and all together, may ask for."""
     recorder: Recorder = Recorder()
     """Chosen topics written to Parquet."""
-    web: ChannelSettings = ChannelSettings()
+    channels: ChannelSettings = ChannelSettings()
     """Web channels: pages and feeds as streams."""
     slots: SlotSettings = SlotSettings()
     """Reserved time slots, for listeners that have them."""
     streams: Streams = Streams()
     """Reliable streams."""
-    telling: NotifySettings = NotifySettings()
-    """Telling people and programs what changed."""
+    notify: NotifySettings = NotifySettings()
+    """Notifications of changes to people and programs."""
     sys_interval_s: Seconds = 10.0
     """Between publications of the $SYS topics; 0: none."""
     watch_s: Seconds = 0.0

@@ -113,9 +113,9 @@ def shown(config: Config) -> dict[str, Any]:
         found["http"]["token"] = HIDDEN
     for user in found["users"]:
         user["password"] = HIDDEN
-    if found["telling"]["xmpp"]["password"]:
-        found["telling"]["xmpp"]["password"] = HIDDEN
-    for target in found["telling"]["apprise"]["targets"]:
+    if found["notify"]["xmpp"]["password"]:
+        found["notify"]["xmpp"]["password"] = HIDDEN
+    for target in found["notify"]["apprise"]["targets"]:
         target["url"] = HIDDEN  # it holds passwords and keys
     return found
 

@@ -239,7 +239,7 @@ class ChannelHandlers:
         if self._channels is None:
             raise RequestRefused(
                 HTTPStatus.CONFLICT,
-                "this node watches no web pages: set web.enabled to true, or use `penstock up --web`",
+                "channels are off: set channels.enabled to true, or use `penstock up --channels`",
             )
         return self._channels
 

@@ -12,14 +12,14 @@ _WHO: Final = Parameter("who", "a subscriber with its kind in front, as xmpp:ann
 ROUTES: Final = (
     Route(
         method="GET",
-        path=f"{API}/telling",
-        handler="telling",
+        path=f"{API}/notify",
+        handler="status",
         about="what was told to people and programs, and what waits for them",
         answer=(status.NotifyStatus,),
     ),
     Route(
         method="GET",
-        path=f"{API}/telling/webhook-key",
+        path=f"{API}/notify/webhook-key",
         handler="webhook_key",
         about="the key by which a receiver checks what is sent to its address",
         answer=(status.WebhookKey,),
@@ -27,16 +27,16 @@ ROUTES: Final = (
     ),
     Route(
         method="GET",
-        path=f"{API}/telling/feed",
-        handler="telling_feed",
+        path=f"{API}/notify/feed",
+        handler="feed_url",
         about="the address of the Atom feed of a channel or of a subscriber",
         answer=(status.FeedAddress,),
         parameters=(Parameter("url", "a channel"), _WHO),
     ),
     Route(
         method="GET",
-        path=f"{API}/telling/opml",
-        handler="telling_export",
+        path=f"{API}/notify/opml",
+        handler="export",
         about="a subscriber's channels as a list for feed readers",
         media="text/x-opml",
         parameters=(_WHO,),

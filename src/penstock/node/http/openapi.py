@@ -9,13 +9,13 @@ import msgspec
 
 from penstock.node.http.answers import Problem
 from penstock.node.http.channels import CHANNEL_ROUTES
-from penstock.node.http.notify import ROUTES as TELLING_ROUTES
+from penstock.node.http.notify import ROUTES as NOTIFY_ROUTES
 from penstock.node.http.routes import ROUTES
 
 if TYPE_CHECKING:
     from penstock.node.http.routes import Parameter, Route
 
-_ALL: Final = (*ROUTES, *CHANNEL_ROUTES, *TELLING_ROUTES)
+_ALL: Final = (*ROUTES, *CHANNEL_ROUTES, *NOTIFY_ROUTES)
 
 
 def document() -> dict[str, Any]:

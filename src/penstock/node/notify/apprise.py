@@ -35,7 +35,7 @@ def targets_of(settings: Settings) -> dict[str, Any]:
         import apprise  # noqa: PLC0415  # a part of the extra `channels`
     except ImportError:
         raise MissingTool(
-            "telling.apprise needs the package apprise; install it with: pip install 'penstock[channels]'"
+            "notify.apprise needs the package apprise; install it with: pip install 'penstock[channels]'"
         ) from None
     logging.getLogger("apprise").setLevel(logging.ERROR)
     found: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def targets_of(settings: Settings) -> dict[str, Any]:
         if not made.add(target.url):
             scheme = target.url.partition(":")[0]
             raise NodeError(
-                f"telling.apprise.targets[{number}].url: Apprise does not know such an address "
+                f"notify.apprise.targets[{number}].url: Apprise does not know such an address "
                 f"(it begins with {scheme[:20]}); its documentation lists those it knows"
             )
         found[target.name] = made
@@ -77,7 +77,7 @@ class AppriseTransport:
         name = parcel.address
         target = self._targets.get(name)
         if target is None:
-            return RecipientGone(f"there is no target '{name}' in telling.apprise.targets any more")
+            return RecipientGone(f"there is no target '{name}' in notify.apprise.targets any more")
         if name in self._stuck and not self._stuck[name].done():
             return RetryLater("the last notification has not come back yet")
         title, body = title_of(parcel.what), message_of(parcel.what)

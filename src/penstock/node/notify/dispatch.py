@@ -47,12 +47,12 @@ class _Failing:
 
 
 class Dispatcher:
-    """Takes from the outbox, gives to the doors."""
+    """Takes from the outbox, gives to the transports."""
 
     def __init__(
         self,
         outbox: Outbox,
-        doors: Mapping[str, Transport],
+        transports: Mapping[str, Transport],
         *,
         pace: RateLimits,
         dice: Random,
@@ -60,13 +60,13 @@ class Dispatcher:
         over: Callable[[str, str], Awaitable[None]],
     ) -> None:
         self._outbox = outbox
-        self._doors = doors
+        self._transports = transports
         self._pace = pace
         self._dice = dice
         self._give_up_us = give_up_us
         self._over = over
         """Ends a subscriber's subscription to a channel, or with an empty URL to all."""
-        self._ready: dict[str, dict[str, None]] = {kind: {} for kind in doors}
+        self._ready: dict[str, dict[str, None]] = {kind: {} for kind in transports}
         """Who is to be told as soon as there is room, by kind: one that is slow holds up no other."""
         self._busy: Counter[str] = Counter()
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -94,9 +94,9 @@ class Dispatcher:
             self._start(who)
 
     def _start(self, who: str) -> None:
-        door = self._doors[_kind(who)]
-        if door.away(who):
-            return  # the door calls when that changes
+        transport = self._transports[_kind(who)]
+        if transport.away(who):
+            return  # the transport calls when that changes
         if not self._outbox.waits(who):
             return
         now_us = steady_us()
@@ -110,7 +110,7 @@ class Dispatcher:
         item = self._outbox.next(who)
         assert item is not None
         self._pace.spend(who, now_us=now_us)
-        self._begin(who, self._send(who, door, item))
+        self._begin(who, self._send(who, transport, item))
 
     def _begin(self, who: str, work: Coroutine[None, None, None]) -> None:
         self._busy[_kind(who)] += 1
@@ -135,10 +135,10 @@ class Dispatcher:
             self._failed(who, RetryLater("a bug in Penstock; the node's log says where"))
         self.wake(who)
 
-    async def _send(self, who: str, door: Transport, item: Event | Digest) -> None:
+    async def _send(self, who: str, transport: Transport, item: Event | Digest) -> None:
         self.attempts += 1
         try:
-            outcome: SendOutcome = await door.send(Notification(who, delta_of(item), wall_us()))
+            outcome: SendOutcome = await transport.send(Notification(who, delta_of(item), wall_us()))
         except PenstockError as error:
             outcome = RetryLater(str(error))
         match outcome:

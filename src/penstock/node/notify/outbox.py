@@ -35,7 +35,7 @@ class OutboxStatistics(NamedTuple):
 
     taken: int
     """Accepted, those of an earlier run that still waited included."""
-    told: int
+    sent: int
     """Sent one by one."""
     digested: int
     """Counted in digests that were sent."""
@@ -49,7 +49,7 @@ class OutboxStatistics(NamedTuple):
     @property
     def conserved(self) -> bool:
         """Whether every change is accounted for."""
-        return self.taken == self.told + self.digested + self.waiting + self.forgotten
+        return self.taken == self.sent + self.digested + self.waiting + self.forgotten
 
 
 class Outbox:
@@ -69,7 +69,7 @@ class Outbox:
         """Whether the store is to be written anew, because too many rows waited for it."""
         self.noted: Callable[[], None] = lambda: None
         """Called when there are rows to be written."""
-        self._taken = self._told = self._digested = self._forgotten = self._waiting = 0
+        self._taken = self._sent = self._digested = self._forgotten = self._waiting = 0
 
     # -- in ----------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Outbox:
                 self._note(sql.END, lane.places.pop(id(item)))
                 self._waiting -= changes_in(item)
                 if isinstance(item, Event):
-                    self._told += 1
+                    self._sent += 1
                 else:
                     self._digested += item.count
                 self._sweep(who, policy)
@@ -159,7 +159,7 @@ class Outbox:
             self._waiting += what.count
             self._offer(who, "", what, now_us=now_us)
         else:
-            self._told -= 1
+            self._sent -= 1
             self._waiting += 1
             digest = Digest(1, what.at_us, what.at_us, 0, 0, ((RETURNED, 1),))
             self._offer(who, "", digest, now_us=now_us)
@@ -311,7 +311,7 @@ class Outbox:
         """All queues at this moment."""
         return OutboxStatistics(
             taken=self._taken,
-            told=self._told,
+            sent=self._sent,
             digested=self._digested,
             waiting=self._waiting,
             forgotten=self._forgotten,

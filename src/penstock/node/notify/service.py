@@ -18,7 +18,7 @@ from aiohttp import web
 from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.queues import QueueOptions
-from penstock.errors import ChannelError, PolicyError
+from penstock.errors import ChannelError, PolicyError, StoreError
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.access.rate import RateLimits
 from penstock.node.access.secret import own_secret
@@ -26,8 +26,8 @@ from penstock.node.broker.policies import Policies
 from penstock.node.clock import wall_us
 from penstock.node.http.notify import ROUTES
 from penstock.node.http.replies import RequestRefused
-from penstock.node.notify import status, webhook
 from penstock.node.notify import subscriber_queue as outbox_tables
+from penstock.node.notify import webhook
 from penstock.node.notify import websub_hub as hub_tables
 from penstock.node.notify.commands import ChatCommands
 from penstock.node.notify.dispatch import Dispatcher
@@ -42,7 +42,7 @@ from penstock.node.notify.feeds import (
 )
 from penstock.node.notify.opml import write_opml
 from penstock.node.notify.outbox import Outbox
-from penstock.node.notify.status import NotifyFigures, NotifyStatus
+from penstock.node.notify.status import FeedAddress, NotifyFigures, NotifyStatus, WebhookKey
 from penstock.node.notify.subscribers import PULL_KINDS, SubscriberNames
 from penstock.node.notify.writer import OutboxWriter
 from penstock.node.outbound.post import Poster
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 class NotifyHandlers:
     """One method per question."""
 
-    def __init__(self, telling: NotifyService) -> None:
-        self._telling = telling
+    def __init__(self, notify: NotifyService) -> None:
+        self._notify = notify
 
     def routes(self) -> list[web.RouteDef]:
         """All of them, for the server; the first are open to everybody."""
@@ -84,16 +84,16 @@ class NotifyHandlers:
 
     async def channel_feed(self, request: web.Request) -> web.Response:
         """The feed of a channel."""
-        feeds = self._telling.feeds
+        feeds = self._notify.feeds
         return self._feed(request, "url", feeds.channel if feeds is not None else None)
 
     async def user_feed(self, request: web.Request) -> web.Response:
         """The feed of a subscriber."""
-        feeds = self._telling.feeds
+        feeds = self._notify.feeds
         return self._feed(request, "who", feeds.user if feeds is not None else None)
 
     def _feed(self, request: web.Request, name: str, made: Callable[[str], bytes] | None) -> web.Response:
-        feeds, value = self._telling.feeds, request.query.get(name, "")
+        feeds, value = self._notify.feeds, request.query.get(name, "")
         if feeds is None or made is None or not feeds.known(request.match_info["word"], name, value):
             raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such feed", where=request.path)
         try:
@@ -114,9 +114,9 @@ class NotifyHandlers:
 
     async def hub(self, request: web.Request) -> web.Response:
         """A request to the hub."""
-        hub = self._telling.hub
+        hub = self._notify.hub
         if hub is None:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, "this node is no hub (telling.hub.enabled)")
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "this node is no hub (notify.hub.enabled)")
         if request.content_type != "application/x-www-form-urlencoded":
             raise RequestRefused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -132,32 +132,32 @@ class NotifyHandlers:
 
     # -- behind the token --------------------------------------------------------------------------------
 
-    async def telling(self, _: web.Request) -> web.Response:
+    async def status(self, _: web.Request) -> web.Response:
         """The figures."""
-        return _json(self._telling.status())
+        return _json(self._notify.status())
 
     async def webhook_key(self, request: web.Request) -> web.Response:
         """A receiver's key."""
         with _said(where="target"):
-            target = self._telling.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
-        return _json(status.WebhookKey(target, self._telling.webhook_key(target)))
+            target = self._notify.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
+        return _json(WebhookKey(target, self._notify.webhook_key(target)))
 
-    async def telling_feed(self, request: web.Request) -> web.Response:
+    async def feed_url(self, request: web.Request) -> web.Response:
         """A feed's address."""
-        feeds = self._telling.feeds
+        feeds = self._notify.feeds
         if feeds is None:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, "there are no feeds (telling.feeds.enabled)")
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "there are no feeds (notify.feeds.enabled)")
         url, who = request.query.get("url", ""), request.query.get("who", "")
         if bool(url) == bool(who):
             raise RequestRefused(HTTPStatus.BAD_REQUEST, "give either url or who", where="url")
         with _said(where="url"):
-            found = self._telling.feed_of(who) if who else feeds.channel_url(canonical(url))
-        return _json(status.FeedAddress(found))
+            found = self._notify.feed_of(who) if who else feeds.channel_url(canonical(url))
+        return _json(FeedAddress(found))
 
-    async def telling_export(self, request: web.Request) -> web.Response:
+    async def export(self, request: web.Request) -> web.Response:
         """A subscriber's list."""
         who = request.query.get("who", "")
-        found = sorted(self._telling.desk.subscriptions(who), key=lambda one: one.url)
+        found = sorted(self._notify.desk.subscriptions(who), key=lambda one: one.url)
         if not found:
             raise RequestRefused(HTTPStatus.NOT_FOUND, f"'{who}' is subscribed to nothing", where="who")
         body = write_opml([(one.url, "") for one in found], title=f"Channels of {who}")
@@ -184,8 +184,11 @@ def _json(found: object) -> web.Response:
 
 log = logging.getLogger(__name__)
 
-STORE: Final = "telling.sqlite"
-"""Its name in a node's data folder."""
+STORE: Final = "notify.sqlite"
+"""Name of the outbox in a node's data folder."""
+
+OLD_STORE: Final = "telling.sqlite"
+"""Name that the outbox had before; a file of this name is renamed when the node starts."""
 
 SCHEMA: Final = 1
 """Of the file; another one is refused."""
@@ -195,26 +198,26 @@ class NotifyService:
     """Implements Told for the channels; `start`, and at the end `close`."""
 
     def __init__(self, desk: ChannelApi, config: Config, data: Path | None) -> None:
-        """Open the store and make the doors; what cannot work is a NodeError or a MissingTool."""
-        settings = config.telling
+        """Open the store and make the transports; what cannot work is a NodeError or a MissingTool."""
+        settings = config.notify
         self.desk = desk
         self._secret = own_secret(data)
         self._policies = Policies(config)
         self._default = Plan(parse(f"levels: [{{keep: {{latest: {max(1, settings.queue_events // 2)}}}}}]"))
         """For subscriptions without a policy: the newest half is told one by one."""
         self._store = Database(
-            None if data is None else data / STORE,
+            None if data is None else store_file(data),
             (*outbox_tables.TABLES, *hub_tables.TABLES),
             schema=SCHEMA,
         )
-        self._poster = Poster(networks=settings.networks, contact=config.web.polling.contact)
+        self._poster = Poster(networks=settings.networks, contact=config.http.contact)
         self.feeds = self._feeds(config)
         self.hub: WebSubHub | None = None
-        self._doors: dict[str, Transport] = {}
+        self._transports: dict[str, Transport] = {}
         self._shut: set[str] = set()
         """Kinds of subscribers that were not told, because their way was switched off."""
         try:
-            self._make_doors(config)
+            self._make_transports(config)
         except BaseException:
             self._store.close()
             raise
@@ -222,7 +225,7 @@ class NotifyService:
         self._outbox = Outbox(self._plan, options)
         self._sending = Dispatcher(
             self._outbox,
-            self._doors,
+            self._transports,
             pace=RateLimits(
                 interval_us=round(60 * SECOND_US / settings.per_minute),
                 burst=settings.burst,
@@ -232,13 +235,13 @@ class NotifyService:
             give_up_us=to_us(settings.give_up_s),
             over=self._over,
         )
-        kinds = (*self._doors, *(PULL_KINDS if self.feeds is not None else ()))
+        kinds = (*self._transports, *(PULL_KINDS if self.feeds is not None else ()))
         self._subscribers = SubscriberNames(settings, kinds, self._poster)
         self._writing: OutboxWriter | None = None
         self.handlers = NotifyHandlers(self)
 
     def _feeds(self, config: Config) -> AtomFeeds | None:
-        settings = config.telling
+        settings = config.notify
         if not (settings.feeds.enabled or settings.hub.enabled):
             return None
         return AtomFeeds(
@@ -249,10 +252,10 @@ class NotifyService:
             hub=settings.hub.enabled,
         )
 
-    def _make_doors(self, config: Config) -> None:
-        settings = config.telling
+    def _make_transports(self, config: Config) -> None:
+        settings = config.notify
         if settings.webhook.enabled:
-            self._doors["webhook"] = webhook.WebhookTransport(self._poster, secret=self._secret)
+            self._transports["webhook"] = webhook.WebhookTransport(self._poster, secret=self._secret)
         if settings.hub.enabled and self.feeds is not None:
             self.hub = hub_tables.WebSubHub(
                 self.desk,
@@ -262,16 +265,16 @@ class NotifyService:
                 leases=self._store.rows(hub_tables.LOAD),
                 note=self._note,
             )
-            self._doors["hub"] = self.hub
+            self._transports["hub"] = self.hub
         if settings.apprise.targets:
             from penstock.node.notify.apprise import AppriseTransport  # noqa: PLC0415  # a library of its own
 
-            self._doors["apprise"] = AppriseTransport(settings.apprise)
+            self._transports["apprise"] = AppriseTransport(settings.apprise)
         if settings.xmpp.jid:
             from penstock.node.notify.xmpp import XmppTransport  # noqa: PLC0415  # the same
 
             clerk = ChatCommands(self.desk, feed_of=self.feed_of)
-            self._doors["xmpp"] = XmppTransport(
+            self._transports["xmpp"] = XmppTransport(
                 settings.xmpp,
                 answer=clerk.answer,
                 wake=self._wake,
@@ -281,18 +284,18 @@ class NotifyService:
             )
 
     async def start(self) -> None:
-        """Take up what still waits, and open the doors."""
+        """Take up what still waits, and open the transports."""
         self._writing = OutboxWriter(self._outbox, self._store)
-        for door in self._doors.values():
-            await door.start()
+        for transport in self._transports.values():
+            await transport.start()
         for who in list(self._outbox.waiting()):
             self._sending.wake(who)
 
     async def close(self) -> None:
-        """Close the doors; what waits is on disk."""
+        """Close the transports; what waits is on disk."""
         await self._sending.close()
-        for door in self._doors.values():
-            await door.close()
+        for transport in self._transports.values():
+            await transport.close()
         if self._writing is not None:
             await self._writing.close()
         await self._poster.close()
@@ -315,10 +318,10 @@ class NotifyService:
         kind = subscribed.who.partition(":")[0]
         if kind in PULL_KINDS:
             return
-        if kind not in self._doors:
+        if kind not in self._transports:
             if kind not in self._shut:
                 self._shut.add(kind)
-                log.warning("subscribers called %s:… are not told: `telling` has no such way any more", kind)
+                log.warning("transport %r is no longer configured; its subscribers are not notified", kind)
             return
         if not (again and self._outbox.holds(subscribed.who, delta)):
             self._outbox.put(subscribed, delta, now_us=now_us)
@@ -398,18 +401,39 @@ class NotifyService:
         return NotifyFigures(**self.statistics()._asdict(), failing=self._sending.failing)
 
     def status(self) -> NotifyStatus:
-        """The same with how the doors stand."""
+        """The same with how the transports stand."""
         return NotifyStatus(
             **self.statistics()._asdict(),
             fault=self._writing.fault if self._writing is not None else "",
             sending=self._sending.statistics(),
-            doors={kind: door.statistics() for kind, door in self._doors.items()},
+            transports={kind: transport.statistics() for kind, transport in self._transports.items()},
         )
+
+
+def store_file(data: Path) -> Path:
+    """Return the path of the outbox, after renaming a file with the old name; StoreError if both exist."""
+    path, old = data / STORE, data / OLD_STORE
+    if not old.exists():
+        return path
+    if path.exists():
+        raise StoreError(
+            f"this is the old name of {STORE}, which is there too; move away the file that is not wanted", old
+        )
+    try:
+        # The file itself is last: if the node dies in between, the next start finds it and goes on.
+        for suffix in ("-wal", "-shm", ""):
+            part = old.with_name(OLD_STORE + suffix)
+            if part.exists():
+                part.rename(path.with_name(STORE + suffix))
+    except OSError as error:
+        raise StoreError(f"cannot be renamed to {STORE}: {error}", old) from None
+    log.info("%s was renamed to %s", old, STORE)
+    return path
 
 
 def base_url(config: Config) -> str:
     """Where others reach the node's HTTP port, as far as the configuration says."""
-    if config.telling.base_url:
-        return config.telling.base_url
+    if config.http.base_url:
+        return config.http.base_url
     host = f"[{config.http.host}]" if ":" in config.http.host else config.http.host
     return f"http://{host}:{config.http.port}"

@@ -1,6 +1,6 @@
 """Snapshots of notifications for the API, the node's status and metrics.
 
-Always: taken = told + digested + waiting + forgotten.
+Always: taken = sent + digested + waiting + forgotten.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import msgspec
 
 
 class NotifyFigures(msgspec.Struct, frozen=True):
-    """taken = told + digested + waiting + forgotten, always; the numbers are changes."""
+    """taken = sent + digested + waiting + forgotten, always; the numbers are changes."""
 
     taken: int
     """Accepted for subscribers, those of an earlier run that still waited included."""
-    told: int
+    sent: int
     """Sent one by one."""
     digested: int
     """Counted in digests that were sent."""
@@ -30,11 +30,11 @@ class NotifyFigures(msgspec.Struct, frozen=True):
 
 
 class NotifyStatus(msgspec.Struct, frozen=True):
-    """taken = told + digested + waiting + forgotten, always."""
+    """taken = sent + digested + waiting + forgotten, always."""
 
     taken: int
     """Changes accepted for subscribers, those of an earlier run that still waited included."""
-    told: int
+    sent: int
     """Sent one by one."""
     digested: int
     """Counted in digests that were sent."""
@@ -46,7 +46,7 @@ class NotifyStatus(msgspec.Struct, frozen=True):
     fault: str
     """Why the outbox is not on disk; empty if it is."""
     sending: dict[str, Any]
-    doors: dict[str, dict[str, Any]]
+    transports: dict[str, dict[str, Any]]
 
 
 class WebhookKey(msgspec.Struct, frozen=True):

@@ -45,13 +45,11 @@ class SubscriberNames:
         names = [target.name for target in self._settings.apprise.targets]
         if name not in names:
             known = ", ".join(names)
-            raise ChannelRefused(
-                f"there is no target '{name}' in telling.apprise.targets; there are: {known}"
-            )
+            raise ChannelRefused(f"there is no target '{name}' in notify.apprise.targets; there are: {known}")
         return name
 
     def _person(self, address: str) -> str:
         bare = address.partition("/")[0].lower()
         if not may_talk(self._settings.xmpp, bare):
-            raise ChannelRefused(f"the bot does not talk to '{bare}': see telling.xmpp.accept")
+            raise ChannelRefused(f"the bot does not talk to '{bare}': see notify.xmpp.accept")
         return bare

@@ -140,7 +140,7 @@ class Transport(Protocol):
         ...
 
     def away(self, who: str) -> bool:
-        """Whether it is known that a subscriber cannot be reached now; the door calls when it changes."""
+        """Whether a subscriber is known to be out of reach; the transport calls when that changes."""
         ...
 
     async def send(self, parcel: Notification) -> SendOutcome:

@@ -50,11 +50,11 @@ def password_of(settings: Settings) -> str:
         try:
             found = Path(settings.password_file).read_text().splitlines()[0].strip()
         except (OSError, UnicodeDecodeError, IndexError) as error:
-            raise NodeError(f"telling.xmpp.password_file: {settings.password_file}: {error}") from None
+            raise NodeError(f"notify.xmpp.password_file: {settings.password_file}: {error}") from None
     found = found or os.environ.get(PASSWORD_VARIABLE, "")
     if not found:
         raise NodeError(
-            f"telling.xmpp: no password: set password, password_file or the variable {PASSWORD_VARIABLE}"
+            f"notify.xmpp: no password: set password, password_file or the variable {PASSWORD_VARIABLE}"
         )
     return found
 
@@ -89,7 +89,7 @@ def library() -> Any:
         import slixmpp  # noqa: PLC0415  # a part of the extra `channels`
     except ImportError:
         raise MissingTool(
-            "telling.xmpp needs the package slixmpp; install it with: pip install 'penstock[channels]'"
+            "notify.xmpp needs the package slixmpp; install it with: pip install 'penstock[channels]'"
         ) from None
     logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is logged here
     return slixmpp
@@ -99,7 +99,7 @@ def _context(settings: Settings) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=settings.ca or None)
     except (OSError, ssl.SSLError) as error:
-        raise NodeError(f"telling.xmpp.ca: {settings.ca}: {error}") from None
+        raise NodeError(f"notify.xmpp.ca: {settings.ca}: {error}") from None
 
 
 def quiet(bot: Any) -> None:
@@ -287,7 +287,7 @@ class XmppTransport:
         if may_talk(self._settings, who):
             said = await self._answer(f"xmpp:{who}", message["body"])
         else:
-            said = "I take no commands from you. Whoever runs this node can add you to telling.xmpp.accept."
+            said = "I take no commands from you. Whoever runs this node can add you to notify.xmpp.accept."
         if self._bot is not None:
             with suppress(self._slixmpp.xmlstream.xmlstream.NotConnectedError):
                 message.reply(clean(said[: limits.TELL_CHARS])).send()
@@ -299,7 +299,7 @@ class XmppTransport:
         if said.lower().startswith("subscribe") and not contact["to"] and not contact["pending_out"]:
             self._bot.send_presence_subscription(pto=who, ptype="subscribe")
 
-    # -- telling -----------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------
 
     def away(self, who: str) -> bool:
         """Whether there is no session, or the person is known to be offline."""
@@ -313,7 +313,7 @@ class XmppTransport:
         """One message."""
         bot = self._bot
         if not may_talk(self._settings, parcel.address):
-            return RecipientGone("the bot does not talk to them any more (telling.xmpp.accept)")
+            return RecipientGone("the bot does not talk to them any more (notify.xmpp.accept)")
         if bot is None:
             return RetryLater(self.fault or "not connected")
         self._sent[parcel.id] = parcel

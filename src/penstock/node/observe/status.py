@@ -29,7 +29,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     flows: FlowsStatus | None = None
     """None: no listener has slots."""
     channels: ChannelsStatus | None = None
-    """None: web channels are off."""
+    """None: channels are off."""
     notify: NotifyFigures | None = None
     """None: notifications are off."""
     streams: StreamsStatus | None = None

@@ -142,36 +142,40 @@ _FLOWS: Final = Table(
 _CHANNELS: Final = Table(
     "channels",
     (
-        gauge("channels", "channels", "channels/count", "Web pages known"),
-        gauge("polled", "channels_polled", "channels/polled", "Web pages polled"),
-        gauge("failing", "channels_failing", "channels/failing", "Web pages whose last poll told nothing"),
-        gauge("subscriptions", "subscriptions", "subscriptions/count", "Subscriptions to web pages"),
-        gauge("fetching", "fetches_active", "fetches/active", "Fetches under way"),
-        gauge("due", "fetches_due", "fetches/due", "Web pages that wait for a fetch"),
+        gauge("channels", "channels", "count", "Web pages known"),
+        gauge("polled", "channels_polled", "polled", "Web pages polled"),
+        gauge("failing", "channels_failing", "failing", "Web pages whose last poll failed"),
+        gauge("subscriptions", "channels_subscriptions", "subscriptions/count", "Subscriptions to web pages"),
+        gauge("fetching", "channels_fetches_active", "fetches/active", "Fetches under way"),
+        gauge("due", "channels_fetches_due", "fetches/due", "Web pages that wait for a fetch"),
         counter("counts.polls", "", "polls/count"),
         *by(
             "fate",
-            counter("counts.first", "polls", "polls/first", "Polls of web pages, by what they brought"),
-            counter("counts.same", "polls", "polls/same"),
-            counter("counts.changes", "polls", "polls/changes"),
-            counter("counts.noise", "polls", "polls/noise"),
-            counter("counts.errors", "polls", "polls/errors"),
+            counter(
+                "counts.first", "channels_polls", "polls/first", "Polls of web pages, by what they brought"
+            ),
+            counter("counts.same", "channels_polls", "polls/same"),
+            counter("counts.changes", "channels_polls", "polls/changes"),
+            counter("counts.noise", "channels_polls", "polls/noise"),
+            counter("counts.errors", "channels_polls", "polls/errors"),
         ),
         gauge("counts.looking", "", "polls/looking"),
-        counter("counts.bytes", "bytes", "polls/bytes", "Bytes of web pages"),
+        counter("counts.bytes", "channels_bytes", "polls/bytes", "Bytes of web pages"),
         *by(
             "way",
-            counter("published", "changes", "changes/published", "Changes of web pages, by way"),
-            counter("handed", "changes", "changes/handed"),
+            counter("published", "channels_changes", "changes/published", "Changes of web pages, by way"),
+            counter("handed", "channels_changes", "changes/handed"),
         ),
         gauge(
-            "untold", "changes_untold", "changes/untold", "Changes on their way to the disk, and told then"
+            "untold",
+            "channels_changes_untold",
+            "changes/untold",
+            "Changes not on disk yet, which are published then",
         ),
-        gauge("faults", "faults", "faults", "What does not work: the store, a control table"),
-        gauge("balanced", "balanced", "", "1 if every poll and every change is accounted for"),
+        gauge("faults", "channels_faults", "faults", "What does not work: the store, a control table"),
+        gauge("balanced", "channels_balanced", "", "1 if every poll and every change is accounted for"),
     ),
-    metrics="web_",
-    topics="web/",
+    topics="channels/",
 )
 
 _NOTIFY: Final = Table(
@@ -179,8 +183,8 @@ _NOTIFY: Final = Table(
     (
         *by(
             "fate",
-            counter("taken", "changes", "", "Changes told to subscribers, by fate"),
-            counter("told", "changes", ""),
+            counter("taken", "changes", "", "Changes for subscribers, by fate"),
+            counter("sent", "changes", ""),
             counter("digested", "changes", ""),
             counter("forgotten", "changes", ""),
         ),
@@ -188,7 +192,7 @@ _NOTIFY: Final = Table(
         gauge("subscribers", "subscribers_waiting", "", "Subscribers for whom something waits"),
         gauge("failing", "subscribers_failing", "", "Subscribers that could not be reached"),
     ),
-    metrics="telling_",
+    metrics="notify_",
 )
 
 _STREAMS: Final = Table(

@@ -248,12 +248,14 @@ class Fetcher:
         self,
         options: Polling,
         *,
+        contact: str = "",
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
         check: Callable[[str], None] | None = None,
     ) -> None:
         """`check` raises a ChannelError for addresses that are not to be fetched, redirects included."""
         self._options = options
+        self._contact = contact
         self.check = check
         self._guard = AddressGuard(options.networks)
         self._resolver = GuardedResolver(self._guard, resolver)
@@ -267,7 +269,7 @@ class Fetcher:
 
         `barred` is asked about every address that a redirect leads to.
         """
-        agent = {"User-Agent": user_agent(self._options.contact)}
+        agent = {"User-Agent": user_agent(self._contact)}
         visit = _Visit(self, url, {**agent, **(headers or {})}, barred)
         began_ns = perf_counter_ns()
         error = ""

@@ -26,10 +26,10 @@ listeners: [{port: 0}]
 http: {port: 0}
 data: data
 sys_interval_s: 0
-web:
+channels:
   enabled: true
   polling: {networks: [127.0.0.0/8], least_s: 100ms, robots: "off"}
-telling:
+notify:
   networks: [127.0.0.0/8]
   webhook: {enabled: true}
 """
@@ -88,9 +88,9 @@ async def test_what_a_killed_node_had_found_is_told(tmp_path: Path) -> None:
                     await post("/channels/check", {"url": url}, 403)  # too soon after the last fetch
                     await asyncio.sleep(0.2)
             await asyncio.sleep(0.3)
-            async with session.get(f"{api}/telling") as answer:
+            async with session.get(f"{api}/notify") as answer:
                 status = await answer.json()
-            assert (status["taken"], status["told"], status["waiting"]) == (1, 0, 1)
+            assert (status["taken"], status["sent"], status["waiting"]) == (1, 0, 1)
             process.kill()
             await process.wait()
             return receiver.requests[0].headers["webhook-id"]

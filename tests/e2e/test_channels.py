@@ -39,13 +39,13 @@ listeners: [{port: 0}]
 http: {port: 0}
 data: data
 sys_interval_s: 0
-web:
+channels:
   enabled: true
   interval_s: 300ms
   polling: {networks: [127.0.0.0/8], least_s: 100ms, host_polls: 1000000, robots: "off"}
 """
-TELLING = """
-telling:
+NOTIFY = """
+notify:
   networks: [127.0.0.0/8]
   webhook: {enabled: true}
   xmpp: {jid: bot@localhost, host: 127.0.0.1, port: %d, ca: %s, password: %s}
@@ -125,8 +125,8 @@ async def test_one_change_reaches_everybody(tmp_path: Path) -> None:
         chat = stack.enter_context(prosody(folder, ACCOUNTS))
         server = await stack.enter_async_context(WebServer())
         receiver = await stack.enter_async_context(Receiver())
-        telling = TELLING % (chat.port, chat.ca, ACCOUNTS["bot"])
-        node = await stack.enter_async_context(up(tmp_path, telling))
+        notify = NOTIFY % (chat.port, chat.ca, ACCOUNTS["bot"])
+        node = await stack.enter_async_context(up(tmp_path, notify))
         url = server.put("/news", html("one", "two"))
         ann = await stack.enter_async_context(person("ann", chat))
         assert await ann.ask(f"subscribe {url}") == f"You are subscribed to {url}."

@@ -26,14 +26,13 @@ pytestmark = pytest.mark.e2e
 
 CONFIG = """
 listeners: [{{port: 0}}]
-http: {{port: {port}}}
+http: {{port: {port}, base_url: 'http://127.0.0.1:{port}'}}
 data: {data}
 sys_interval_s: 0
-web:
+channels:
   enabled: true
   polling: {{networks: [127.0.0.0/8], least_s: {least}, robots: "off"}}
-telling:
-  base_url: http://127.0.0.1:{port}
+notify:
   networks: [127.0.0.0/8]
   per_minute: 6000
   webhook: {{enabled: true}}
@@ -78,7 +77,7 @@ async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: 
         assert followed is not None
         await penstock("channels", "add", url, "--url", here)
         await until(lambda: channels.channel(url).kind)
-        feed = (await penstock("telling", "feed", "--page", url, "--url", here))["url"]
+        feed = (await penstock("notify", "feed", "--page", url, "--url", here))["url"]
         await penstock("channels", "subscribe", f"webhook:{receiver.url}", feed, "--url", there)
         await until(lambda: "sends changes" in followed.why(feed))
         text.append("second")
@@ -89,13 +88,13 @@ async def test_from_a_page_through_a_hub_to_a_webhook_at_another_node(tmp_path: 
         change = json.loads(receiver.requests[0].body)["change"]
         assert change["url"] == feed
         assert "second" in json.dumps(change["items"])
-        status = await penstock("telling", "status", "--url", there)
-        assert (status["taken"], status["doors"]["webhook"]["sent"]) == (1, 1)
+        status = await penstock("notify", "status", "--url", there)
+        assert (status["taken"], status["transports"]["webhook"]["sent"]) == (1, 1)
         async with aiohttp.ClientSession() as session, session.get(f"{there}/metrics") as answer:
             metrics = await answer.text()
-        assert 'penstock_telling_changes_total{fate="told"} 1.0' in metrics
-        assert "penstock_telling_waiting 0.0" in metrics
-        status = await penstock("telling", "status", "--url", here)
-        assert status["doors"]["hub"]["leases"] == 1
-        key = await penstock("telling", "key", receiver.url, "--url", there)
+        assert 'penstock_notify_changes_total{fate="sent"} 1.0' in metrics
+        assert "penstock_notify_waiting 0.0" in metrics
+        status = await penstock("notify", "status", "--url", here)
+        assert status["transports"]["hub"]["leases"] == 1
+        key = await penstock("notify", "key", receiver.url, "--url", there)
         assert key["key"].startswith("whsec_")
