@@ -10,11 +10,11 @@ from penstock.core.queues import Ladder, Predictive
 from penstock.errors import PolicyError
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.node.broker.deadlines import Deadlines
+from penstock.node.broker.link import Latency
 from penstock.node.broker.message import Message, Retained, event_of, expired, expiry_of
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Budget
 from penstock.node.broker.routes import Router
-from penstock.node.broker.subscription import Latency
 from penstock.node.config.schema import Config, Installed, Queues
 
 if TYPE_CHECKING:

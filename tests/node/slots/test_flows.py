@@ -386,7 +386,7 @@ async def test_a_second_copy_that_finds_the_transport_full_is_not_overtaken_by_i
         steps.now_us += 100_000
         sensor.raw(encode(Publish("x/beat", b"5"), V5) + encode(Pingreq(), V5))
         await sensor.expect(Pingresp)
-        assert len(session.waiting) == 1
+        assert len(session.delivery.waiting) == 1
         await steps.publish(sensor, "x/beat", 2, every_us=100_000, first=6)
         link.resume_writing()
         assert [int(payload) for payload in await reader.payloads(6)] == [5, 6, 5, 6, 7, 7]
@@ -528,11 +528,11 @@ async def test_what_comes_in_its_slot_never_waits_behind_best_effort() -> None:
             sensor.publish0("other", b"%d" % number)
         await steps.publish(sensor, "beat/1", 15, every_us=100_000)
         assert row(running, "beat/1").late == 0
-        gone = session.sent  # these are in the hands of the system, before anything waited
+        gone = session.delivery.sent  # these are in the hands of the system, before anything waited
         for number in range(10, 20):
             sensor.publish0("other", b"%d" % number)
         await steps.publish(sensor, "beat/1", 15, every_us=100_000, first=15)
-        assert session.sent == gone, "the receiver reads nothing"
+        assert session.delivery.sent == gone, "the receiver reads nothing"
         assert lanes_of(session).reserved == 30
         found = await received(slow, lambda one: (one.topic, one.payload) == ("other", b"19"))
         assert [int(one.payload) for one in found[gone:] if one.topic == "beat/1"] == list(range(30))

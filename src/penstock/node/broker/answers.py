@@ -47,11 +47,9 @@ class PublishingSession(Protocol):
     """A session as those see it who acknowledge late what its client published."""
 
     client_id: str
-    version: int
     published: int
     """Messages the client has published: the last one's sequence number."""
     exchange: Exchange[Sent]
-    link: Link | None
     unanswered: deque[Deferred]
     """Answers that wait, in the order of their messages."""
     orphans: list[DeferredAcks]
@@ -60,6 +58,16 @@ class PublishingSession(Protocol):
     @property
     def origin(self) -> str:
         """Names this session among all of its client."""
+        ...
+
+    @property
+    def link(self) -> Link | None:
+        """The connection that carries it."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The version of MQTT that it speaks."""
         ...
 
 

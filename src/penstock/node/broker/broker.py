@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.node.access.gate import Gate
     from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
+    from penstock.node.broker.link import Link
     from penstock.node.broker.routes import Fan, Tap
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
@@ -147,7 +148,7 @@ class Broker:
         if self.journal is not None:
             for session in self.sessions:
                 for subscription in session.held.values():
-                    self.journal.keep_queue(session, subscription)
+                    self.journal.keep_queue(subscription)
             await self.journal.close()
 
     def protocol(self, listener: Listener) -> Connection:
@@ -188,6 +189,10 @@ class Broker:
         """Decide about a CONNECT; MqttError with the reason if it is refused."""
         await self.sessions.admit(connection, connect)
 
+    def lost(self, session: Session, link: Link) -> None:
+        """A connection does not carry a session any more."""
+        self.sessions.lost(session, link)
+
     def closed(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.pop(connection, None)
@@ -208,9 +213,10 @@ class Broker:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def subscribe(self, subscription: Subscription, asked: Mapping[str, str] = NOTHING) -> Subscription:
+    def subscribe(
+        self, session: Session, subscription: Subscription, asked: Mapping[str, str] = NOTHING
+    ) -> Subscription:
         """A session's subscription begins, or changes the one to the same filter; the one in force."""
-        session = subscription.session
         before = session.held.get(subscription.filter)
         if before is not None:  # what waits there must not be lost
             before.change(subscription, now_us=self.now_us)
@@ -218,7 +224,7 @@ class Broker:
             subscription = before
         else:
             session.held[subscription.filter] = subscription
-            self.router.add(subscription)
+            self.router.add(session, subscription)
         for listener in self.listeners:
             listener.subscribed(subscription, asked, again=before is not None)
         return subscription
@@ -232,7 +238,7 @@ class Broker:
         if filter_.startswith(SHARE):
             left = session.left_of(subscription, departed=departed, now_us=self.now_us)
         session.drop(subscription, now_us=self.now_us)
-        others = self.router.remove(subscription)
+        others = self.router.remove(session, subscription)
         if others is not None:
             others.take_over(left, now_us=self.now_us)
         for listener in self.listeners:
@@ -250,8 +256,7 @@ class Broker:
         assert session is not None
         subscription.install(chosen, now_us=self.clock())
         self.router.forget()
-        if self.journal is not None:
-            self.journal.session_changed(session)
+        session.save()
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -382,7 +387,7 @@ class Broker:
             retained=len(self.retained),
             retained_bytes=self.retained.bytes,
             messages_received=self.messages_received,
-            messages_sent=self.sessions.sent_before + sum(each.sent for each in self.sessions),
+            messages_sent=self.sessions.sent_before + sum(each.delivery.sent for each in self.sessions),
             bytes_received=self.bytes_received,
             bytes_sent=self.bytes_sent,
             refused=dict(self._refused),

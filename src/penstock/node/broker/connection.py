@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
 from penstock.errors import MqttError, UnsupportedVersion
@@ -19,6 +19,7 @@ from penstock.mqtt.packets.connect import Connect
 from penstock.mqtt.sessions.server import ServerConnection, ServerState
 from penstock.node.broker import requests
 from penstock.node.broker.answers import Owed
+from penstock.node.broker.host import Host
 from penstock.node.broker.publishing import PUBACK_START
 from penstock.node.broker.runs import Inbox, acknowledged, scan
 
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
-    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.link import Link, Sampled
     from penstock.node.broker.publishing import Publisher
     from penstock.node.broker.session import Session
-    from penstock.node.broker.subscription import Subscription
     from penstock.node.config.schema import Listener
 
 
@@ -89,16 +89,42 @@ NO_REFUSAL: Final = (
 """Ends of connections that are nobody's fault."""
 
 
+class ConnectionHost(Host, Protocol):
+    """The broker as its connections see it."""
+
+    flusher: Flusher
+
+    def opened(self, connection: Connection) -> None:
+        """Watch a connection whose client is to say CONNECT."""
+        ...
+
+    def watch(self, connection: Connection) -> None:
+        """Look at a connection when its deadline comes, which has changed."""
+        ...
+
+    async def admit(self, connection: Connection, connect: Connect) -> None:
+        """Decide about a CONNECT; MqttError with the reason if it is refused."""
+        ...
+
+    def lost(self, session: Session, link: Link) -> None:
+        """Have a session wait that a connection does not carry any more."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        ...
+
+
 class Connection(asyncio.Protocol):
     """Carries a session, once its CONNECT was accepted."""
 
-    def __init__(self, broker: Broker, listener: Listener) -> None:
+    def __init__(self, broker: ConnectionHost, listener: Listener) -> None:
         self.broker = broker
         self.listener = listener
         self.transport: asyncio.Transport | None = None
         self.address = ""
         self.paused = False
-        self.sampled: Subscription | None = None
+        self.sampled: Sampled | None = None
         self.session: Session | None = None
         self.publisher: Publisher | None = None
         self.rules = ServerConnection(broker.terms, now_us=broker.clock())
@@ -190,11 +216,11 @@ class Connection(asyncio.Protocol):
         if whole is not None:
             if whole[:2] == PUBACK_START:
                 packet_ids = acknowledged(whole)
-                session.acknowledged_many(packet_ids)
+                session.acks.acknowledged_many(packet_ids)
                 whole = whole[4 * len(packet_ids) :]
             at = scan(
                 whole,
-                version=session.version,
+                version=session.delivery.version,
                 most=inbox.max_bytes,
                 routes=publisher.routes,
                 miss=publisher.miss,
@@ -205,8 +231,9 @@ class Connection(asyncio.Protocol):
             self._frames(inbox.feed(chunk), publisher, session)
             if inbox.fault is not None and self.rules.state is ServerState.CONNECTED:
                 raise inbox.fault
-        sources = session.sources
-        behind = session.waiting or not session.keeping_up
+        delivery = session.delivery
+        sources = delivery.sources
+        behind = delivery.waiting or not delivery.keeping_up
         if (behind or (sources and any(one.behind for one in sources))) and self.session is session:
             session.drain(now_us=now_us)
         pause_s = publisher.pause_s()
@@ -220,7 +247,7 @@ class Connection(asyncio.Protocol):
             if first >> 4 == 3:
                 publisher.frame(frame)
             elif first == 0x40 and len(frame) == 4 and (frame[2] or frame[3]):
-                session.acknowledged(frame[2] << 8 | frame[3])
+                session.acks.acknowledged(frame[2] << 8 | frame[3])
             else:
                 requests.handle(self, session, self.rules.receive(frame))
                 if self.rules.state is not ServerState.CONNECTED:
@@ -328,7 +355,7 @@ class Connection(asyncio.Protocol):
         self.paused = True
         self._paused_us = self.broker.clock()
         if self.session is not None:
-            self.session.keeping_up = False
+            self.session.delivery.keeping_up = False
 
     def resume_writing(self) -> None:
         """The transport is empty again."""
@@ -395,7 +422,7 @@ class Connection(asyncio.Protocol):
         self.publisher = None
         session, self.session = self.session, None
         if session is not None:  # from now on its messages wait
-            self.broker.sessions.lost(session, self)
+            self.broker.lost(session, self)
         transport = self.transport
         if transport is None:
             return

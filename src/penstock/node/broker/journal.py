@@ -22,8 +22,7 @@ from penstock.node.store.writer import GroupCommit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.node.broker.delivery import Delivery
-    from penstock.node.broker.session import Session
+    from penstock.node.broker.records import SessionFacts
     from penstock.node.broker.subscription import Subscription
     from penstock.node.store.tables import Store
 
@@ -52,13 +51,20 @@ class Journal:
 
     # -- messages of sessions --------------------------------------------------------------------------------
 
-    def accepted(self, session: Delivery, subscription: Subscription, event: Event) -> int:
+    def accepted(self, subscription: Subscription, event: Event) -> int:
         """Note a QoS 1 or 2 message for a session that is kept; returns the place it has from now on."""
         place = self._last_place = self._last_place + GAP
         self._rows.add_numbered(
             place,
             sql.PUT_MESSAGE,
-            (place, session.client_id, subscription.filter, MessageState.QUEUED, 0, event_bytes(event)),
+            (
+                place,
+                subscription.client_id,
+                subscription.filter,
+                MessageState.QUEUED,
+                0,
+                event_bytes(event),
+            ),
         )
         self._commits.soon()
         self._unsafe = True
@@ -83,7 +89,7 @@ class Journal:
         if not self._rows.cancel(place):
             self._note(sql.END_MESSAGE, place)
 
-    def packed(self, session: Delivery, subscription: Subscription, *, merged: bool) -> None:
+    def packed(self, subscription: Subscription, *, merged: bool) -> None:
         """Something was queued, or merged into the last digest. If the queue gave up items for it, note what
         the queue holds now."""
         queue = subscription.queue
@@ -109,7 +115,7 @@ class Journal:
             if isinstance(item, Digest) and not place:
                 place = places[id(item)] = self._beside(before, first, taken)
                 taken.add(place)
-                self._put(place, session, subscription, item)
+                self._put(place, subscription, item)
             before = place or before
 
     def _beside(self, before: int, first: int, taken: set[int]) -> int:
@@ -123,7 +129,7 @@ class Journal:
         self._last_place += GAP
         return self._last_place
 
-    def keep_queue(self, session: Session, subscription: Subscription) -> None:
+    def keep_queue(self, subscription: Subscription) -> None:
         """The node stops: note all that waits, QoS 0 included. (After a crash, QoS 0 may be missing.)"""
         queue = subscription.queue
         if queue is None:
@@ -134,22 +140,23 @@ class Journal:
         for item in queue.items():
             if isinstance(item, Event | Digest):
                 self._last_place += GAP
-                self._put(self._last_place, session, subscription, item)
+                self._put(self._last_place, subscription, item)
 
-    def _put(self, place: int, session: Delivery, subscription: Subscription, item: Event | Digest) -> None:
+    def _put(self, place: int, subscription: Subscription, item: Event | Digest) -> None:
         state = MessageState.DIGEST if isinstance(item, Digest) else MessageState.QUEUED
-        self._note(sql.PUT_MESSAGE, place, session.client_id, subscription.filter, state, 0, item_bytes(item))
+        client_id, filter_ = subscription.client_id, subscription.filter
+        self._note(sql.PUT_MESSAGE, place, client_id, filter_, state, 0, item_bytes(item))
 
     # -- sessions and retained messages ----------------------------------------------------------------------
 
-    def received(self, session: Session, packet_id: int) -> None:
+    def received(self, client_id: str, packet_id: int) -> None:
         """Note that a QoS 2 message of this client was accepted."""
-        self._note(sql.PUT_RECEIVED, session.client_id, packet_id)
+        self._note(sql.PUT_RECEIVED, client_id, packet_id)
         self._unsafe = True
 
-    def completed(self, session: Session, packet_id: int) -> None:
+    def completed(self, client_id: str, packet_id: int) -> None:
         """Note that the client released a QoS 2 message: its packet identifier is free."""
-        self._note(sql.END_RECEIVED, session.client_id, packet_id)
+        self._note(sql.END_RECEIVED, client_id, packet_id)
 
     def retained(self, event: Event) -> None:
         """Note the retained message of a topic; one without payload ends it."""
@@ -159,22 +166,16 @@ class Journal:
             self._note(sql.END_RETAINED, event.topic)
         self._unsafe = True
 
-    def session_changed(self, session: Session) -> None:
-        """Note a session whose expiry, subscriptions or connection have changed."""
-        if session.expiry_s:
-            self._note(sql.PUT_SESSION, session.client_id, session_bytes(session))
-            session.written = True
-            self._unsafe = True
-        elif session.written:
-            self.session_ended(session)
+    def session_changed(self, client_id: str, facts: SessionFacts) -> None:
+        """Note a session that is kept, whose expiry, subscriptions or connection have changed."""
+        self._note(sql.PUT_SESSION, client_id, session_bytes(facts))
+        self._unsafe = True
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, client_id: str) -> None:
         """Note that a session is gone, or will not outlive its connection."""
-        if session.written:
-            session.written = False
-            self._note(sql.END_SESSION, session.client_id)
-            self._note(sql.END_MESSAGES, session.client_id)
-            self._note(sql.END_ALL_RECEIVED, session.client_id)
+        self._note(sql.END_SESSION, client_id)
+        self._note(sql.END_MESSAGES, client_id)
+        self._note(sql.END_ALL_RECEIVED, client_id)
 
     # -- writing ---------------------------------------------------------------------------------------------
 

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from penstock import limits
 from penstock.model.event import Event
 
 if TYPE_CHECKING:
     from penstock.errors import MqttError
     from penstock.mqtt.packets.packet import Packet
-    from penstock.node.broker.subscription import Subscription
+
+
+class Latency:
+    """The last samples; quantiles are worked out when somebody looks."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[int] | None = None
+
+    def add(self, took_us: int) -> None:
+        """A message was sent."""
+        if self._samples is None:
+            self._samples = deque(maxlen=limits.LATENCY_SAMPLES)
+        self._samples.append(took_us)
+
+    def quantiles(self) -> tuple[int, int]:
+        """Median and 99th percentile of the last samples; 0 if there are none."""
+        if not self._samples:
+            return 0, 0
+        ordered = sorted(self._samples)
+        last = len(ordered) - 1
+        return ordered[last // 2], ordered[last * 99 // 100]
+
+
+class Sampled(Protocol):
+    """Something whose latency is measured: a subscription."""
+
+    latency: Latency
 
 
 class Link(Protocol):
@@ -20,7 +50,7 @@ class Link(Protocol):
     paused: bool
     """The transport takes nothing at the moment."""
     address: str
-    sampled: Subscription | None
+    sampled: Sampled | None
     """Whose latency the next flush measures."""
 
     @property
@@ -45,8 +75,8 @@ class Link(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """A session's place in a stream."""
+class AckReceiver(Protocol):
+    """Follows what becomes of messages of its own: a reader of a stream."""
 
     def acknowledged(self, tick: int, packet_id: int) -> None:
         """The client has this message: PUBACK, or it does not want it."""
@@ -69,7 +99,7 @@ class Sent(msgspec.Struct, frozen=True):
     ids: tuple[int, ...] = ()
     place: int = 0
     """In the journal; 0: it is not there."""
-    reader: Reader | None = None
+    reader: AckReceiver | None = None
     """Whose message of a stream it is; None: it is of none."""
     tick: int = 0
     """Its place in the stream."""

@@ -24,8 +24,7 @@ from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
 if TYPE_CHECKING:
     from penstock.model.event import Event
     from penstock.model.instant import Instant
-    from penstock.node.broker.broker import Broker
-    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
 
@@ -63,10 +62,12 @@ SAMPLED: Final = 15
 class Publisher:
     """A connection's way in."""
 
-    def __init__(self, broker: Broker, connection: Connection, session: Session) -> None:
+    def __init__(self, broker: Host, connection: ClientLink, session: Session) -> None:
         self._broker = broker
         self._connection = connection
         self._session = session
+        self._mqtt = session.version
+        """The version of MQTT that the connection speaks."""
         self._router = broker.router
         self._now_us = 0
         self._gate = broker.gate
@@ -135,19 +136,19 @@ class Publisher:
         if fan is None or topic_end > len(chunk):
             return False
         targets = fan.plain4
-        if session.version == V5:
+        if self._mqtt == V5:
             targets = fan.plain5
             if topic_end == len(chunk) or chunk[topic_end]:
                 return False
         if len(targets) != len(fan.all) or not targets:
             return False
         for target in targets:
-            if not target.session.keeping_up:
+            if not target.delivery.keeping_up:
                 return False
         session.published += 1
         self._broker.messages_received += 1
         for target in targets:
-            receiver = target.session
+            receiver = target.delivery
             target.subscription.direct += 1
             receiver.sent += 1
             link = receiver.link
@@ -176,14 +177,14 @@ class Publisher:
         if fan.into is None and not fan.wanted and not self._unwanted(fan, count):
             return
         now_us = self._now_us
-        run = Run(data, count, version=session.version, sender=session.client_id, seq=seq, now_us=now_us)
+        run = Run(data, count, version=self._mqtt, sender=session.client_id, seq=seq, now_us=now_us)
         if fan.into is not None:
             fan.into.run(run, self._connection)
             return
         for target in fan.plain5:
-            target.session.deliver_run(target.subscription, run)
+            target.delivery.deliver_run(target.subscription, run)
         for target in fan.plain4:
-            target.session.deliver_run(target.subscription, run)
+            target.delivery.deliver_run(target.subscription, run)
         if fan.special:
             for event in run.events():
                 for receiver in fan.special:
@@ -200,10 +201,10 @@ class Publisher:
     def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
         """Send QoS 1 messages on and answer them; False, and nothing is done, if one must be looked at."""
         session, broker = self._session, self._broker
-        targets = fan.plain5 if session.version == V5 else fan.plain4
+        targets = fan.plain5 if self._mqtt == V5 else fan.plain4
         if len(targets) != len(fan.all) or not targets or session.exchange.incoming.in_flight:
             return False
-        if not all(target.session.takes_qos1(target.subscription, count) for target in targets):
+        if not all(target.delivery.takes_qos1(target.subscription, count) for target in targets):
             return False
         session.published += count
         broker.messages_received += count
@@ -211,7 +212,7 @@ class Publisher:
             self._budget.spend(count, len(data), now_us=self._now_us)
         heads, packet_ids, tails = split_qos1(data)
         for target in targets:
-            target.session.deliver_qos1(target.subscription, heads, tails)
+            target.delivery.deliver_qos1(target.subscription, heads, tails)
         self._connection.write(PUBACK_START + PUBACK_START.join(packet_ids))
         return True
 
@@ -230,7 +231,7 @@ class Publisher:
     def frame(self, frame: bytes) -> None:
         """Any other PUBLISH."""
         session = self._session
-        first, topic, packet_id, properties_at, payload_at = spans(frame, session.version)
+        first, topic, packet_id, properties_at, payload_at = spans(frame, self._mqtt)
         properties = NONE
         if payload_at > properties_at:
             properties = self._broker.properties(frame[properties_at:payload_at])
@@ -282,7 +283,7 @@ class Publisher:
 
     def _check_disk(self, packet_id: int, fan: Fan) -> None:
         """MQTT 3.1.1 has no refusal: what the disk cannot take is not answered, and comes again later."""
-        if self._session.version != V5 and fan.into is None and self._choked():
+        if self._mqtt != V5 and fan.into is None and self._choked():
             self._session.exchange.incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
             raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
 
@@ -306,7 +307,7 @@ class Publisher:
         journal = self._broker.journal
         if journal is not None:
             if qos == 2 and self._session.expiry_s and reason < Reason.UNSPECIFIED:
-                journal.received(self._session, packet_id)
+                journal.received(self._session.client_id, packet_id)
             answer = partial(self._answer_safe, packet_id, qos, reason)
             if journal.hold(answer, behind=bool(self._held)):
                 self._held += 1
@@ -349,7 +350,7 @@ class Publisher:
 
     def _answer(self, packet_id: int, qos: int, reason: int) -> None:
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
-        if reason and self._session.version == V5:
+        if reason and self._mqtt == V5:
             self._connection.send(ack)
         else:
             self._connection.write(ack_frame(Kind.PUBACK if qos == 1 else Kind.PUBREC, packet_id))

@@ -17,7 +17,6 @@ from penstock.node.broker.message import Message, event_of
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
-    from penstock.node.broker.session import Session
 
 
 class MessageState(IntEnum):
@@ -76,28 +75,9 @@ _session = msgspec.msgpack.Decoder(SessionFacts)
 _body = msgspec.msgpack.Decoder(_Body)
 
 
-def session_bytes(session: Session) -> bytes:
-    """A session's facts."""
-    return _encoder.encode(
-        SessionFacts(
-            user=session.user,
-            version=session.version,
-            expiry_s=session.expiry_s,
-            detached_us=0 if session.attached else session.since_us,
-            published=session.published,
-            will=session.will,
-            subscriptions=tuple(
-                SubscriptionFacts(
-                    options=each.options,
-                    subscription_id=each.ids[0] if each.ids else 0,
-                    policy=each.chosen.asked,
-                    content=each.content.text if each.content is not None else "",
-                )
-                for each in session.held.values()
-            ),
-            born_us=session.born_us,
-        )
-    )
+def session_bytes(facts: SessionFacts) -> bytes:
+    """A session's facts as they are stored."""
+    return _encoder.encode(facts)
 
 
 def session_facts(data: bytes) -> SessionFacts:

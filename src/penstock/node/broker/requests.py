@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.mqtt.packets.packet import Packet
     from penstock.mqtt.packets.subscribe import Subscription as Options
-    from penstock.node.broker.connection import Connection
+    from penstock.node.broker.host import ClientLink
     from penstock.node.broker.session import Session
 
 POLICY = "policy"
@@ -37,11 +37,11 @@ FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
 
 
-def handle(connection: Connection, session: Session, packet: Packet) -> None:
+def handle(connection: ClientLink, session: Session, packet: Packet) -> None:
     """Do what a packet asks for; it may come now, the rules have seen to that."""
     match packet:
         case Ack():
-            reply = session.receive(packet)
+            reply = session.acks.receive(packet)
             if isinstance(reply, Pubcomp):
                 _released(connection, session, reply)
             elif reply is not None:
@@ -59,7 +59,7 @@ def handle(connection: Connection, session: Session, packet: Packet) -> None:
             raise AssertionError(packet)
 
 
-def _released(connection: Connection, session: Session, reply: Pubcomp) -> None:
+def _released(connection: ClientLink, session: Session, reply: Pubcomp) -> None:
     """A QoS 2 message is released, perhaps once more; that must be on disk before it is answered.
 
     Else a restart would take the next message with its packet identifier for the same one.
@@ -78,7 +78,7 @@ def _released(connection: Connection, session: Session, reply: Pubcomp) -> None:
         send()
 
 
-def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> None:
+def _subscribe(connection: ClientLink, session: Session, packet: Subscribe) -> None:
     reasons: list[int] = []
     problems: list[tuple[str, PolicyError | ChannelError | StreamError]] = []
     wanted: list[Subscription] = []
@@ -103,7 +103,7 @@ def _subscribe(connection: Connection, session: Session, packet: Subscribe) -> N
     session.drain(now_us=broker.now_us)
 
 
-def _answer(connection: Connection, session: Session, packet: Packet) -> None:
+def _answer(connection: ClientLink, session: Session, packet: Packet) -> None:
     """Subscriptions have changed; a session that is kept is on disk before the client is told."""
     journal = connection.broker.journal
     send: Callable[[], None] = partial(connection.send, packet)
@@ -111,14 +111,14 @@ def _answer(connection: Connection, session: Session, packet: Packet) -> None:
         send = listener.held_back(session, send)
     if journal is not None:
         journal.begin()
-        journal.session_changed(session)
+        session.save()
         if journal.hold(send):
             return
     send()
 
 
 def _subscribe_one(
-    connection: Connection, session: Session, packet: Subscribe, options: Options
+    connection: ClientLink, session: Session, packet: Subscribe, options: Options
 ) -> tuple[bool, Subscription]:
     """Make one subscription; whether retained messages are to be sent."""
     broker = connection.broker
@@ -135,9 +135,14 @@ def _subscribe_one(
     number = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
     retained = session.subscriptions.add(options, subscription_id=number)
     subscription = Subscription(
-        session, options, subscription_id=number, chosen=chosen, content=content, queueing=broker.queueing
+        session.client_id,
+        options,
+        subscription_id=number,
+        chosen=chosen,
+        content=content,
+        queueing=broker.queueing,
     )
-    return retained, broker.subscribe(subscription, asked)
+    return retained, broker.subscribe(session, subscription, asked)
 
 
 def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:
@@ -169,7 +174,7 @@ def _source(error: PolicyError | ChannelError | StreamError) -> str:
     return (error.source or POLICY) if isinstance(error, PolicyError) else "channel"
 
 
-def _unsubscribe(connection: Connection, session: Session, packet: Unsubscribe) -> None:
+def _unsubscribe(connection: ClientLink, session: Session, packet: Unsubscribe) -> None:
     broker = connection.broker
     reasons = []
     for filter_ in packet.filters:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import MqttError, PolicyError
 from penstock.mqtt.sessions.exchange import Unanswered
+from penstock.node.broker.host import Host
 from penstock.node.broker.journal import Journal
 from penstock.node.broker.link import Sent
 from penstock.node.broker.policies import NO_POLICY
@@ -24,13 +25,19 @@ from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
     from penstock.model.instant import Instant
-    from penstock.node.broker.broker import Broker
+    from penstock.node.broker.sessions import Sessions
     from penstock.node.store.tables import Store, StoredRows
 
 log = logging.getLogger(__name__)
 
 
-def restore(broker: Broker, store: Store) -> Journal:
+class RestoredHost(Host, Protocol):
+    """The broker as the code that fills it after a restart sees it."""
+
+    sessions: Sessions
+
+
+def restore(broker: RestoredHost, store: Store) -> Journal:
     """Read everything back into a broker that has nothing yet; the journal that goes on from there."""
     loaded = store.load()
     now_us = broker.clock()
@@ -43,7 +50,7 @@ def restore(broker: Broker, store: Store) -> Journal:
     return journal
 
 
-def _restore_session(broker: Broker, client_id: str, facts: SessionFacts, now_us: Instant) -> None:
+def _restore_session(broker: RestoredHost, client_id: str, facts: SessionFacts, now_us: Instant) -> None:
     session = Session(
         client_id, user=facts.user, now_us=now_us, retained=broker.retained, journal=broker.journal
     )
@@ -54,7 +61,7 @@ def _restore_session(broker: Broker, client_id: str, facts: SessionFacts, now_us
     broker.sessions.restore(session, now_us=now_us)
 
 
-def _restore_subscription(broker: Broker, session: Session, facts: SubscriptionFacts) -> None:
+def _restore_subscription(broker: RestoredHost, session: Session, facts: SubscriptionFacts) -> None:
     options = facts.options
     chosen, content = NO_POLICY, None
     try:
@@ -71,18 +78,19 @@ def _restore_subscription(broker: Broker, session: Session, facts: SubscriptionF
     except PolicyError as error:  # a registered policy is gone
         log.warning("client '%s' goes on without its policy: %s", session.client_id, error)
     broker.subscribe(
+        session,
         Subscription(
-            session,
+            session.client_id,
             options,
             subscription_id=facts.subscription_id,
             chosen=chosen,
             content=content,
             queueing=broker.queueing,
-        )
+        ),
     )
 
 
-def _restore_messages(broker: Broker, journal: Journal, loaded: StoredRows, now_us: Instant) -> None:
+def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows, now_us: Instant) -> None:
     unanswered: dict[str, list[Unanswered[Sent]]] = {}
     released: dict[str, list[int]] = {}
     received: dict[str, list[int]] = {}
@@ -93,7 +101,7 @@ def _restore_messages(broker: Broker, journal: Journal, loaded: StoredRows, now_
             journal.settled(place)
         elif state == MessageState.RELEASED:
             released.setdefault(client_id, []).append(packet_id)
-            session.restore_released(packet_id, place)
+            session.acks.restore_released(packet_id, place)
         elif state in (MessageState.SENT_QOS1, MessageState.SENT_QOS2):
             ids = subscription.ids if subscription is not None else ()
             sent = Sent(event_from(body), False, ids, place, filter=filter_)
@@ -102,7 +110,7 @@ def _restore_messages(broker: Broker, journal: Journal, loaded: StoredRows, now_
         else:
             assert subscription is not None
             item = digest_from(body) if state == MessageState.DIGEST else event_from(body)
-            session.requeue(subscription, item, place, now_us=now_us)
+            session.delivery.requeue(subscription, item, place, now_us=now_us)
     for client_id, packet_id in loaded.received:
         received.setdefault(client_id, []).append(packet_id)
     for session in broker.sessions:

@@ -18,7 +18,6 @@ from penstock.mqtt.codes import V4
 from penstock.mqtt.fields import decode_text
 from penstock.mqtt.topics import check_topic, shared_of
 from penstock.mqtt.trees import TopicTree
-from penstock.node.broker.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.broker.extensions import Peer, TopicSink
     from penstock.node.broker.session import Session
+    from penstock.node.broker.subscription import Subscription
 
 
 class Receiver(Protocol):
@@ -37,15 +37,30 @@ class Receiver(Protocol):
         ...
 
 
+class Member:
+    """A subscription and the session it belongs to."""
+
+    __slots__ = ("session", "subscription")
+
+    def __init__(self, session: Session, subscription: Subscription) -> None:
+        self.session = session
+        self.subscription = subscription
+
+    def target(self) -> Target:
+        """A copy for this subscription alone."""
+        return Target(self, self.subscription.ids)
+
+
 class Target:
     """One copy for one session: of one subscription, or of several that overlap."""
 
-    __slots__ = ("ids", "session", "subscription")
+    __slots__ = ("delivery", "ids", "session", "subscription")
 
-    def __init__(self, subscription: Subscription, ids: tuple[int, ...]) -> None:
-        self.subscription = subscription
+    def __init__(self, member: Member, ids: tuple[int, ...]) -> None:
+        self.subscription = member.subscription
         """The one with the highest QoS."""
-        self.session: Session = subscription.session
+        self.session = member.session
+        self.delivery = member.session.delivery
         self.ids = ids
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
@@ -55,7 +70,7 @@ class Target:
             return False
         if subscription.content is not None and not subscription.content.wants(event, now_us=now_us):
             return False
-        self.session.deliver(subscription, event, ids=self.ids, now_us=now_us)
+        self.delivery.deliver(subscription, event, ids=self.ids, now_us=now_us)
         return True
 
 
@@ -65,16 +80,16 @@ class Group:
     __slots__ = ("_turn", "members")
 
     def __init__(self) -> None:
-        self.members: list[Subscription] = []
+        self.members: list[Member] = []
         self._turn = 0
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
         """Give it to the member whose turn it is, or to another whose content filter wants it."""
         member = self._next()
-        if Target(member, member.ids).deliver(event, origin=origin, now_us=now_us):
+        if member.target().deliver(event, origin=origin, now_us=now_us):
             return True
         for other in self._others(member):
-            if Target(other, other.ids).deliver(event, origin=origin, now_us=now_us):
+            if other.target().deliver(event, origin=origin, now_us=now_us):
                 self._turn = self.members.index(other) + 1
                 return True
         return False
@@ -86,16 +101,16 @@ class Group:
                 self.deliver(item, origin=None, now_us=now_us)
             elif isinstance(item, Digest):
                 member = self._next()
-                member.session.requeue(member, item, 0, now_us=now_us)
+                member.session.delivery.requeue(member.subscription, item, 0, now_us=now_us)
                 member.session.drain(now_us=now_us)
 
-    def _next(self) -> Subscription:
+    def _next(self) -> Member:
         members = self.members
         count = len(members)
         best = None
         for step in range(count):
             member = members[(self._turn + step) % count]
-            if member.session.keeping_up:
+            if member.session.delivery.keeping_up:
                 self._turn += step + 1
                 return member
             if best is None and member.session.attached:
@@ -103,13 +118,13 @@ class Group:
         self._turn += 1
         return best or members[self._turn % count]
 
-    def _others(self, member: Subscription) -> list[Subscription]:
+    def _others(self, member: Member) -> list[Member]:
         """All but one: those that keep up, those that are behind, those that are away; each in turn."""
         turn = self._turn % len(self.members)
         in_turn = (*self.members[turn:], *self.members[:turn])
         return sorted(
             (each for each in in_turn if each is not member),
-            key=lambda each: (not each.session.keeping_up, not each.session.attached),
+            key=lambda each: (not each.session.delivery.keeping_up, not each.session.attached),
         )
 
 
@@ -153,7 +168,7 @@ class Fan:
         """Want to see each message."""
         for each in receivers:
             if isinstance(each, Target) and _plain(each):
-                (self.plain4 if each.session.version == V4 else self.plain5).append(each)
+                (self.plain4 if each.delivery.version == V4 else self.plain5).append(each)
             else:
                 self.special.append(each)
         self.wanted = any(not isinstance(each, Tap) for each in receivers)
@@ -165,7 +180,7 @@ def _plain(target: Target) -> bool:
         target.ids
         or subscription.options.no_local
         or subscription.content is not None
-        or target.session.particular
+        or target.delivery.particular
     )
 
 
@@ -177,7 +192,7 @@ class Router:
     """All subscriptions, and what was found out about topics since they last changed."""
 
     def __init__(self) -> None:
-        self._tree: TopicTree[Hashable, Subscription | Group | Tap | Peer] = TopicTree()
+        self._tree: TopicTree[Hashable, Member | Group | Tap | Peer] = TopicTree()
         self._groups: dict[tuple[str, str], Group] = {}
         self.tapped: dict[Tap, None] = {}
         """All who look on."""
@@ -204,7 +219,7 @@ class Router:
         others = len(self._groups) + sum(map(len, self._peers.values()))
         return members + len(self._tree) - others
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, session: Session, subscription: Subscription) -> None:
         """From now on it gets what matches."""
         group_name, filter_ = shared_of(subscription.filter)
         if group_name:
@@ -213,27 +228,27 @@ class Router:
             if group is None:
                 group = self._groups[key] = Group()
                 self._tree.add(filter_, key, group)
-            group.members.append(subscription)
+            group.members.append(Member(session, subscription))
         else:
-            self._tree.add(filter_, subscription.session, subscription)
+            self._tree.add(filter_, session, Member(session, subscription))
         self._count_interest(filter_, 1)
         self.forget()
 
-    def remove(self, subscription: Subscription) -> Group | None:
+    def remove(self, session: Session, subscription: Subscription) -> Group | None:
         """It gets nothing any more; the group that goes on without it."""
         group_name, filter_ = shared_of(subscription.filter)
         self._count_interest(filter_, -1)
         if group_name:
             key = (group_name, filter_)
             group = self._groups[key]
-            group.members.remove(subscription)
+            group.members = [each for each in group.members if each.subscription is not subscription]
             self.forget()
             if group.members:
                 return group
             del self._groups[key]
             self._tree.remove(filter_, key)
         else:
-            self._tree.remove(filter_, subscription.session)
+            self._tree.remove(filter_, session)
         self.forget()
         return None
 
@@ -284,9 +299,9 @@ class Router:
 
     # -- finding ---------------------------------------------------------------------------------------------
 
-    def subscriptions(self, topic: str) -> list[Subscription]:
-        """Those to a topic, members of groups aside."""
-        return [each for each in self._tree.match(topic) if isinstance(each, Subscription)]
+    def subscriptions(self, topic: str) -> list[Member]:
+        """Subscriptions to a topic with their sessions, members of groups aside."""
+        return [each for each in self._tree.match(topic) if isinstance(each, Member)]
 
     def taps(self, topic: str) -> list[Tap]:
         """Those that look on at a topic."""
@@ -356,19 +371,19 @@ class Router:
             return None
 
 
-def _receivers(found: list[Subscription | Group | Tap | Peer]) -> list[Receiver]:
+def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Receiver]:
     """One copy for the plain subscriptions of a session that overlap; each other receiver its own."""
     receivers: list[Receiver] = []
-    overlapping: dict[int, list[Subscription]] = {}
+    overlapping: dict[int, list[Member]] = {}
     for each in found:
-        if not isinstance(each, Subscription):
+        if not isinstance(each, Member):
             receivers.append(each)
-        elif each.alone:
-            receivers.append(Target(each, each.ids))
+        elif each.subscription.alone:
+            receivers.append(each.target())
         else:
             overlapping.setdefault(id(each.session), []).append(each)
     for together in overlapping.values():
-        first = max(together, key=lambda one: one.options.qos)
-        ids = tuple(dict.fromkeys(number for one in together for number in one.ids))
+        first = max(together, key=lambda one: one.subscription.options.qos)
+        ids = tuple(dict.fromkeys(number for one in together for number in one.subscription.ids))
         receivers.append(Target(first, ids))
     return receivers

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from struct import iter_unpack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock import limits
 from penstock.core.queues import DropOldestQueue
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from penstock.core.queues import QueueOptions
     from penstock.model.event import Item
     from penstock.model.instant import Instant
-    from penstock.node.broker.routes import Fan
+
+F = TypeVar("F")
+"""What stands for the receivers of a topic."""
 
 QOS0: Final = 0x30
 QOS1: Final = 0x32
@@ -220,9 +222,9 @@ def scan(  # noqa: C901, PLR0912 (written out: a call for each message would tak
     *,
     version: int,
     most: int,
-    routes: dict[bytes, Fan],
-    miss: Callable[[bytes], Fan | None],
-    handed: Callable[[Fan, bytes, int, int], None],
+    routes: dict[bytes, F],
+    miss: Callable[[bytes], F | None],
+    handed: Callable[[F, bytes, int, int], None],
 ) -> int:
     """Hand over the runs at the beginning of a chunk; where the first other packet begins.
 
@@ -233,7 +235,7 @@ def scan(  # noqa: C901, PLR0912 (written out: a call for each message would tak
     at = start = count = first = 0
     end = len(chunk)
     v4 = version == V4
-    fan: Fan | None = None
+    fan: F | None = None
     try:
         while at < end:
             kind = chunk[at]

@@ -1,6 +1,7 @@
 """A client's session inside the node, from its first connection until it departs.
 
-How the session gets messages is in `delivery`.
+The session is made of parts: `delivery` takes routed messages, `acks` takes acknowledgements, and a `Drain`
+sends what waits. What MQTT says about a session, whatever server keeps it, is in `mqtt.sessions`.
 """
 
 from __future__ import annotations
@@ -9,27 +10,31 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
-from penstock.mqtt.packets.publish import Puback, Pubcomp, Pubrec, Pubrel
 from penstock.mqtt.sessions.session import NEVER_S
+from penstock.mqtt.sessions.session import Session as MqttSession
+from penstock.node.broker.acknowledgements import Acknowledgements
 from penstock.node.broker.answers import orphan
-from penstock.node.broker.delivery import Draining
+from penstock.node.broker.delivery import Delivery
+from penstock.node.broker.drain import Drain
+from penstock.node.broker.link import Sent
+from penstock.node.broker.records import SessionFacts, SubscriptionFacts
 from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
-    from penstock.model.event import Item
+    from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect
-    from penstock.mqtt.packets.publish import Ack
+    from penstock.mqtt.packets.publish import Pubrel
     from penstock.mqtt.sessions.server import ServerConnection
     from penstock.node.broker.answers import Deferred, DeferredAcks
+    from penstock.node.broker.extensions import SessionSource
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
     from penstock.node.broker.message import Retained
-    from penstock.node.broker.records import SessionFacts
     from penstock.node.broker.subscription import Subscription
 
 
-class Session(Draining):
+class Session(MqttSession[Sent]):
     """One client identifier's state."""
 
     def __init__(
@@ -41,7 +46,7 @@ class Session(Draining):
         retained: Retained,
         journal: Journal | None = None,
     ) -> None:
-        super().__init__(client_id, journal=journal, retained=retained)
+        super().__init__(client_id)
         self.user = user
         self.published = 0
         """Messages the client has published: the last one's sequence number."""
@@ -49,19 +54,38 @@ class Session(Draining):
         """When it attached or detached."""
         self.born_us = now_us
         """Tells it from an earlier session of the same client."""
+        self.held: dict[str, Subscription] = {}
+        """Subscriptions by filter."""
         self.unanswered: deque[Deferred] = deque()
         """Answers that wait for reliable streams, or behind such, in the order of their messages."""
         self.orphans: list[DeferredAcks] = []
         """Messages that wait since an earlier connection."""
-        self.written = False
+        self._journal = journal
+        self._written = False
         """Whether the journal knows it."""
-        self._releasing: dict[int, int] = {}
-        """Places in the journal of QoS 2 messages the client has and did not complete."""
+        self.delivery = Delivery(self, journal=journal)
+        self.acks = Acknowledgements(self, self.delivery.sources, journal=journal)
+        self._drain = Drain(self.delivery, self.acks, self.held, retained=retained, journal=journal)
 
     @property
     def origin(self) -> str:
         """Whose packet identifiers those are that its messages in streams carry."""
         return f"c:{self.client_id}/{self.born_us}"
+
+    @property
+    def link(self) -> Link | None:
+        """The connection that carries it."""
+        return self.delivery.link
+
+    @property
+    def version(self) -> int:
+        """The version of MQTT that its connection speaks, or the last one spoke."""
+        return self.delivery.version
+
+    @property
+    def sources(self) -> list[SessionSource]:
+        """What feeds it besides its queues."""
+        return self.delivery.sources
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -69,12 +93,13 @@ class Session(Draining):
         self, link: Link, agreed: ServerConnection, connect: Connect, *, most_expiry_s: int, now_us: Instant
     ) -> list[Pubrel]:
         """A connection carries it from now on; what to send first. `drain` follows when that is sent."""
-        self.link = link
-        self.version = connect.version
-        self.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
-        self.particular = self.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
+        delivery = self.delivery
+        delivery.link = link
+        delivery.version = connect.version
+        delivery.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
+        delivery.particular = delivery.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
+        delivery.keeping_up = False
         self.since_us = now_us
-        self.keeping_up = False
         pubrels = self.attach(
             connect,
             window=agreed.receive_maximum,
@@ -87,87 +112,82 @@ class Session(Draining):
 
     def lose_link(self, *, now_us: Instant) -> None:
         """The connection is gone: all that comes waits. `detach` follows."""
-        self.flush_sources(now_us=now_us)
-        self.link = None
+        self._flush_sources(now_us=now_us)
+        self.delivery.link = None
         if self.unanswered:
             orphan(self)
-        self.aliases = None
+        self.delivery.aliases = None
         for source in self.sources:
             source.lost_link()
-        self.keeping_up = False
+        self.delivery.keeping_up = False
         self.since_us = now_us
 
-    # -- acknowledgements ------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------------
 
-    def acknowledged(self, packet_id: int) -> None:
-        """A PUBACK without a word, which nearly all are."""
-        sent = self.exchange.outgoing.puback(packet_id)
-        if sent is None:
-            return
-        if sent.reader is not None:
-            sent.reader.acknowledged(sent.tick, packet_id)
-        elif sent.place and self._journal is not None:
-            self._journal.settled(sent.place)
+    def drain(self, *, now_us: Instant) -> None:
+        """Send what waits, as much as connection and window take."""
+        self._drain.run(now_us=now_us)
 
-    def acknowledged_many(self, packet_ids: list[int]) -> None:
-        """The same for many."""
-        for sent in self.exchange.outgoing.pubacks(packet_ids):
-            if sent.reader is not None:
-                sent.reader.acknowledged(sent.tick, 0)
-            elif sent.place and self._journal is not None:
-                self._journal.settled(sent.place)
+    def owe_retained(self, subscription: Subscription) -> None:
+        """Send the retained messages that match as soon as there is room for each; `drain` follows."""
+        self._drain.owe_retained(subscription)
 
-    def receive(self, ack: Ack) -> Ack | None:
-        """Any acknowledgement; the answer."""
-        step = self.exchange.receive(ack)
+    def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
+        """Send an event that has waited in a source; the connection takes it, and the window if it must."""
+        self._drain.send_waiting(subscription, event, place, now_us)
+
+    def _flush_sources(self, *, now_us: Instant) -> None:
+        """Have sources queue what waits there: nobody is there that it could go ahead to."""
         for source in self.sources:
-            if source.settles(ack, step):
-                return None if source.holds_pubrel(ack.packet_id) else step.reply
-        if self._journal is not None:
-            self._write_down(ack, step.settled.place if step.settled is not None else 0, step.reply)
-        return step.reply
+            source.flush(now_us=now_us)
 
-    def _write_down(self, ack: Ack, place: int, reply: Ack | None) -> None:
-        assert self._journal is not None
-        match ack:
-            case Puback() if place:
-                self._journal.settled(place)
-            case Pubrec() if place and isinstance(reply, Pubrel):
-                self._releasing[ack.packet_id] = place
-                self._journal.released(place, ack.packet_id)
-            case Pubrec() if place:
-                self._journal.settled(place)
-            case Pubcomp() | Pubrec():
-                place = self._releasing.pop(ack.packet_id, 0)
-                if place and not isinstance(reply, Pubrel):
-                    self._journal.settled(place)
-                elif place:
-                    self._releasing[ack.packet_id] = place
-            case Pubrel() if self.expiry_s:
-                self._journal.completed(self, ack.packet_id)
+    # -- on disk ---------------------------------------------------------------------------------------------
 
-    # -- after a restart -------------------------------------------------------------------------------------
+    def save(self) -> None:
+        """Write down that expiry, subscriptions or connection have changed; nothing, if it is not kept."""
+        if self._journal is None:
+            return
+        if self.expiry_s:
+            self._journal.session_changed(self.client_id, self._facts())
+            self._written = True
+        else:
+            self.unsave()
+
+    def unsave(self) -> None:
+        """Remove it from disk: it departs, or will with its connection."""
+        if self._written and self._journal is not None:
+            self._written = False
+            self._journal.session_ended(self.client_id)
+
+    def _facts(self) -> SessionFacts:
+        return SessionFacts(
+            user=self.user,
+            version=self.version,
+            expiry_s=self.expiry_s,
+            detached_us=0 if self.attached else self.since_us,
+            published=self.published,
+            will=self.will,
+            subscriptions=tuple(
+                SubscriptionFacts(
+                    options=each.options,
+                    subscription_id=each.ids[0] if each.ids else 0,
+                    policy=each.chosen.asked,
+                    content=each.content.text if each.content is not None else "",
+                )
+                for each in self.held.values()
+            ),
+            born_us=self.born_us,
+        )
 
     def restore(self, facts: SessionFacts, *, now_us: Instant) -> None:
-        """What the store held of it; detached since then, or since now if it was attached."""
-        self.written = True
-        self.version = facts.version
+        """Take over what the store held of it; detached since then, or since now if it was attached."""
+        self._written = True
+        self.delivery.version = facts.version
         self.expiry_s = facts.expiry_s
         self.published = facts.published
         self.born_us = facts.born_us
         self.will = facts.will
         self.since_us = self._detached_us = facts.detached_us or now_us
-
-    def restore_released(self, packet_id: int, place: int) -> None:
-        """A QoS 2 message that was released before a restart."""
-        self._releasing[packet_id] = place
-
-    def supersede(self, packet_id: int, *, released: bool) -> None:
-        """A message of a reliable stream has this identifier: what the journal says of it is older."""
-        before = self.exchange.outgoing.supersede(packet_id, released=released)
-        place = self._releasing.pop(packet_id, 0) if before is None else before.place
-        if place and self._journal is not None:
-            self._journal.settled(place)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -177,7 +197,7 @@ class Session(Draining):
         Of a session that departs also what was sent with QoS 1 and not acknowledged; a message of QoS 2 that
         was sent is nobody else's ([MQTT-4.8.2-5]).
         """
-        self.flush_sources(now_us=now_us)
+        self._flush_sources(now_us=now_us)
         left: list[Item] = []
         if departed:
             left.extend(
@@ -191,9 +211,9 @@ class Session(Draining):
 
     def drop(self, subscription: Subscription, *, now_us: Instant) -> None:
         """End a subscription; what waited there is abandoned."""
-        self.flush_sources(now_us=now_us)
+        self._flush_sources(now_us=now_us)
         del self.held[subscription.filter]
-        self.waiting.pop(subscription, None)
+        self.delivery.waiting.pop(subscription, None)
         if self._journal is not None:
             for place in subscription.places.values():
                 self._journal.settled(place)
@@ -206,17 +226,18 @@ class Session(Draining):
         due_us = None
         if not self.attached and self.expiry_s != NEVER_S:
             due_us = self.since_us + self.expiry_s * 1_000_000
+        link = self.link
         return ClientStatus(
             client_id=self.client_id,
             user=self.user,
             state="attached" if self.attached else "detached",
-            address=self.link.address if self.link is not None else "",
+            address=link.address if link is not None else "",
             protocol=self.version,
             since_us=self.since_us,
             expires_us=due_us or 0,
             in_flight=self.exchange.outgoing.in_flight,
-            behind=self.link is not None and self.link.paused,
+            behind=link is not None and link.paused,
             received=self.published,
-            sent=self.sent,
+            sent=self.delivery.sent,
             subscriptions=tuple(each.status(now_us=now_us) for each in self.held.values()),
         )

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import MqttError
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.sessions.session import Due
 from penstock.node.access.gate import NotAdmitted
+from penstock.node.broker.connection import ConnectionHost
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.session import Session
 from penstock.node.broker.status import Account
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect
     from penstock.mqtt.sessions.session import Happening
-    from penstock.node.broker.broker import Broker
     from penstock.node.broker.connection import Connection
+    from penstock.node.broker.publishing import Publisher
 
 HORIZON_US = 300_000_000
 """A session that is attached again is looked at once more by then."""
 
 
+class SessionsHost(ConnectionHost, Protocol):
+    """The broker as its sessions see it."""
+
+    new_publisher: Callable[[Connection, Session, Connect], Publisher]
+    """Makes what reads the messages of a connection."""
+
+
 class Sessions:
     """Those attached and those detached."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: SessionsHost) -> None:
         self._broker = broker
         self._by_id: dict[str, Session] = {}
         self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
@@ -116,8 +124,7 @@ class Sessions:
         connection.publisher = broker.new_publisher(connection, session, connect)
         if other_version or session.held:
             broker.router.forget()  # fans know versions and aliases
-        if broker.journal is not None:
-            broker.journal.session_changed(session)
+        session.save()
         connack = connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
         if not connack:  # the client takes no packet that large
             connection.close()
@@ -166,8 +173,7 @@ class Sessions:
         self._happened(session, session.detach(now_us=now_us))
         if self._by_id.get(session.client_id) is session:
             self._waiting.watch(session, now_us=now_us)
-            if self._broker.journal is not None:
-                self._broker.journal.session_changed(session)
+            session.save()
 
     def look(self, *, now_us: Instant) -> None:
         """End what has expired, publish wills that have waited long enough."""
@@ -186,10 +192,9 @@ class Sessions:
     def _end(self, session: Session) -> None:
         """It departs: subscriptions and queues are gone."""
         self._by_id.pop(session.client_id, None)
-        self.sent_before += session.sent
+        self.sent_before += session.delivery.sent
         for filter_ in list(session.held):
             self._broker.unsubscribe(session, filter_, departed=True)
         for listener in self._broker.listeners:
             listener.ended(session)
-        if self._broker.journal is not None:
-            self._broker.journal.session_ended(session)
+        session.unsave()

@@ -1,15 +1,14 @@
-"""One subscription of one session: its options, its policy, its queue, its account and its latency."""
+"""One subscription of one session: its options, its policy, its queue and its account."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from penstock import limits
 from penstock.core.queues import PackingQueue
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt.topics import shared_of
+from penstock.node.broker.link import Latency
 from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.status import Account, FilterStatus, SubscriptionStatus
 
@@ -20,32 +19,8 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.subscribe import Subscription as Options
     from penstock.node.broker.policies import Chosen, Queueing
     from penstock.node.broker.runs import Run
-    from penstock.node.broker.session import Session
     from penstock.policy.content import ContentFilter
     from penstock.policy.nodes import Policy
-
-
-class Latency:
-    """The last samples; quantiles are worked out when somebody looks."""
-
-    __slots__ = ("_samples",)
-
-    def __init__(self) -> None:
-        self._samples: deque[int] | None = None
-
-    def add(self, took_us: int) -> None:
-        """A message was sent."""
-        if self._samples is None:
-            self._samples = deque(maxlen=limits.LATENCY_SAMPLES)
-        self._samples.append(took_us)
-
-    def quantiles(self) -> tuple[int, int]:
-        """Median and 99th percentile of the last samples; 0 if there are none."""
-        if not self._samples:
-            return 0, 0
-        ordered = sorted(self._samples)
-        last = len(ordered) - 1
-        return ordered[last // 2], ordered[last * 99 // 100]
 
 
 SEVERAL: Final = "*"
@@ -57,7 +32,7 @@ class Subscription:
 
     def __init__(
         self,
-        session: Session,
+        client_id: str,
         options: Options,
         *,
         subscription_id: int,
@@ -65,7 +40,7 @@ class Subscription:
         content: ContentFilter | None,
         queueing: Queueing,
     ) -> None:
-        self.session = session
+        self.client_id = client_id
         self.filter = options.filter
         self.options = options
         self.ids: tuple[int, ...] = (subscription_id,) if subscription_id else ()

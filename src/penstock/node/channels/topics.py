@@ -62,7 +62,7 @@ class ChannelTopics(SessionListener):
     def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
         """A client subscribed; nothing changes if it was subscribed to the page before."""
         if not again:
-            self.began(subscription.session.client_id, subscription.filter)
+            self.began(subscription.client_id, subscription.filter)
 
     def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
         """The client unsubscribed, or its session has ended."""

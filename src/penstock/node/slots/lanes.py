@@ -58,19 +58,19 @@ class SessionLanes(Lanes[Entry], SessionSource):
             self._drain(now_us)
 
     def _drain(self, now_us: Instant) -> None:
-        session = self._session
-        link = session.link
+        delivery = self._session.delivery
+        link = delivery.link
         assert link is not None
-        self.passed(session.sent - self._sent_before)
-        while not link.paused and (entry := self.head(others_wait=bool(session.waiting))) is not None:
+        self.passed(delivery.sent - self._sent_before)
+        while not link.paused and (entry := self.head(others_wait=bool(delivery.waiting))) is not None:
             subscription, event = entry.subscription, entry.event
-            if not session.exchange.outgoing.room and session.wants_window(subscription, event):
+            if not delivery.exchange.outgoing.room and delivery.wants_window(subscription, event):
                 break
             self.take()
             subscription.laned -= 1
             subscription.direct += 1
-            session.send_waiting(subscription, event, entry.place, now_us)
-        self._sent_before = session.sent
+            self._session.send_waiting(subscription, event, entry.place, now_us)
+        self._sent_before = delivery.sent
 
     def offer(self, subscription: Subscription, event: Event, place: int, *, now_us: Instant) -> bool:
         """Take a message of a flow; False: it belongs in the subscription's queue."""
@@ -95,7 +95,7 @@ class SessionLanes(Lanes[Entry], SessionSource):
             entry.subscription.laned -= 1
             entry.subscription.beside_us = now_us
         for entry in found:
-            self._session.requeue(entry.subscription, entry.event, entry.place, now_us=now_us)
+            self._session.delivery.requeue(entry.subscription, entry.event, entry.place, now_us=now_us)
 
 
 def _picked(subscription: Subscription, event: Event) -> list[Entry]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.connect import Connect
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.connection import Connection
+    from penstock.node.broker.host import ClientLink, Host
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
     from penstock.node.slots.flows import Flows
@@ -45,7 +46,7 @@ class FlowPublisher(Publisher):
     """A connection's way in at a listener with slots."""
 
     def __init__(
-        self, broker: Broker, connection: Connection, session: Session, connect: Connect, flows: Flows
+        self, broker: Host, connection: ClientLink, session: Session, connect: Connect, flows: Flows
     ) -> None:
         super().__init__(broker, connection, session)
         self._flows = flows
@@ -110,7 +111,7 @@ class FlowPublisher(Publisher):
         """A receiver is behind, and some of these go ahead of what waits for it."""
         session, now_us = self._session, self._now_us
         sender, seq = session.client_id, session.published + 1
-        run = Run(data, count, version=session.version, sender=sender, seq=seq, now_us=now_us)
+        run = Run(data, count, version=self._mqtt, sender=sender, seq=seq, now_us=now_us)
         session.published += count
         self._broker.messages_received += count
         if self._budget is not None:
@@ -235,7 +236,7 @@ class FlowPublisher(Publisher):
 
     def _answer(self, packet_id: int, qos: int, reason: int) -> None:
         said = self._words.pop(packet_id, None)
-        if said is None or self._session.version != V5:
+        if said is None or self._mqtt != V5:
             super()._answer(packet_id, qos, reason)
             return
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)
@@ -244,7 +245,7 @@ class FlowPublisher(Publisher):
 
 def _keep_up(fan: Fan) -> bool:
     """Whether all receivers take a run at once, so that nothing of it can be ahead of anything."""
-    return not fan.special and all(target.session.keeping_up for target in (*fan.plain4, *fan.plain5))
+    return not fan.special and all(target.delivery.keeping_up for target in (*fan.plain4, *fan.plain5))
 
 
 def add_flows(broker: Broker, flows: Flows) -> None:
@@ -253,8 +254,8 @@ def add_flows(broker: Broker, flows: Flows) -> None:
 
     def new_publisher(connection: Connection, session: Session, connect: Connect) -> Publisher:
         lanes = SessionLanes(session, most=settings.lane_events, late_share=settings.late_share)
-        others = (each for each in session.sources if not isinstance(each, SessionLanes))
-        session.sources = (lanes, *others)
+        others = [each for each in session.sources if not isinstance(each, SessionLanes)]
+        session.sources[:] = [lanes, *others]
         if not connection.listener.slots:
             return plain(connection, session, connect)
         return FlowPublisher(broker, connection, session, connect, flows)

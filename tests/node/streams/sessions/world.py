@@ -234,7 +234,7 @@ class Line:
         if not self.paused and self._world.rng.random() < self._world.full:
             self.paused = True
             assert self._client.session is not None
-            self._client.session.keeping_up = False
+            self._client.session.delivery.keeping_up = False
             self._world.loop.call_later(self._world.rng.choice((0.001, 0.3)), self._resume)
 
     write_now = write
@@ -347,13 +347,13 @@ class Client:
         if line is not self.line or session is None:
             return
         if isinstance(ack, Puback):
-            session.acknowledged(ack.packet_id)
+            session.acks.acknowledged(ack.packet_id)
         else:
-            reply = session.receive(ack)
+            reply = session.acks.receive(ack)
             if reply is not None:
                 line.send(reply)
         behind = any(source.behind for source in session.sources)
-        if session.waiting or not session.keeping_up or behind:  # as a connection does
+        if session.delivery.waiting or not session.delivery.keeping_up or behind:  # as a connection does
             session.drain(now_us=self.world.loop.now_us)
 
 
@@ -397,14 +397,15 @@ class Node:
     def subscribe(self, session: Session, wants: Wants) -> None:
         options = Options(wants.filter, wants.qos)
         self.broker.subscribe(
+            session,
             Subscription(
-                session,
+                session.client_id,
                 options,
                 subscription_id=0,
                 chosen=NO_POLICY,
                 content=None,
                 queueing=self.broker.queueing,
-            )
+            ),
         )
 
     def crash(self) -> None:

@@ -104,7 +104,7 @@ def choose(
         one
         for one in subscriptions
         if starts.get(one.filter, never) <= item.tick
-        and not (one.options.no_local and item.record.sender == one.session.client_id)
+        and not (one.options.no_local and item.record.sender == one.client_id)
         and (one.content is None or one.content.wants(item.event, now_us=now_us))
     ]
     return chosen(wanting)

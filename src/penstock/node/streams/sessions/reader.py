@@ -242,7 +242,7 @@ class SessionSender(SessionPlace):
         if self._outboxes and self._outboxes[-1].bytes > limits.STREAM_FETCH_BYTES:
             return False
         subscription.direct += 1
-        if expired(item.event, now_us) or not session.fits(item.event, choice.ids, now_us):
+        if expired(item.event, now_us) or not session.delivery.fits(item.event, choice.ids, now_us):
             subscription.withheld += 1
             return True
         retain = item.record.retain and subscription.options.retain_as_published
@@ -253,9 +253,9 @@ class SessionSender(SessionPlace):
             self._flight[tick] = packet_id
         safe = qos < 2 or not self.durable
         # Others may be sent before what waits for the disk: it says no alias that they would use.
-        aliases = session.aliases if safe and not self._outboxes else None
+        aliases = session.delivery.aliases if safe and not self._outboxes else None
         frame = self._frame(item, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
-        session.sent += 1
+        session.delivery.sent += 1
         link.sampled = subscription
         if not safe:
             self._second[tick] = Flight(tick, packet_id)
@@ -274,13 +274,13 @@ class SessionSender(SessionPlace):
             return False
         ids = choice.ids if choice is not None else ()
         self._unsent.discard(item.tick)
-        if not session.fits(item.event, ids, now_us):  # its client took larger ones before
+        if not session.delivery.fits(item.event, ids, now_us):  # its client took larger ones before
             self.completed(item.tick, flight.packet_id)
             return True
         sent = Sent(item.event, False, ids, 0, self, item.tick)
         session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
         self._flight[item.tick] = flight.packet_id
-        session.sent += 1
+        session.delivery.sent += 1
         frame = frame_of(
             item.event,
             version=session.version,
@@ -290,7 +290,7 @@ class SessionSender(SessionPlace):
             retain=False,
             dup=True,
             subscription_ids=ids,
-            aliases=None if self._outboxes else session.aliases,
+            aliases=None if self._outboxes else session.delivery.aliases,
         )
         self._write(link, frame)
         return True
@@ -355,7 +355,7 @@ class SessionSender(SessionPlace):
     # -- acknowledgements ------------------------------------------------------------------------------------
 
     def acknowledged(self, tick: int, packet_id: int) -> None:
-        """See link.Reader."""
+        """See link.AckReceiver."""
         self._flight.pop(tick, None)
         if self._second.pop(tick, None) is not None:
             self._free_when_safe(packet_id)
@@ -363,7 +363,7 @@ class SessionSender(SessionPlace):
             self.stream.save_soon(self)
 
     def received(self, tick: int, packet_id: int) -> bool:
-        """See link.Reader."""
+        """See link.AckReceiver."""
         self._flight.pop(tick, None)
         flight = self._second.get(tick)
         if flight is None:  # the session ends with its connection

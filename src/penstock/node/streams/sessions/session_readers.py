@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.publish import Ack
     from penstock.mqtt.sessions.exchange import ExchangeStep
-    from penstock.node.broker.link import Reader as Acknowledged
-    from penstock.node.broker.link import Sent
+    from penstock.node.broker.link import AckReceiver, Sent
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
     from penstock.node.streams.sessions.reader import SessionReader
@@ -30,7 +29,7 @@ class SessionReaders(SessionSource):
         self._later = later
         """Has `drain` called in another turn of the loop."""
         self.readers: dict[str, SessionReader] = {}
-        self._releasing: dict[int, tuple[Acknowledged, int]] = {}
+        self._releasing: dict[int, tuple[AckReceiver, int]] = {}
         """QoS 2 messages that the client has and did not complete, by packet identifier."""
         self._unsafe: set[int] = set()
         """Those of them that the disk does not know of yet: their PUBREL waits."""
@@ -54,9 +53,9 @@ class SessionReaders(SessionSource):
             reader = self.readers[name]
             reader.try_rewind()
             if not reader.live:
-                before = self._session.sent
+                before = self._session.delivery.sent
                 done &= reader.catch_up(now_us=now_us)
-                if self._session.sent > before:  # the others are before it the next time
+                if self._session.delivery.sent > before:  # the others are before it the next time
                     self.readers[name] = self.readers.pop(name)
         if not done:
             self._later()
@@ -81,7 +80,7 @@ class SessionReaders(SessionSource):
             return self._completed(packet_id)
         return isinstance(ack, Pubrec) and (self.holds_pubrel(packet_id) or self._received_before(packet_id))
 
-    def _received(self, reader: Acknowledged, tick: int, packet_id: int) -> bool:
+    def _received(self, reader: AckReceiver, tick: int, packet_id: int) -> bool:
         """The client has a QoS 2 message; whether its PUBREL waits for the disk."""
         if not reader.received(tick, packet_id):
             return False

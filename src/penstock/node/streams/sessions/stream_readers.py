@@ -139,8 +139,8 @@ class StreamReaders:
             by_reader: dict[SessionReader, list[Subscription]] = {}
             for each in router.subscriptions(topic):
                 reader = self.readers.get(each.session)
-                if reader is not None and each.filter in reader.starts:
-                    by_reader.setdefault(reader, []).append(each)
+                if reader is not None and each.subscription.filter in reader.starts:
+                    by_reader.setdefault(reader, []).append(each.subscription)
             found = {reader: Interested(reader, each) for reader, each in by_reader.items()}
             self._topics[topic] = found
         return found

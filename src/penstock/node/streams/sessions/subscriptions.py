@@ -189,7 +189,7 @@ class StreamSubscriptions:
             else:
                 self._loaded[key] = cursor
                 for flight in cursor.flight:
-                    session.supersede(flight.packet_id, released=flight.released)
+                    session.acks.supersede(flight.packet_id, released=flight.released)
         self.service.on_known_changed.append(self._known_changed)
         self._known_changed()
         self._look()
@@ -245,7 +245,7 @@ class StreamSubscriptions:
             if source is None:
                 source = SessionReaders(session, partial(self.drain_soon, session))
                 self._sessions[session.client_id] = source
-                session.sources = (*session.sources, source)
+                session.sources.append(source)
             reader = stream.readers[session] = SessionReader(session, stream)
             source.readers[stream.name] = reader
         return reader
@@ -265,7 +265,7 @@ class StreamSubscriptions:
 
     def subscribed(self, subscription: Subscription, start: int | None = None) -> None:
         """A session's subscription begins, or is made once more."""
-        session = self._broker.sessions.get(subscription.session.client_id)
+        session = self._broker.sessions.get(subscription.client_id)
         assert session is not None
         for stream in self._streams.values():
             if _reads(subscription.filter, stream):

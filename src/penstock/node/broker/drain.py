@@ -1,0 +1,251 @@
+"""Draining a session: sends what waits for its client, as far as connection and window take it.
+
+The order is: messages in flight once more, what sources send before the queues, queues in order of
+arrival, what sources send behind them, retained messages, and what sources send last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
+
+from penstock import limits
+from penstock.model.digest import Digest
+from penstock.model.event import Event
+from penstock.mqtt.codes import V4, Reason
+from penstock.mqtt.packets.publish import Puback, Pubrec
+from penstock.mqtt.topics import DIGEST_TOPICS, matches
+from penstock.node.broker.message import digest_event, frame_of, qos_of, unstamped_event
+from penstock.node.broker.runs import RunQueue
+from penstock.node.broker.subscription import head_us
+
+if TYPE_CHECKING:
+    from penstock.model.event import Item
+    from penstock.model.instant import Instant
+    from penstock.node.broker.acknowledgements import Acknowledgements
+    from penstock.node.broker.delivery import Delivery
+    from penstock.node.broker.journal import Journal
+    from penstock.node.broker.message import Message, Retained
+    from penstock.node.broker.runs import Run
+    from penstock.node.broker.subscription import Subscription
+
+
+class Drain:
+    """The part of a session that sends what waits for its client."""
+
+    __slots__ = ("_acks", "_held", "_journal", "_out", "_owed", "_retained")
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        acks: Acknowledgements,
+        held: dict[str, Subscription],
+        *,
+        retained: Retained,
+        journal: Journal | None,
+    ) -> None:
+        """`held` are the subscriptions of the session by filter; the session adds and removes them."""
+        self._out = delivery
+        self._acks = acks
+        self._held = held
+        self._journal = journal
+        self._retained = retained
+        self._owed: dict[Subscription, deque[str] | None] = {}
+        """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
+
+    def run(self, *, now_us: Instant) -> None:
+        """Send what waits, as much as connection and window take."""
+        link = self._out.link
+        if link is None or link.paused:
+            return
+        sources = self._out.sources
+        if not any(source.unsafe for source in sources):
+            self._send_again(now_us)
+        for source in sources:
+            source.drain_before_queues(now_us=now_us)
+        if len(self._out.waiting) == 1:
+            self._drain_one(next(iter(self._out.waiting)), now_us)
+        elif self._out.waiting:
+            self._drain_merged(now_us)
+        for source in sources:
+            source.drain_after_queues(now_us=now_us)
+        while self._owed and not self._out.waiting and self._send_retained(now_us):
+            pass
+        for source in sources:
+            source.drain(now_us=now_us)
+        again = self._out.exchange.outgoing.resending
+        blocked = any(source.blocks for source in sources)
+        self._out.keeping_up = not (self._out.waiting or self._owed or again or blocked or link.paused)
+
+    def _send_again(self, now_us: Instant) -> None:
+        """What was in flight when the connection before this one was lost."""
+        link = self._out.link
+        assert link is not None
+        while found := self._out.exchange.outgoing.again():
+            for packet_id, qos, sent in found:
+                if not self._out.fits(sent.event, sent.ids, now_us):  # it took larger ones before
+                    self._acks.receive(
+                        Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.PACKET_TOO_LARGE)
+                    )
+                    continue
+                link.write(
+                    frame_of(
+                        sent.event,
+                        version=self._out.version,
+                        now_us=now_us,
+                        packet_id=packet_id,
+                        qos=qos,
+                        retain=sent.retain,
+                        dup=True,
+                        subscription_ids=sent.ids,
+                        aliases=self._out.aliases,
+                    )
+                )
+
+    def _drain_one(self, subscription: Subscription, now_us: Instant) -> None:
+        link, queue = self._out.link, subscription.queue
+        assert link is not None
+        assert queue is not None
+        runs = queue if isinstance(queue, RunQueue) and self._takes_runs(subscription) else None
+        while not link.paused and len(queue):
+            most = limits.DRAIN_ITEMS
+            if runs is not None:
+                run = runs.take_run()
+                if run is not None:
+                    self._send_run(subscription, run, now_us)
+                    continue
+                most = min(most, runs.ahead)
+            if subscription.options.qos:
+                most = min(most, self._out.exchange.outgoing.room)
+                if not most:
+                    if self._out.wants_window(subscription, queue.head()):
+                        return
+                    most = 1
+            for item in queue.take(most, most_bytes=limits.RUN_BYTES):
+                self._send_item(subscription, item, now_us)
+        if not len(queue):
+            self._out.waiting.pop(subscription, None)
+
+    def _takes_runs(self, subscription: Subscription) -> bool:
+        """Whether messages go out as they came; the client may want more on them than when they did."""
+        return not (self._out.particular or subscription.ids)
+
+    def _send_run(self, subscription: Subscription, run: Run, now_us: Instant) -> None:
+        link = self._out.link
+        assert link is not None
+        self._out.sent += run.count
+        subscription.latency.add(now_us - run.now_us)
+        link.write(run.bytes_for(self._out.version))
+
+    def _drain_merged(self, now_us: Instant) -> None:
+        """Several queues: always the item that came first."""
+        link = self._out.link
+        assert link is not None
+        heads = [
+            (head_us(each.queue.head()) or 0, number, each)
+            for number, each in enumerate(self._out.waiting)
+            if each.queue is not None
+        ]
+        heapify(heads)
+        while heads and not link.paused:
+            _, number, subscription = heads[0]
+            queue = subscription.queue
+            assert queue is not None
+            if not self._out.exchange.outgoing.room and self._out.wants_window(subscription, queue.head()):
+                return
+            for item in queue.take(1):
+                self._send_item(subscription, item, now_us)
+            following = queue.head()
+            if following is None:
+                heappop(heads)
+                self._out.waiting.pop(subscription, None)
+            else:
+                heapreplace(heads, (head_us(following) or 0, number, subscription))
+
+    def _send_item(self, subscription: Subscription, item: Item, now_us: Instant) -> None:
+        place = subscription.places.pop(id(item), 0) if subscription.places else 0
+        if isinstance(item, Digest):
+            self._send_digest(subscription, item, now_us)
+            if place and self._journal is not None:
+                self._journal.settled(place)
+            return
+        assert isinstance(item, Event)
+        self.send_waiting(subscription, item, place, now_us)
+
+    def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
+        """Send an event that has waited."""
+        message: Message | None = event.carried
+        qos = 0 if message is None else min(message.qos, subscription.options.qos)
+        retain = message is not None and message.retain and subscription.options.retain_as_published
+        ids = self._ids_for(subscription, event.topic)
+        if self._out.send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
+            subscription.latency.add(now_us - event.ts_us)
+
+    def _ids_for(self, subscription: Subscription, topic: str) -> tuple[int, ...]:
+        """Identifiers of all subscriptions that one copy is sent for."""
+        if subscription.alone or len(self._held) == 1:
+            return subscription.ids
+        together = [
+            number
+            for each in self._held.values()
+            if each.ids and not each.alone and matches(each.filter, topic)
+            for number in each.ids
+        ]
+        return tuple(dict.fromkeys(together)) or subscription.ids
+
+    def _send_digest(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
+        """In its place among the events; MQTT 3.1.1 gets it on a topic of its own, if it subscribed to it."""
+        topic = subscription.digest_topic()
+        to = subscription
+        if self._out.version == V4:
+            topic = DIGEST_TOPICS + topic
+            listening = [each for each in self._held.values() if matches(each.filter, topic)]
+            if not listening:
+                return
+            to = max(listening, key=lambda one: one.options.qos)
+        qos = to.options.qos if self._out.exchange.outgoing.room else 0
+        event = digest_event(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
+        if not self._out.fits(event, to.ids, now_us):
+            return
+        place = self._out.journalled(subscription, event, qos)
+        self._out.send(subscription, event, qos=qos, retain=False, ids=to.ids, place=place, now_us=now_us)
+        subscription.digests += 1
+
+    # -- retained messages -----------------------------------------------------------------------------------
+
+    def owe_retained(self, subscription: Subscription) -> None:
+        """Send the retained messages that match as soon as there is room for each; `drain` follows."""
+        self._owed[subscription] = None
+        self._out.keeping_up = False
+
+    def _send_retained(self, now_us: Instant) -> bool:
+        """The next retained message; False if it has to wait for the connection or the window."""
+        if self._out.link is None or self._out.link.paused:
+            return False
+        subscription, topics = next(iter(self._owed.items()))
+        if topics is None:
+            topics = self._owed[subscription] = deque(self._retained.topics(subscription.filter))
+        if not topics or self._held.get(subscription.filter) is not subscription:
+            del self._owed[subscription]
+            return True
+        topic = topics[0]
+        event = self._retained.get(topic, now_us=now_us)
+        content = subscription.content
+        if (
+            event is None
+            or (content is not None and not content.wants(event, now_us=now_us))
+            or any(source.covers(subscription, event) for source in self._out.sources)
+        ):
+            topics.popleft()
+            return True
+        qos = min(qos_of(event), subscription.options.qos)
+        if qos and not self._out.exchange.outgoing.room:
+            return False
+        topics.popleft()
+        event = unstamped_event(event)
+        place = self._out.journalled(subscription, event, qos)
+        subscription.direct += 1
+        ids = subscription.ids
+        self._out.send(subscription, event, qos=qos, retain=True, ids=ids, place=place, now_us=now_us)
+        return True
