@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as paho
@@ -21,7 +22,6 @@ from tests.kit.service import client, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
@@ -75,6 +75,15 @@ def refused(folder: Path, *arguments: str) -> str:
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
+
+
+def test_a_node_at_rest_takes_little_memory(tmp_path: Path) -> None:
+    with up(tmp_path) as node:
+        status = Path(f"/proc/{node.process.pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+        assert int(line.split()[1]) <= 70 * 1024
+        maps = Path(f"/proc/{node.process.pid}/maps").read_text()
+        assert not [name for name in ("numpy", "datasketches", "argon2", "pydantic") if f"/{name}" in maps]
 
 
 def test_it_says_where_it_is_serves_and_stops_when_told(tmp_path: Path) -> None:

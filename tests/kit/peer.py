@@ -23,7 +23,7 @@ from tests.kit.flows import start_flows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
-    from penstock.core.slots.flows import FlowStatistics
+    from penstock.core.slots.statistics import FlowStatistics
     from penstock.mqtt.packets.connect import Will
     from penstock.mqtt.packets.packet import Packet
     from penstock.node.slots.flows import Flows

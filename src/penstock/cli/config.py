@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
-from penstock.cli.terminal import print_table
 from penstock.errors import ConfigError, GoalMissed, printable
 from penstock.node.config.read import load
 from penstock.node.config.schema import UNITS
@@ -86,6 +85,8 @@ def settings_(
         print_text(as_markdown())
     else:
         rows = [(one.path, _kind(one), _default(one), one.doc) for one in settings()]
+        from penstock.cli.terminal import print_table  # noqa: PLC0415  # `up` needs this module, but no rich
+
         print_table("Settings", ("setting", "is", "default", "meaning"), rows)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock.core.slots.flows import FlowStatistics
+    from penstock.core.slots.statistics import FlowStatistics
 
 pa = pytest.importorskip("pyarrow")
 

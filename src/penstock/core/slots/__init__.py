@@ -14,6 +14,7 @@ Flows:
 
     period.py        the period of a flow, and the grid that follows it
     flows.py         what is known about each flow; policing of its rate
+    statistics.py    snapshots of flows
     reservation.py   slots reserved ahead, and the flows that hold them
     options.py       settings of the flow control
     lanes.py         how a packet is treated, and the lanes before a receiver

@@ -9,12 +9,12 @@ delivers many packets at once although the flow kept its rate.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.slots.period import MOST, estimate
 from penstock.core.slots.slot_sets import flow_key
+from penstock.core.slots.statistics import FlowStatistics
 from penstock.errors import SlotError
 
 if TYPE_CHECKING:
@@ -86,39 +86,6 @@ class PeriodSource(StrEnum):
     CLIENT = "client"
     TABLE = "table"
     DETECTED = "detected"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowStatistics:
-    """A flow at a moment."""
-
-    client_id: str
-    topic: str
-    state: str
-    """learning, served, refused or silent."""
-    told: str
-    """Where its period is known from: client, table or detected; empty if it is not known."""
-    period_us: int
-    jitter_us: int
-    """Standard deviation around the expected times."""
-    tolerance_us: int
-    """How much earlier or later than expected a packet is still on time."""
-    arrivals: int
-    on_time: int
-    """While it was served."""
-    late: int
-    """While it was served: outside its slots."""
-    missed: int
-    """While it was served: did not come."""
-    excess: int
-    """Beyond its rate."""
-    on_time_rate: float
-    """Of its last packets while it was served."""
-    since_us: int
-    """When its state began."""
-    last_us: int
-    reason: str
-    """Why it is not served."""
 
 
 class Flow:

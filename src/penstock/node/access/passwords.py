@@ -16,8 +16,6 @@ from enum import Enum, auto
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-import argon2
-
 from penstock import limits
 
 if TYPE_CHECKING:
@@ -35,10 +33,14 @@ class Verdict(Enum):
 
 def hashed(password: str) -> str:
     """Return the argon2id hash of a password, with argon2-cffi's default costs (RFC 9106, low memory)."""
+    import argon2  # noqa: PLC0415  # a node without users needs none
+
     return argon2.PasswordHasher().hash(password)
 
 
 def _fits(hash_: str, password: bytes) -> bool:
+    import argon2  # noqa: PLC0415
+
     try:
         return argon2.PasswordHasher().verify(hash_, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
@@ -47,6 +49,8 @@ def _fits(hash_: str, password: bytes) -> bool:
 
 def _costs_the_same(like: str, password: bytes) -> bool:
     """Take as long as a check against `like`, and return False."""
+    import argon2  # noqa: PLC0415
+
     costs = argon2.extract_parameters(like)
     hasher = argon2.PasswordHasher(
         time_cost=costs.time_cost,

@@ -13,12 +13,12 @@ from penstock import limits
 from penstock.core.queues import Ladder, Predictive, QueueOptions
 from penstock.errors import PolicyError
 from penstock.mqtt.topics import matches, shared_of
-from penstock.policy.columns import Plan
 from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
     from penstock.core.queues import Controller
     from penstock.node.config.schema import Config, Queues
+    from penstock.policy.columns import Plan
 
 
 INLINE: Final = "inline"
@@ -69,7 +69,7 @@ class Policies:
 
     def reconfigure(self, config: Config) -> None:
         """Other registered and installed policies; PolicyError, and nothing is changed, if one is wrong."""
-        registered = {name: Plan(parse(text, source=name)) for name, text in config.policies.items()}
+        registered = {name: _plan_of(text, source=name) for name, text in config.policies.items()}
         for each in config.install:
             if each.policy not in registered:
                 raise PolicyError(f"no policy '{each.policy}' is registered", path="install")
@@ -106,10 +106,17 @@ class Policies:
             )
         plan = self._inline.get(text)
         if plan is None:
-            plan = self._inline[text] = Plan(parse(text, source="policy"))
+            plan = self._inline[text] = _plan_of(text, source="policy")
             if len(self._inline) > limits.INLINE_POLICIES:
                 self._inline.popitem(last=False)
         else:
             self._inline.move_to_end(text)
         assert plan.policy is not None
         return Chosen(plan, plan.policy.name or INLINE, asked=text)
+
+
+def _plan_of(text: str, *, source: str) -> Plan:
+    """Compile the text of a policy. Imports numpy with the first one: 12 MB that other nodes save."""
+    from penstock.policy.columns import Plan  # noqa: PLC0415
+
+    return Plan(parse(text, source=source))

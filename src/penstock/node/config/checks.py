@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import argon2
-
 from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.errors import BadAddress, MqttError, NodeError, SlotError
@@ -235,6 +233,8 @@ def problem_with_name(name: str) -> str:
 
 def problem_with_hash(hash_: str) -> str:
     """What is wrong with a hash; empty if nothing is."""
+    import argon2  # noqa: PLC0415  # a node without users needs none
+
     try:
         costs = argon2.extract_parameters(hash_)
     except argon2.exceptions.InvalidHashError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from penstock import limits
-from penstock.core.slots.flows import FlowStatistics  # noqa: TC001  # msgspec reads annotations
+from penstock.core.slots.statistics import FlowStatistics  # noqa: TC001  # msgspec reads annotations
 from penstock.node.broker.status import FilterStatus  # noqa: TC001
 from penstock.node.observe.history import Series  # noqa: TC001
 from penstock.node.observe.rows import ClientRow, SubscriptionRow  # noqa: TC001

@@ -11,7 +11,6 @@ from penstock.model.digest_wire import to_json
 from penstock.model.event import Event
 from penstock.node.broker.status import FilterStatus
 from penstock.node.http.answers import LevelEffect, Tried
-from penstock.policy.columns import Plan
 from penstock.policy.lint import lint
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def _copy(event: Event) -> Event:
 
 
 def _packed(policy: Policy, events: list[Event], *, size: int, spent_s: float) -> Tried:
+    from penstock.policy.columns import Plan  # noqa: PLC0415  # numpy, for those who try a policy
+
     plan = Plan(policy)
     now_us = max((event.ts_us for event in events), default=0)
     items: list[Item] = list(events)

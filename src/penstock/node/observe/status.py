@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from penstock.core.slots.flows import FlowStatistics
+    from penstock.core.slots.statistics import FlowStatistics
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.status import BrokerStatus
     from penstock.node.channels.status import ChannelsStatus

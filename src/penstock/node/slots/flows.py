@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from penstock.core.slots.flows import Flow, FlowStatistics
+    from penstock.core.slots.flows import Flow
     from penstock.core.slots.lanes import FlowEvent
+    from penstock.core.slots.statistics import FlowStatistics
     from penstock.model.instant import Instant
     from penstock.node.config.schema import SlotSettings
     from penstock.node.slots.declared import Declared
