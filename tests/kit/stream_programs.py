@@ -40,8 +40,8 @@ class Running:
         """For programs."""
         streams = self.node.streams
         assert streams is not None
-        assert streams.door is not None
-        return f"stream://127.0.0.1:{streams.door.port}"
+        assert streams.listener is not None
+        return f"stream://127.0.0.1:{streams.listener.port}"
 
     @property
     def hosted(self) -> HostedStream:
@@ -50,11 +50,11 @@ class Running:
         return self.node.streams.hosted[STREAM]
 
     @property
-    def serving(self) -> ProgramServer:
+    def server(self) -> ProgramServer:
         """Who serves programs."""
         assert self.node.streams is not None
-        assert self.node.streams.serving is not None
-        return self.node.streams.serving
+        assert self.node.streams.programs is not None
+        return self.node.streams.programs
 
     def call(self, work: Callable[[], Any]) -> Any:
         """In the node's thread."""

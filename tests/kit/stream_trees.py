@@ -33,8 +33,8 @@ def links(node: WithStreams) -> Links:
 
 
 def door(node: WithStreams) -> int:
-    assert node.streams.door is not None
-    return node.streams.door.port
+    assert node.streams.listener is not None
+    return node.streams.listener.port
 
 
 def row(node: WithStreams, name: str) -> NeighbourRow:
@@ -105,7 +105,7 @@ async def chain(**between: Any) -> AsyncIterator[Tree]:
         pb = await made.add("PB", host=ORDERS, listen=LISTENS, neighbours=[{"name": "IB"}])
         ib = await made.add("IB", listen=LISTENS, neighbours=[at(pb, "PB"), {"name": "SB"}])
         sb = await made.add("SB", neighbours=[at(ib, "IB", **between)])
-        await until(lambda: "orders" in sb.streams.known)
+        await until(lambda: "orders" in sb.streams.directory.known)
         yield made
 
 

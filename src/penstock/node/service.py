@@ -304,14 +304,14 @@ def about(node: Node) -> dict[str, Any]:
 def _streams(streams: StreamService) -> dict[str, Any]:
     """Which are hosted, and the door to them."""
     found: dict[str, Any] = {"hosted": list(streams.hosted), "door": None}
-    if streams.door is not None:
-        door = streams.settings.listen
-        scheme = "streams" if door.certificate else "stream"
-        port = streams.door.port
+    if streams.listener is not None:
+        listen = streams.settings.listen
+        scheme = "streams" if listen.certificate else "stream"
+        port = streams.listener.port
         found["door"] = {
-            "host": door.host,
+            "host": listen.host,
             "port": port,
-            "url": f"{scheme}://{_host(door.host)}:{port}",
+            "url": f"{scheme}://{_host(listen.host)}:{port}",
         }
     return found
 

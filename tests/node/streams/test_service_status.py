@@ -81,20 +81,22 @@ async def test_a_clock_that_is_behind_is_told_while_it_is(tmp_path: Path) -> Non
         clock = node.streams.broker.clock
         node.streams.broker.clock = lambda: clock() - 7_200_000_000
         (fault,) = node.streams.status().faults
-        assert re.match(r"stream 'orders': this machine's clock is 7,\d\d\d s behind it; ticks go on", fault)
+        assert re.match(
+            r"stream 'orders': the clock of this machine is 7,\d\d\d s behind the stream; ticks", fault
+        )
         node.streams.broker.clock = clock
         assert node.streams.status().faults == ()
 
 
 async def test_commits_a_second_are_those_of_the_last_second(tmp_path: Path) -> None:
     async with streams_node(data=tmp_path) as node:
-        looking = node.streams._looking
+        collector = node.streams._status
         now_us = node.broker.clock()
-        looking._log(node.orders, now_us=now_us)
+        collector._log(node.orders, now_us=now_us)
         done = asyncio.Event()
         node.orders.publish_many((encode_record(Record("orders/a", b"1")),), done.set)
         await done.wait()
-        row = looking._log(node.orders, now_us=now_us + SECOND_US // 2)
+        row = collector._log(node.orders, now_us=now_us + SECOND_US // 2)
         assert row.commits_per_s == 0.0  # too soon to tell
-        row = looking._log(node.orders, now_us=now_us + 2 * SECOND_US)
+        row = collector._log(node.orders, now_us=now_us + 2 * SECOND_US)
         assert 0.5 <= row.commits_per_s <= 2.0

@@ -86,7 +86,7 @@ def test_triggers_of_a_stream_go_on_after_a_restart(
         query.awaitTermination()
         assert [one["numInputRows"] for one in query.recentProgress] == [100, 100, 50]
     assert numbers(spark.read.parquet(str(tmp_path / "out"))) == list(range(500))
-    (consumer,) = node.call(node.serving.figures)
+    (consumer,) = node.call(node.server.figures)
     (figures,) = (one for one in list_streams(node.url) if one.name == "s")
     assert figures.begin < consumer.place <= figures.end
 

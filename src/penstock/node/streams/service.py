@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -14,14 +14,18 @@ from penstock import limits
 from penstock.core.streams.ticks import duration_us, tick_at
 from penstock.model.instant import SECOND_US, to_us
 from penstock.node.broker.extensions import SessionListener
+from penstock.node.config.stream_checks import has_users
 from penstock.node.streams.log.dedup import PublisherMarks
 from penstock.node.streams.log.factory import AHEAD_US, open_log
 from penstock.node.streams.log.state import FILE, StateFile
 from penstock.node.streams.programs.listener import StreamListener
 from penstock.node.streams.programs.server import ProgramServer
 from penstock.node.streams.sessions.publishing import StreamPublishing
+from penstock.node.streams.sessions.stream_readers import MAIN
 from penstock.node.streams.sessions.subscriptions import StreamSubscriptions
 from penstock.node.streams.status import ConsumerRow, LogRow, ReaderFigures, StreamRow, StreamsStatus
+from penstock.node.streams.tree.context import StreamContext
+from penstock.node.streams.tree.directory import StreamDirectory
 from penstock.node.streams.tree.driver import CoreDriver
 from penstock.node.streams.tree.hosted import HostedStream
 from penstock.node.streams.tree.links import Links
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.core.streams.broker import StreamStatistics
-    from penstock.core.streams.handshake import Offered
     from penstock.core.streams.pubend import PubendStatistics
     from penstock.core.streams.subend import SubendStatistics
     from penstock.node.broker.broker import Broker
@@ -38,30 +41,17 @@ if TYPE_CHECKING:
     from penstock.node.broker.subscription import Subscription
     from penstock.node.config.schema import Config
     from penstock.node.config.streams import Hosting
+    from penstock.node.streams.tree.directory import KnownStream
 
 FOLDER: Final = "streams"
-"""Of the logs, below a node's data folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStream:
-    """A stream that this node hosts or follows."""
-
-    name: str
-    topics: tuple[str, ...]
-    host: str
-    """The node that it is published at."""
-    hosted_here: bool
-    upstream: str = ""
-    """The neighbour that it comes from; empty: hosted here."""
-
+"""Folder of logs and state, below the data folder of a node."""
 
 START: Final = "start"
 """User property of SUBSCRIBE: where in reliable streams to begin, `earliest` or a tick."""
 
 
 class StreamService(SessionListener):
-    """All streams this node hosts or follows."""
+    """The streams of a node: creates their parts, starts them in order, and closes them in reverse order."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
         self.broker = broker
@@ -72,20 +62,18 @@ class StreamService(SessionListener):
         self._options = config.streams.options()
         self._stack = AsyncExitStack()
         self.started = False
-        """Whether messages on their topics come here."""
-        self.hub = CoreDriver.make(self.node, self._options, clock=broker.clock)
-        self.hosted: dict[str, HostedStream] = {}
-        self.known: dict[str, KnownStream] = {}
-        self.on_known_changed: list[Callable[[], None]] = []
-        """Called after `known` has changed."""
+        """Whether messages on the topics of streams are diverted into them."""
+        self.driver = CoreDriver.make(self.node, self._options, clock=broker.clock)
+        self.directory = StreamDirectory(self.node)
+        self.hosted = self.directory.hosted
         self.state: StateFile
-        """What must survive beside the logs."""
-        self.publishing = StreamPublishing(self)
-        self.reading: StreamSubscriptions | None = None
+        """Durable values beside the logs; set by `start`."""
+        self.publishing = StreamPublishing(self.directory, broker)
+        self.subscriptions: StreamSubscriptions | None = None
         self.links: Links | None = None
-        self.door: StreamListener | None = None
-        self.serving: ProgramServer | None = None
-        self._looking = StatusCollector(self)
+        self.listener: StreamListener | None = None
+        self.programs: ProgramServer | None = None
+        self._status = StatusCollector(self)
 
     async def start(self) -> None:
         """Open the logs, then everything else; StoreError or NodeError if something cannot be opened."""
@@ -103,26 +91,39 @@ class StreamService(SessionListener):
         self._stack.push_async_callback(self.state.close)
         for hosting in self.settings.host:
             await self._host(hosting)
+        context = StreamContext(self.directory, self.driver, self.state, self.broker.clock)
         await self.publishing.start()
-        self.reading = StreamSubscriptions(self, self.broker)
-        self._stack.callback(self.reading.close)
-        self.reading.start()
+        self.subscriptions = StreamSubscriptions(context, self.broker, show=self.publishing.show)
+        self._stack.callback(self.subscriptions.close)
+        self.subscriptions.start()
         if self.settings.listen.enabled:
-            self.serving = ProgramServer(self, self._folder)
-            self._stack.push_async_callback(self.serving.close)
-            await self.serving.start()
-        self._stack.callback(self.hub.close)
-        self.hub.start(asyncio.get_running_loop())
+            self.programs = ProgramServer(
+                context,
+                self.broker,
+                neighbours=self.settings.neighbours,
+                has_users=lambda: has_users(self.config),
+                folder=self._folder,
+            )
+            self._stack.push_async_callback(self.programs.close)
+            await self.programs.start()
+        self._stack.callback(self.driver.close)
+        self.driver.start(asyncio.get_running_loop())
         if self.settings.neighbours:
-            self.links = Links(self, self.config)
+            self.links = Links(context, self.config)
             self._stack.push_async_callback(self.links.close)
             self.links.start()
-        if self.settings.listen.enabled:
-            self.door = StreamListener(self, self.config, self.broker.gate)
-            self._stack.push_async_callback(self.door.close)
-            await self.door.open()
+        if self.programs is not None:
+            self.listener = StreamListener(
+                self.config,
+                self.broker.gate,
+                node=self.node,
+                serve_node=None if self.links is None else self.links.accept,
+                serve_program=self.programs.serve,
+            )
+            self._stack.push_async_callback(self.listener.close)
+            await self.listener.open()
         self.started = True
-        self.broker.sessions.look(now_us=self.broker.clock())  # what was due before
+        self.broker.sessions.look(now_us=self.broker.clock())  # sessions that expired before the start
 
     async def _host(self, hosting: Hosting) -> None:
         log = await open_log(self.settings, hosting.name, self._folder)
@@ -130,56 +131,45 @@ class StreamService(SessionListener):
         marks = PublisherMarks(self.state, hosting.name)
         await marks.recover(log)
         options = replace(self._options, retain_us=to_us(hosting.retain_s))
-        now_us = self.broker.clock()
-        pubend = self.hub.core.host(hosting.name, log, now_us=now_us, options=options)
-        hosted = HostedStream(hosting, log, pubend, marks, hub=self.hub, clock=self.broker.clock)
-        hosted.show = partial(self.publishing.told, hosting.name)
-        self.hosted[hosting.name] = hosted
-        self.known[hosting.name] = KnownStream(hosting.name, hosting.topics, self.node, hosted_here=True)
+        clock = self.broker.clock
+        pubend = self.driver.core.host(hosting.name, log, now_us=clock(), options=options)
+        hosted = HostedStream(hosting, log, pubend, marks, driver=self.driver, clock=clock)
+        hosted.show = partial(self.publishing.show, hosting.name)
+        self.directory.host(hosted)
         hosted.start()
-
-    # -- streams of the tree ---------------------------------------------------------------------------------
-
-    def learnt(self, offered: Iterable[Offered], upstream: str) -> None:
-        """A neighbour offers streams, which the core follows from there already."""
-        found = {
-            one.name: KnownStream(one.name, one.topics, one.host, hosted_here=False, upstream=upstream)
-            for one in offered
-        }
-        if any(self.known.get(name) != known for name, known in found.items()):
-            self.known |= found
-            for changed in self.on_known_changed:
-                changed()
 
     # -- sessions --------------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
-        """Whether messages on the topics of streams come here."""
+        """Whether messages on the topics of streams are diverted into them."""
         return self.started
 
     def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:  # noqa: ARG002
-        """StreamError if a subscription to topics of streams cannot be had as it is asked for."""
-        if self.reading is not None:
-            self.reading.check(filter_, asked.get(START))
+        """StreamError if a subscription to topics of streams is not possible as it is asked for."""
+        if self.subscriptions is not None:
+            self.subscriptions.check(filter_, asked.get(START))
 
     def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
-        """A session's subscription begins, or is made once more, perhaps from an earlier tick."""
-        if self.reading is not None:
-            start = self.reading.check(subscription.filter, asked.get(START))
-            self.reading.subscribed(subscription, start)
+        """A session has subscribed, or subscribed again, perhaps from an earlier tick."""
+        if self.subscriptions is not None:
+            start = self.subscriptions.check(subscription.filter, asked.get(START))
+            self.subscriptions.subscribed(subscription, start)
 
     def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
-        """A session's subscription has ended."""
-        if self.reading is not None:
-            self.reading.unsubscribed(session.client_id, filter_)
+        """A session has unsubscribed."""
+        if self.subscriptions is not None:
+            self.subscriptions.unsubscribed(session.client_id, filter_)
 
     def held_back(self, session: SessionIdentity, answer: Callable[[], None]) -> Callable[[], None]:
         """Have an answer wait until the places of a session are on disk."""
-        return answer if self.reading is None else self.reading.held_back(session, answer)
+        return answer if self.subscriptions is None else self.subscriptions.after_save(session, answer)
 
     def released(self, session: SessionIdentity, packet_id: int) -> bool:
-        """A client releases a QoS 2 message; whether a stream had it: `state` is to be durable, then."""
+        """Forget a QoS 2 message that its client has released; False if no stream has it.
+
+        If a stream had it, the client is answered once `state` is durable.
+        """
         return self.publishing.release(session, packet_id)
 
     def when_durable(self, then: Callable[[], None]) -> None:
@@ -187,53 +177,50 @@ class StreamService(SessionListener):
         self.state.when_durable(then)
 
     def ended(self, session: SessionIdentity) -> None:
-        """A session departs."""
+        """Forget a session that has ended."""
         self.publishing.ended(session)
-        if self.reading is not None:
-            self.reading.ended(session.client_id)
+        if self.subscriptions is not None:
+            self.subscriptions.ended(session.client_id)
 
-    # -- the rest --------------------------------------------------------------------------------------------
+    # -- status, reload, end ---------------------------------------------------------------------------------
 
     def status(self) -> StreamsStatus:
-        """The streams at this moment."""
-        return self._looking.status()
+        """The present status of all streams."""
+        return self._status.status()
 
     def reconfigure(self, config: Config) -> None:
-        """Take other rates of links, whether they are on, and the files of TLS."""
+        """Apply changed rates and switches of links, users, and TLS files."""
         self.config = config
-        if self.door is not None:
-            self.door.reconfigure(config)
+        if self.listener is not None:
+            self.listener.reconfigure(config)
         if self.links is not None:
             self.links.reconfigure(config)
 
     async def close(self) -> None:
-        """Make durable what waits, and let go."""
+        """Make everything durable that waits, and close all parts."""
         await self._stack.aclose()
 
 
-MAIN: Final = "main"
-"""The subscriber-hosting end that feeds all sessions that keep up."""
-
 _RATE_US: Final = SECOND_US
-"""A rate is taken over so long at least."""
+"""Shortest time over which the rate of commits is computed."""
 
 
 class StatusCollector:
-    """One per node; remembers how many commits there were, to tell how many there are a second."""
+    """Collects the status of all streams; remembers the number of commits to compute their rate."""
 
     def __init__(self, service: StreamService) -> None:
         self._service = service
         self._commits: dict[str, tuple[int, int, float]] = {}
-        """Of each log: when they were counted, how many they were, how many a second."""
+        """By stream: when commits were counted, their number then, and their rate per second."""
 
     def status(self) -> StreamsStatus:
-        """The streams at this moment."""
+        """The present status of all streams."""
         service = self._service
         now_us = service.broker.clock()
-        statistics = service.hub.core.statistics()
-        readers = service.reading.figures() if service.reading is not None else {}
+        statistics = service.driver.core.statistics()
+        readers = service.subscriptions.figures() if service.subscriptions is not None else {}
         consumers: dict[str, list[ConsumerRow]] = {}
-        for consumer in service.serving.figures() if service.serving is not None else ():
+        for consumer in service.programs.figures() if service.programs is not None else ():
             consumers.setdefault(consumer.stream, []).append(consumer)
         rows = [
             self._row(
@@ -243,7 +230,7 @@ class StatusCollector:
                 consumers.get(known.name, ()),
                 now_us=now_us,
             )
-            for known in service.known.values()
+            for known in service.directory.known.values()
             if known.name in statistics
         ]
         faults = [f"stream {row.name!r}: {row.log.fault}" for row in rows if row.log and row.log.fault]
@@ -251,7 +238,7 @@ class StatusCollector:
         if service.links is not None:
             faults += service.links.faults()
         if service.state.fault:
-            faults.append(f"the file of places: {service.state.fault}")
+            faults.append(f"state of streams: {service.state.fault}")
         return StreamsStatus(
             node=service.node,
             streams=tuple(sorted(rows, key=lambda row: row.name)),
@@ -327,20 +314,20 @@ class StatusCollector:
 
 
 def _delivered(pubend: PubendStatistics | None, main: SubendStatistics | None) -> int:
-    """Where a stream is hosted, everything that is told comes to subscribers' side."""
+    """Messages that have reached the subscribers' side; at the host of a stream these are all of them."""
     if pubend is not None:
         return pubend.published
     return 0 if main is None else main.delivered
 
 
 def _clock(row: StreamRow, *, now_us: int) -> str:
-    """What is wrong with this machine's clock; empty: nothing, or the stream is hosted elsewhere."""
+    """The fault if the clock of this machine is behind a stream hosted here; empty if it is not."""
     behind_us = duration_us(row.position) - now_us if row.hosted else 0
     if behind_us <= AHEAD_US:
         return ""
     return (
-        f"this machine's clock is {behind_us // SECOND_US:,} s behind it; ticks go on without the clock, "
-        "times of messages are of no use: set it right"
+        f"the clock of this machine is {behind_us // SECOND_US:,} s behind the stream; ticks are counted on "
+        "without the clock, and times of messages are wrong: correct the clock"
     )
 
 

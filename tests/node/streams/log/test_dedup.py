@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.core.streams.log import MemoryLog
 from penstock.core.streams.wire import Record, encode_record
 from penstock.node.streams.log import dedup as module
-from penstock.node.streams.log.dedup import FORGOTTEN, TABLE, PublisherMarks
+from penstock.node.streams.log.dedup import FORGOTTEN, MARKS, PublisherMarks
 from penstock.node.streams.log.state import StateFile
 from tests.kit.stream_state import commit
 
@@ -158,7 +158,7 @@ def test_checkpoints_let_the_log_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (49, 50):
         world.marks.forget("c:b", number)
     world.commit_state()
-    assert [key for key, _ in world.state.load(TABLE)] == [("orders", "w:a")]
+    assert [key for key, _ in world.state.load(MARKS)] == [("orders", "w:a")]
     assert world.state.load(FORGOTTEN) == []
 
 
@@ -201,7 +201,7 @@ def test_a_lost_state_file_is_told(caplog: pytest.LogCaptureFixture) -> None:
     world.log.commit()
     world.log.trim(1_005)
     assert recovered(StateFile(None), world.log).highest("w:a") == 9
-    assert "marks were not kept" in caplog.text
+    assert "marks were not stored" in caplog.text
     assert "stream 'orders', tick 5000: this is no record of a stream" in caplog.text
 
 

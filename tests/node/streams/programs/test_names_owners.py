@@ -61,7 +61,7 @@ def test_a_consumer_is_moved_read_and_forgotten_by_its_user_only(node: Running) 
             refused(url, request)
         with pytest.raises(StreamRefused, match="consumer 'c' of stream 's' belongs to another user"):
             StreamReader(url, STREAM, consumer="c")
-    (row,) = node.call(node.serving.figures)
+    (row,) = node.call(node.server.figures)
     assert (row.name, row.place, row.user) == ("c", place, "ann")
     assert forget_consumer(ann(node), STREAM, "c")
     with StreamReader(bob(node), STREAM, consumer="c"):
@@ -111,7 +111,7 @@ def test_it_is_known_after_a_restart_whose_a_name_is(tmp_path: Path) -> None:
     with running(tmp_path, USERS) as node:
         refused(bob(node), Begin(0, STREAM, "w", "token"))
         refused(bob(node), Settle(0, STREAM, "c", node.hosted.end))
-        node.run(node.serving.older(3_600))
+        node.run(node.server.older(3_600))
         refused(bob(node), Begin(0, STREAM, "w", "token"))
         refused(bob(node), Place(0, STREAM, "c"))
 

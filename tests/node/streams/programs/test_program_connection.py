@@ -78,7 +78,7 @@ def test_answers_become_smaller_the_more_wait() -> None:
     sizes = []
     held = []
     for _ in range(2_000):
-        one = answers.helping(1 << 30)
+        one = answers.reserve(1 << 30)
         held.append(one)
         sizes.append(one.__enter__())
     assert sizes[0] == limits.STREAM_FETCH_BYTES
@@ -103,8 +103,8 @@ def test_programs_that_do_not_read_leave_others_small_answers(
         one.sendall(handshake.encode(handshake.Hello(handshake.VERSION, "program", "idle")))
         one.sendall(b"".join(encode(Fetch(number, STREAM, 0)) for number in range(1, 200)))
         idle.append(one)
-    answers = node.serving._answers
-    while node.call(lambda: sum(map(stalled, node.serving._programs))) < 3:  # no machine buffers 200 MB
+    answers = node.server._answers
+    while node.call(lambda: sum(map(stalled, node.server._programs))) < 3:  # no machine buffers 200 MB
         time.sleep(0.01)
     with StreamConnection(node.url) as connection:
         assert 1 <= fetched(connection) < 10
@@ -144,7 +144,7 @@ def test_programs_beyond_the_room_wait_for_it_and_lose_nothing(
     for connection in connections:
         connection.close()
     assert node.hosted.log.figures().messages == 20
-    while node.serving._requests.taken:
+    while node.server._requests.taken:
         time.sleep(0.01)
 
 
@@ -158,12 +158,12 @@ def test_readers_do_not_wait_for_those_who_fill_the_room(
     with socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(handshake.encode(handshake.Hello(handshake.VERSION, "program", "slow")))
         slow.sendall((100_000).to_bytes(4, "big"))  # and nothing behind it
-        while node.serving._requests.taken < 100_000:
+        while node.server._requests.taken < 100_000:
             time.sleep(0.01)
         with StreamConnection(node.url) as connection:
             connection.call(Begin(0, STREAM, "v", "t"))
             large = connection.ask(Append(0, STREAM, "v", (1,), (Row("a/b", bytes(10_000)),)))
-            while not node.serving._requests._waiting:
+            while not node.server._requests._waiting:
                 time.sleep(0.01)
             with StreamReader(
                 node.url, STREAM, consumer="c" * 1_000, start="earliest", until="end"
@@ -183,9 +183,9 @@ def test_whoever_takes_no_answers_keeps_no_room_from_others(node: Running) -> No
         asked: list[Request] = [Fetch(number, STREAM, 0) for number in range(1, 13)]
         asked += Begin(13, STREAM, "v", "t"), Append(14, STREAM, "v", (1,), (Row("a/b", bytes(100_000)),))
         idle.sendall(b"".join(map(encode, asked)))
-        while node.hosted.log.figures().messages < 41 or node.serving._requests.taken:
+        while node.hosted.log.figures().messages < 41 or node.server._requests.taken:
             time.sleep(0.01)
-        assert node.serving._answers.taken  # and nothing is taken yet
+        assert node.server._answers.taken  # and nothing is taken yet
 
 
 async def test_a_request_that_was_answered_is_in_nobodys_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +228,6 @@ def test_a_request_that_does_not_come_gives_its_room_back(
         said = b""
         while more := slow.recv(4_096):
             said += more
-        assert f"did not come within {within_s:g} s".encode() in said
-    while node.serving._requests.taken:
+        assert f"was not complete within {within_s:g} s".encode() in said
+    while node.server._requests.taken:
         time.sleep(0.01)

@@ -92,12 +92,12 @@ def test_who_asks_again_and_again_is_refused_at_once_in_the_end(
                 connection.call(Settle(0, STREAM, f"{number}-" + "c" * 900, 0))
             except StreamRefused as error:
                 said = str(error)
-                if "nothing can be kept" in said:
+                if "nothing can be stored" in said:
                     break
-        assert "nothing can be kept at the moment" in said
+        assert "nothing can be stored at the moment" in said
         assert state.waiting == 4
         for request in (Begin(0, STREAM, "w", "t"), Forget(0, STREAM, "there"), Leave(0, STREAM, "w", "t")):
-            with pytest.raises(StreamRefused, match="nothing can be kept"):
+            with pytest.raises(StreamRefused, match="nothing can be stored"):
                 connection.call(request)
         places(node, full=False)
         connection.call(Forget(0, STREAM, "there"))
@@ -143,7 +143,7 @@ def test_a_batch_that_was_told_is_in_the_stream_once(node: Running) -> None:
 def test_a_batch_that_was_told_is_not_forgotten_before_it_is_done(node: Running) -> None:
     with StreamConnection(node.url) as connection:
         commit = told_of_a_batch(node, connection)
-        node.run(node.serving.older(limits.STREAM_WRITER_S))
+        node.run(node.server.older(limits.STREAM_WRITER_S))
         connection.call(commit)
     assert read(node) == [LARGE]
 

@@ -42,8 +42,8 @@ async def publish(nodes: Tree, first: int, end: int) -> None:
 
 
 def feeds(node: WithStreams) -> int:
-    assert node.streams.reading is not None
-    return len(node.streams.reading._streams["orders"]._feeding)
+    assert node.streams.subscriptions is not None
+    return len(node.streams.subscriptions._streams["orders"]._feeding)
 
 
 @pytest.mark.parametrize("qos", [1, 2])

@@ -256,7 +256,7 @@ def test_a_number_that_was_released_is_free_after_a_crash(tmp_path: Path) -> Non
         async with streams_node(data=tmp_path) as running:
             peer = await running.connect("p", **KEPT)
             await peer.publish2("orders/a", b"1")
-            running.streams.hub.close()
+            running.streams.driver.close()
             for hosted in running.streams.hosted.values():  # as after kill -9: no further checkpoint
                 hosted.marks.committed = lambda until: None  # type: ignore[method-assign]  # noqa: ARG005
 
@@ -311,7 +311,7 @@ async def test_a_full_log_is_told() -> None:
         peer.publish0("orders/a", b"more")
         await peer.settled()
         assert len(await running.records()) == 1
-        assert running.broker.status().refused["stream takes nothing"] == 3
+        assert running.broker.status().refused["stream stopped"] == 3
         assert running.orders.refused == 3
         assert running.orders.marks.clients() == {}
 
@@ -352,13 +352,13 @@ async def test_a_message_too_large_for_a_stream_is_refused(monkeypatch: pytest.M
 async def test_what_is_published_elsewhere_is_refused_here() -> None:
     async with streams_node() as running:
         peer = await running.connect("p")
-        core = running.streams.hub.core
+        core = running.streams.driver.core
         for name, topics in (("far", ("far/#",)), ("both", ("orders/#",))):
             core.follow(name, "beyond")
-            running.streams.learnt([Offered(name, topics, "beyond")], "beyond")
+            running.streams.directory.learn([Offered(name, topics, "beyond")], "beyond")
         refused = await peer.publish1("far/a", b"x")
         assert refused.reason == Reason.IMPLEMENTATION_SPECIFIC
-        assert "published at node 'beyond'" in (refused.properties.reason_string or "")
+        assert "published only at node 'beyond'" in (refused.properties.reason_string or "")
         peer.publish0("far/a", b"x")
         await peer.settled()
         assert running.broker.status().refused["stream hosted elsewhere"] == 2
@@ -485,7 +485,7 @@ async def test_a_stream_that_nobody_reads_is_kept_for_its_time_and_no_longer(tmp
             nonlocal now_us
             now_us += 2_000_000
             orders.pubend.on_timer(now_us=now_us)
-            running.streams.hub.changed("orders")
+            running.streams.driver.changed("orders")
 
         for _ in range(20):
             pass_time()
@@ -538,10 +538,10 @@ async def test_another_node_shows_and_retains_messages_once_too() -> None:
         "neighbours": [{"name": "office"}],
     }
     async with streams_node(shop) as host:
-        assert host.streams.door is not None
-        there = {"name": "shop", "host": "127.0.0.1", "port": host.streams.door.port}
+        assert host.streams.listener is not None
+        there = {"name": "shop", "host": "127.0.0.1", "port": host.streams.listener.port}
         async with streams_node({"node": "office", "neighbours": [there]}) as office:
-            await until(lambda: "orders" in office.streams.known)
+            await until(lambda: "orders" in office.streams.directory.known)
             seen: list[bytes] = []
             office.broker.tap("orders/#", lambda event: seen.append(event.payload))
             peer = await host.connect("p")
@@ -553,5 +553,5 @@ async def test_another_node_shows_and_retains_messages_once_too() -> None:
             assert retained.payload == b"4"
             assert seen == [b"0", b"1", b"2", b"3", b"4"]
             refused = await (await office.connect("q")).publish1("orders/a", b"no")
-            assert "published at node 'shop'" in (refused.properties.reason_string or "")
+            assert "published only at node 'shop'" in (refused.properties.reason_string or "")
             assert office.streams.status().streams[0].host == "shop"

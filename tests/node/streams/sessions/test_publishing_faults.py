@@ -154,19 +154,19 @@ def fails(_: object) -> None:
 
 
 def test_a_link_that_fails_keeps_nothing_from_others(caplog: pytest.LogCaptureFixture) -> None:
-    hub = CoreDriver.make("here", StreamOptions(), clock=lambda: 1_000_000)
+    driver = CoreDriver.make("here", StreamOptions(), clock=lambda: 1_000_000)
     log = MemoryLog()
-    pubend = hub.core.host("orders", log, now_us=1_000_000)
+    pubend = driver.core.host("orders", log, now_us=1_000_000)
     sent: list[Message] = []
     acknowledged: list[int] = []
     for name, send in (("one", fails), ("other", sent.append)):
-        hub.core.attach("orders", name)
-        hub.links[name] = send
-    hub.acknowledged["orders"] = acknowledged.extend
+        driver.core.attach("orders", name)
+        driver.links[name] = send
+    driver.acknowledged["orders"] = acknowledged.extend
     tick = pubend.publish(b"x", now_us=1_000_000)
     until, claimed = log.commit()
     pubend.committed(until, claimed=claimed, now_us=1_000_000)
-    hub.changed("orders")
+    driver.changed("orders")
     assert [one.tick for one in sent if isinstance(one, Data)] == [tick]
     assert acknowledged == [tick]
     assert "a fault of ours" in caplog.text
@@ -176,6 +176,6 @@ async def test_a_node_ends_though_somebody_fails(tmp_path: Path) -> None:
     failed: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, said: failed.append(said))
     async with streams_node(data=tmp_path) as running:
-        running.orders.on_told.append(fails)
+        running.orders.on_end.append(fails)
         running.broker.publish("orders/a", b"")
     assert failed

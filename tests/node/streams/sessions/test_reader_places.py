@@ -13,7 +13,7 @@ from penstock.model.event import stamp_of
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Suback, Subscribe
 from penstock.mqtt.packets.subscribe import Subscription as Options
-from penstock.node.streams.sessions.cursors import Cursor, Cursors
+from penstock.node.streams.sessions.cursors import Cursor, open_cursors
 from penstock.node.streams.sessions.feeds import LogFeed
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def held(running: WithStreams) -> int | None:
     """From where on the stream is kept for sessions."""
-    return running.streams.hub.core.relay("orders")._holds.get("sessions")
+    return running.streams.driver.core.relay("orders")._holds.get("sessions")
 
 
 def test_a_feed_may_be_ahead_of_live_messages() -> None:
@@ -40,7 +40,7 @@ def test_a_feed_may_be_ahead_of_live_messages() -> None:
     client.disconnect()
     world.publish(20)
     world.loop.run(1.0)
-    stream = world.node.reading._streams[STREAM]
+    stream = world.node.subscriptions._streams[STREAM]
     assert stream._main is not None
     # The end that feeds all others falls back: it recovers, and asks for less at a time than the feed.
     stream._main.pause()
@@ -48,12 +48,12 @@ def test_a_feed_may_be_ahead_of_live_messages() -> None:
     world.publish(20)
     world.loop.run(1.0)
     reader = stream.readers[client.session]  # type: ignore[index]
-    assert reader.live
-    assert stream.at < reader.position
-    stream._main.resume(reader.position, now_us=world.loop.now_us)
-    world.node.hub.changed(STREAM)
+    assert reader.place.live
+    assert stream.at < reader.place.position
+    stream._main.resume(reader.place.position, now_us=world.loop.now_us)
+    world.node.driver.changed(STREAM)
     world.loop.run(5.0)
-    assert stream.at >= reader._position
+    assert stream.at >= reader.place.behind_at
     world.publish(5)
     world.rest(10.0)
     world.check()
@@ -111,15 +111,15 @@ async def test_the_stream_is_kept_for_a_subscription_that_goes_back_at_once() ->
         await peer.subscribe("orders/#", qos=1)
         await publish(running, *numbers(0, 10))
         assert await peer.payloads(10) == numbers(0, 10)
-        reading, session = running.streams.reading, running.broker.sessions.get("s")
-        assert reading is not None
+        subscriptions, session = running.streams.subscriptions, running.broker.sessions.get("s")
+        assert subscriptions is not None
         assert session is not None
-        stream = reading._streams["orders"]
+        stream = subscriptions._streams["orders"]
         reader = stream.readers[session]
-        await until(lambda: reader.needs == stream.at)
-        reading.subscribed(session.held["orders/#"], 1)
+        await until(lambda: reader.place.needs == stream.at)
+        subscriptions.subscribed(session.held["orders/#"], 1)
         first = max(1, running.orders.begin)
-        assert reader.needs == first < stream.at
+        assert reader.place.needs == first < stream.at
         stream.hold()  # as it may be at any moment
         assert held(running) == first
 
@@ -134,7 +134,8 @@ def test_nothing_is_kept_for_subscriptions_that_ended_in_a_crash(tmp_path: Path)
             session = running.broker.sessions.get("s")
             assert session is not None
             # As if the node had been killed before this was on disk.
-            Cursors(running.streams.state).put("s", "orders", Cursor(session.born_us, 5, {"orders/#": 5}))
+            cursors = open_cursors(running.streams.state)
+            cursors.put(("s", "orders"), Cursor(session.born_us, 5, {"orders/#": 5}))
 
     async def second() -> None:
         async with streams_node(data=tmp_path) as running:
@@ -166,9 +167,9 @@ async def test_what_a_client_takes_no_more_is_not_sent_again(
         session = running.broker.sessions.get("s")
         assert session is not None
         await until(lambda: not session.exchange.ids._used)
-        assert running.streams.reading is not None
-        reader = running.streams.reading._streams["orders"].readers[session]
-        assert reader.acked == reader.position
+        assert running.streams.subscriptions is not None
+        reader = running.streams.subscriptions._streams["orders"].readers[session]
+        assert reader.place.acked == reader.place.position
 
     async with streams_node(data=tmp_path) as running:
         await first(running)
@@ -256,10 +257,10 @@ async def test_helpings_out_of_a_log_are_as_large_as_the_messages_let_them_be() 
             await until(lambda: hosted.end >= first + count)
             feed, at, found = LogFeed(hosted), first, []
             while at < hosted.end:
-                helping = feed.take(at, hosted.end)
-                assert helping is not None
-                found.append(len(helping.messages))
-                at = helping.until
+                batch = feed.take(at, hosted.end)
+                assert batch is not None
+                found.append(len(batch.messages))
+                at = batch.until
             assert sum(found) == count
             return found
 

@@ -14,7 +14,7 @@ from penstock.core.streams.wire import Record, encode_record
 from penstock.model.event import stamp_of
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
-from penstock.node.streams.sessions.reader import FIRST
+from penstock.node.streams.sessions.place import FIRST
 from penstock.node.streams.sessions.session_readers import SessionReaders
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
@@ -237,21 +237,21 @@ async def test_a_stream_that_comes_to_be_known_is_read_by_those_who_subscribed_b
         (source,) = session.sources
         assert isinstance(source, SessionReaders)
         assert list(source.readers) == ["orders"]
-        streams.hub.core.follow("other", "there")
-        streams.learnt([Offered("other", ("far/#",), "there")], "there")
+        streams.driver.core.follow("other", "there")
+        streams.directory.learn([Offered("other", ("far/#",), "there")], "there")
         assert list(source.readers) == ["orders", "other"]
-        reader = source.readers["other"]
-        assert (reader.live, reader.position, reader.needs) == (True, FIRST, FIRST)
+        place = source.readers["other"].place
+        assert (place.live, place.position, place.needs) == (True, FIRST, FIRST)
         tick = tick_at(running.broker.clock())
         for number, topic in enumerate(("far/early", "far/late", "far/late")):
             body = encode_record(Record(topic, b"%d" % number))
             since = tick + number if number else tick - 100
-            streams.hub.receive(Data("other", since, tick + number, body), peer="there")
+            streams.driver.receive(Data("other", since, tick + number, body), peer="there")
         assert await peer.payloads(2) == [b"1", b"2"]
-        assert reader.position == tick + 3
-        streams.learnt([Offered("other", ("far/#", "near/#"), "there")], "there")
+        assert place.position == tick + 3
+        streams.directory.learn([Offered("other", ("far/#", "near/#"), "there")], "there")
         await peer.subscribe("near/#", qos=1)
-        assert list(reader.starts) == ["+/late", "near/#"]
+        assert list(place.starts) == ["+/late", "near/#"]
 
 
 # -- restarts ------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_node_that_restarts_goes_on_where_sessions_were(tmp_path: Path) -> Non
 
 async def test_a_stream_is_kept_for_a_session_that_is_away_and_not_longer(tmp_path: Path) -> None:
     def held(running: WithStreams) -> int:
-        return running.streams.hub.core.relay("orders")._holds.get("sessions", 1 << 60)
+        return running.streams.driver.core.relay("orders")._holds.get("sessions", 1 << 60)
 
     async with streams_node(data=tmp_path) as running:
         peer = await running.connect("s", **KEPT)
@@ -307,7 +307,7 @@ async def test_a_stream_is_kept_for_a_session_that_is_away_and_not_longer(tmp_pa
         assert held(running) <= first
         peer = await running.connect("s", **KEPT)
         assert await peer.payloads(10) == numbers(0, 10)
-        await until(lambda: held(running) == running.streams.reading._streams["orders"].at)  # type: ignore[union-attr]
+        await until(lambda: held(running) == running.streams.subscriptions._streams["orders"].at)  # type: ignore[union-attr]
         await peer.unsubscribe("orders/#")
         await until(lambda: held(running) == 1 << 60)
 

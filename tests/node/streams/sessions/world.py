@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.streams import MemoryLog, StreamOptions
+from penstock.core.streams.handshake import Offered
 from penstock.core.streams.wire import Record, decode_record, encode_record
 from penstock.model.event import stamp_of
 from penstock.mqtt.packets.connect import Connect
@@ -31,8 +32,9 @@ from penstock.node.broker.session import Session
 from penstock.node.broker.subscription import Subscription
 from penstock.node.config.schema import Config
 from penstock.node.config.streams import Hosting
-from penstock.node.streams.service import KnownStream
 from penstock.node.streams.sessions.subscriptions import StreamSubscriptions
+from penstock.node.streams.tree.context import StreamContext
+from penstock.node.streams.tree.directory import StreamDirectory
 from penstock.node.streams.tree.driver import CoreDriver
 from penstock.node.streams.tree.hosted import HostedStream
 
@@ -297,12 +299,12 @@ class Client:
         node, session = self.world.node, self.session
         assert session is not None
         node.subscribe(session, wants)
-        reading = node.reading
+        subscriptions = node.subscriptions
         subscription = session.held[wants.filter]
-        now = reading._streams[STREAM].now
-        reading.subscribed(subscription, wants.start)
+        now = subscriptions._streams[STREAM].now
+        subscriptions.subscribed(subscription, wants.start)
         begins = now if wants.start is None else max(wants.start, self.world.log.trimmed)
-        reading.held_back(session, partial(setattr, wants, "begins", begins))()
+        subscriptions.after_save(session, partial(setattr, wants, "begins", begins))()
 
     def change(self, wants: Wants) -> None:
         """Subscribe once more, with QoS 1 in the place of 2 or the other way round."""
@@ -310,7 +312,7 @@ class Client:
         node, session = self.world.node, self.session
         assert session is not None
         node.subscribe(session, wants)
-        node.reading.subscribed(session.held[wants.filter])
+        node.subscriptions.subscribed(session.held[wants.filter])
 
     def arrived(self, line: Line, data: bytes) -> None:
         if line is not self.line:
@@ -365,22 +367,17 @@ class Node:
         self.world = world
         config = Config(data="")
         self.broker = Broker(config, gate=Gate(config), clock=loop.clock)
-        self.hub = CoreDriver.make("here", OPTIONS, clock=loop.clock)
-        known = KnownStream(STREAM, TOPICS, "there", hosted_here=not world.remote, upstream="there")
-        self.hosted: dict[str, HostedStream] = {}
+        self.driver = CoreDriver.make("here", OPTIONS, clock=loop.clock)
+        directory = StreamDirectory("here")
+        self.hosted = directory.hosted
         if world.remote:
-            self.hub.core.follow(STREAM, "there")
-            self.hub.links["there"] = partial(world.carry, self, up=True)
+            self.driver.core.follow(STREAM, "there")
+            self.driver.links["there"] = partial(world.carry, self, up=True)
+            directory.learn([Offered(STREAM, TOPICS, "there")], "there")
         else:
-            self.hosted[STREAM] = host(self.hub, world.log, loop)
-        service: Any = SimpleNamespace(
-            hub=self.hub,
-            hosted=self.hosted,
-            known={STREAM: known},
-            state=world.disk,
-            on_known_changed=[],
-            publishing=SimpleNamespace(told=lambda *_: None),
-        )
+            directory.host(host(self.driver, world.log, loop))
+        state: Any = world.disk
+        context = StreamContext(directory, self.driver, state, loop.clock)
         for client in world.clients:
             session = client.session = Session(
                 client.name, user="", now_us=BEGAN_US, retained=self.broker.retained
@@ -390,9 +387,9 @@ class Node:
                 if wants.begins >= 0:
                     self.subscribe(session, wants)
             self.broker.sessions.restore(session, now_us=loop.now_us)
-        self.reading = StreamSubscriptions(service, self.broker)
-        self.reading.start(loop)  # type: ignore[arg-type]
-        self.hub.start(loop)  # type: ignore[arg-type]
+        self.subscriptions = StreamSubscriptions(context, self.broker, show=lambda *_: None)
+        self.subscriptions.start(loop)  # type: ignore[arg-type]
+        self.driver.start(loop)  # type: ignore[arg-type]
 
     def subscribe(self, session: Session, wants: Wants) -> None:
         options = Options(wants.filter, wants.qos)
@@ -410,10 +407,10 @@ class Node:
 
     def crash(self) -> None:
         """Nothing of it does anything any more."""
-        self.reading._loop = self.reading.places._loop = None
-        if self.reading._timer is not None:
-            self.reading._timer.cancel()
-        self.hub.close()
+        self.subscriptions._loop = self.subscriptions._saver._loop = None
+        if self.subscriptions._timer is not None:
+            self.subscriptions._timer.cancel()
+        self.driver.close()
         for client in self.world.clients:
             client.session = client.line = None
         self.world.disk.crash()
@@ -421,13 +418,13 @@ class Node:
             self.world.log.crash()
 
 
-def host(hub: CoreDriver, log: Any, loop: Loop) -> HostedStream:
+def host(driver: CoreDriver, log: Any, loop: Loop) -> HostedStream:
     marks: Any = SimpleNamespace(
         checkpoint_tick=1 << 60, on_checkpoint=None, committed=lambda _: None, owed=lambda *_: None
     )
     hosting = Hosting(STREAM, TOPICS)
-    pubend = hub.core.host(STREAM, log, now_us=loop.now_us, options=OPTIONS)
-    hosted = HostedStream(hosting, log, pubend, marks, hub=hub, clock=loop.clock)
+    pubend = driver.core.host(STREAM, log, now_us=loop.now_us, options=OPTIONS)
+    hosted = HostedStream(hosting, log, pubend, marks, driver=driver, clock=loop.clock)
     hosted.start()
     return hosted
 
@@ -467,11 +464,11 @@ class World:
             assert self._there is not None
             self._there.receive(message, peer="here")
         else:
-            node.hub.receive(message, peer="there")
+            node.driver.receive(message, peer="there")
 
     def client(self, name: str, *wants: Wants, window: int = 20, slow: bool = False) -> Client:
         """A session with these subscriptions, connected; it can be lost only once they are on disk."""
-        while self.node.reading._streams[STREAM].now < 0:
+        while self.node.subscriptions._streams[STREAM].now < 0:
             self.loop.run(0.1)
         client = Client(self, name, window, list(wants), slow)
         self.clients.append(client)

@@ -51,7 +51,7 @@ async def joined(**settings: float) -> AsyncIterator[Far]:
     reader, writer = await asyncio.open_connection(sock=near)
     other = Far(link, *await asyncio.open_connection(sock=far, limit=4_096))
     link.open(writer)
-    task = asyncio.create_task(link.run(reader, heard=print))
+    task = asyncio.create_task(link.run(reader, received=print))
     try:
         yield other
     finally:
@@ -71,7 +71,7 @@ async def test_control_overtakes_data_that_waits() -> None:
         await until(lambda: far.link.sent_bytes > 0)
         await asyncio.sleep(0.05)  # buffers are full now
         far.link.send(Ack("p", 7))
-        far.link.say(Offer(()))
+        far.link.send_first(Offer(()))
         heard = await far.hear(402)
         place = heard.index(Offer(()))
         assert heard[place + 1] == Ack("p", 7)
@@ -128,7 +128,7 @@ async def test_one_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     async with joined(queue_bytes=1) as far:
         for number in range(1_000):
             far.link.send(Ack("p", number))
-        assert "takes nothing" in far.link._why
+        assert "queue full" in far.link._why
         await until(lambda: not far.link.up)
         assert len(far.link.queue) == 0
 
@@ -138,6 +138,6 @@ async def test_of_several_offers_the_last_is_said() -> None:
         far.link.send(data(1, 10 * limits.STREAM_WRITE_BYTES))
         await far.hear(0)
         for number in range(100):
-            far.link.say(Offer((Offered("orders", (f"orders/{number}",), "other"),)))
+            far.link.send_first(Offer((Offered("orders", (f"orders/{number}",), "other"),)))
         assert await far.hear(1) == [Offer((Offered("orders", ("orders/99",), "other"),))]
         assert len(await far.hear(2)) == 2

@@ -78,7 +78,7 @@ async def test_everything_comes_once_and_in_order(seed: int, tmp_path: Path) -> 
         )
         for name in ("SB1", "SB2"):
             await nodes.add(name, neighbours=[at(ib, "IB", queue_bytes=4_000)], **FREE)
-        await until(lambda: all(len(one.streams.known) == 3 for one in nodes.nodes.values()))
+        await until(lambda: all(len(one.streams.directory.known) == 3 for one in nodes.nodes.values()))
         got = {name: await nodes.subscriber(name, "#") for name in ("PB", "SB1", "SB2")}
         over = asyncio.Event()
         breaking = asyncio.create_task(break_things(nodes, dice, over))
@@ -115,7 +115,7 @@ async def test_a_node_in_the_middle_starts_again_and_again(tmp_path: Path, remem
 
         there = at(await middle(0), "IB")
         sb = await nodes.add("SB", neighbours=[there], **FREE)
-        await until(lambda: len(sb.streams.known) == 3)
+        await until(lambda: len(sb.streams.directory.known) == 3)
         got = await nodes.subscriber("SB", "#")
         dice = Random(1)
         clients = [await nodes.client("PB") for _ in STREAMS]

@@ -15,12 +15,11 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from penstock import limits
 from penstock.core.streams.ticks import TICKS_PER_S
 from penstock.core.streams.wire import decode_record
 from penstock.errors import StreamError
+from penstock.node.streams.log.tables import StateTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,43 +30,50 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WRITER: Final = "w:"
+"""Prefix of the origin of a writer's messages."""
 CLIENT: Final = "c:"
+"""Prefix of the origin of an MQTT client's messages."""
 
-TABLE: Final = "marks"
-"""In the state file: (log, origin) → the numbers of an origin and their ticks."""
-PLACES: Final = "marks-until"
-"""(log,) → the tick before which the table is complete."""
+MARKS: Final = "marks"
+"""Table of the state file: (log, origin) → the numbers of an origin and their ticks.
+
+Also the name under which the log is held until the marks are in the table; no other holder has this name.
+"""
+CHECKPOINTS: Final = "marks-until"
+"""Table of the state file: (log,) → the tick before which the table of marks is complete."""
 FORGOTTEN: Final = "marks-forgotten"
-"""(log, origin, number) → the tick of a message whose number is free again, if the table does not know it."""
+"""Table of the state file: (log, origin, number) → the tick of a message whose number is free again.
+
+Only for messages that recovery would still find in the log.
+"""
 EVERY: Final = ""
-"""In place of a number there: all numbers of the origin."""
+"""Stands for all numbers of an origin in the table FORGOTTEN."""
 
 CHECKPOINT_TICKS: Final = TICKS_PER_S
-"""A busy stream's marks are put into the state file once a second of it."""
-
-_numbers: Final = msgspec.msgpack.Decoder(dict[int, int])
-_tick: Final = msgspec.msgpack.Decoder(int)
-_bytes: Final = msgspec.msgpack.Encoder()
+"""The marks of a busy stream are put into the state file once a second."""
 
 
 class PublisherMarks:
-    """Of one log. Everything is called in the thread of the loop."""
+    """The marks of one log. All methods are called in the thread of the event loop."""
 
     def __init__(self, state: StateFile, log_name: str) -> None:
         self._state = state
+        self._marks = StateTable(state, MARKS, dict[int, int], width=2)
+        self._checkpoints = StateTable(state, CHECKPOINTS, int, width=1)
+        self._forgotten_rows = StateTable(state, FORGOTTEN, int, width=3)
         self._log_name = log_name
         self._durable: dict[str, dict[int, int]] = {}
-        """Numbers and their ticks by origin, of messages that are durable."""
+        """Durable messages: their numbers and ticks, by origin."""
         self._fresh: deque[tuple[int, str, int]] = deque()
-        """Of messages that are not durable yet."""
+        """Messages that are not durable yet, in order: tick, origin, number."""
         self._pending: dict[str, dict[int, int]] = {}
-        """The same by origin."""
+        """Messages that are not durable yet: their numbers and ticks, by origin."""
         self._dirty: dict[str, None] = {}
         """Origins that have changed since the last checkpoint."""
         self._forgotten: dict[tuple[str, str], int] = {}
-        """What the state file has in FORGOTTEN."""
+        """The rows of the table FORGOTTEN, by origin and number."""
         self._stored: set[str] = set()
-        """Origins that have a row in TABLE."""
+        """Origins that have a row in the table MARKS."""
         self._last = 0
         """The last tick noted."""
         self._until = 0
@@ -75,16 +81,19 @@ class PublisherMarks:
         self._putting = 0
         """The tick of the last checkpoint, durable or not."""
         self.checkpoint_tick = 0
-        """Marks of messages before this tick are durable in the state file: the log may let these go."""
+        """Marks of messages before this tick are in the state file: the log may be trimmed up to it."""
         self.on_checkpoint: Callable[[], None] | None = None
-        """Called when that has moved."""
+        """Called when `checkpoint_tick` has moved."""
 
     def seen(self, origin: str, number: int) -> bool:
-        """Whether a message was logged before, or is being logged; the same must not be logged again."""
+        """Whether a message is logged or being logged, so that it must not be logged again."""
         return self.tick_of(origin, number) is not None
 
     def tick_of(self, origin: str, number: int) -> int | None:
-        """Its tick; of a writer's older message the tick of its last. None: it has not been seen."""
+        """The tick of a message; None if it has not been seen.
+
+        Of a writer only the last tick is known: it is returned for the earlier numbers, too.
+        """
         for numbers in (self._pending.get(origin), self._durable.get(origin)):
             if not numbers:
                 continue
@@ -97,17 +106,17 @@ class PublisherMarks:
         return None
 
     def highest(self, origin: str) -> int:
-        """A writer's last number, after which it goes on; 0: none yet."""
+        """The last number of a writer, which continues with the next one; 0 if there is none."""
         return max((max(n) for n in (self._pending.get(origin), self._durable.get(origin)) if n), default=0)
 
     def clients(self) -> dict[str, list[int]]:
-        """The numbers of clients that are open, by origin."""
+        """The numbers in use of all clients, by origin."""
         return {
             origin: list(numbers) for origin, numbers in self._durable.items() if origin.startswith(CLIENT)
         }
 
     def note(self, origin: str, number: int, tick: int) -> None:
-        """A message was appended to the log; `committed` must follow."""
+        """Note a message that was appended to the log; `committed` is called once it is durable."""
         self._last = tick
         self._fresh.append((tick, origin, number))
         if origin.startswith(WRITER):
@@ -116,7 +125,7 @@ class PublisherMarks:
             self._pending.setdefault(origin, {})[number] = tick
 
     def committed(self, until: int) -> None:
-        """Messages before a tick are durable; called after each commit of the log."""
+        """Note that messages before a tick are durable; called after each commit of the log."""
         while self._fresh and self._fresh[0][0] < until:
             tick, origin, number = self._fresh.popleft()
             pending = self._pending.get(origin, {})
@@ -125,7 +134,7 @@ class PublisherMarks:
                 if not pending:
                     del self._pending[origin]
             elif not origin.startswith(WRITER) or tick <= self._forgotten.get((origin, EVERY), -1):
-                continue  # forgotten meanwhile
+                continue  # the number was freed before the commit
             self._mark(origin, number, tick)
         idle = until == self._until
         self._until = max(self._until, until)
@@ -133,7 +142,7 @@ class PublisherMarks:
             self._checkpoint()
 
     def forget(self, origin: str, number: int) -> None:
-        """A client's number is free again; tell the client once the state is durable (`when_durable`)."""
+        """Free a number of a client; the client is told once the state is durable (`when_durable`)."""
         tick = self.tick_of(origin, number)
         if tick is None:
             return
@@ -144,7 +153,7 @@ class PublisherMarks:
         self._freed(origin, str(number), tick)
 
     def forget_all(self, origin: str) -> None:
-        """All of an origin's numbers are free again, as when a client's session ends; as `forget`."""
+        """Free all numbers of an origin, for example when the session of a client ends."""
         ticks = [*self._pending.pop(origin, {}).values(), *self._durable.pop(origin, {}).values()]
         if ticks:
             self._freed(origin, EVERY, max(self._last, *ticks))
@@ -154,7 +163,7 @@ class PublisherMarks:
             self._put(origin)
         if tick >= self._putting:
             self._forgotten[origin, number] = tick
-            self._state.put(FORGOTTEN, (self._log_name, origin, number), _bytes.encode(tick))
+            self._forgotten_rows.put((self._log_name, origin, number), tick)
 
     def _mark(self, origin: str, number: int, tick: int) -> None:
         numbers = self._durable.get(origin)
@@ -167,7 +176,10 @@ class PublisherMarks:
         self._dirty[origin] = None
 
     def _checkpoint(self) -> None:
-        """Put the marks of all durable messages; one at a time, so that a full disk does not gather them."""
+        """Write the marks of all durable messages to the state file.
+
+        Only one checkpoint is under way at a time, so that they do not pile up while the disk is full.
+        """
         if self.checkpoint_tick != self._putting:
             return
         until = self._putting = self._until
@@ -177,8 +189,8 @@ class PublisherMarks:
         for (origin, number), tick in list(self._forgotten.items()):
             if tick < until:
                 del self._forgotten[origin, number]
-                self._state.remove(FORGOTTEN, (self._log_name, origin, number))
-        self._state.put(PLACES, (self._log_name,), _bytes.encode(until))
+                self._forgotten_rows.remove((self._log_name, origin, number))
+        self._checkpoints.put((self._log_name,), until)
         self._state.when_durable(self._checkpointed)
 
     def _checkpointed(self) -> None:
@@ -191,29 +203,28 @@ class PublisherMarks:
         key = (self._log_name, origin)
         if numbers:
             self._stored.add(origin)
-            self._state.put(TABLE, key, _bytes.encode(numbers))
+            self._marks.put(key, numbers)
         elif origin in self._stored:
             self._stored.discard(origin)
-            self._state.remove(TABLE, key)
+            self._marks.remove(key)
 
     async def recover(self, log: DurableLog) -> None:
-        """Find out what was known of everything durable; StoreError if it cannot be read."""
+        """Load the marks from the state file and read the rest from the log; StoreError if that fails."""
         mine = self._log_name
-        for key, value in self._state.load(PLACES):
-            if key == (mine,):
-                self.checkpoint_tick = self._putting = self._until = _tick.decode(value)
-        for key, value in self._state.load(TABLE):
-            if key[0] == mine:
-                self._durable[key[1]] = _numbers.decode(value)
-                self._stored.add(key[1])
-        for key, value in self._state.load(FORGOTTEN):
-            if key[0] == mine:
-                self._forgotten[key[1], key[2]] = _tick.decode(value)
+        until = self._checkpoints.load().get((mine,), 0)
+        self.checkpoint_tick = self._putting = self._until = until
+        for (log_name, origin), numbers in self._marks.load().items():
+            if log_name == mine:
+                self._durable[origin] = numbers
+                self._stored.add(origin)
+        for (log_name, origin, number), tick in self._forgotten_rows.load().items():
+            if log_name == mine:
+                self._forgotten[origin, number] = tick
         since = self.checkpoint_tick
         if since < log.trimmed:
             logger.warning(
-                "stream %r: what was logged before tick %d is gone and its publishers' marks were not kept: "
-                "what one of them sends again from there is logged again",
+                "stream %r: messages before tick %d are gone from the log and their marks were not stored: "
+                "if a publisher sends one of them again, it is logged twice",
                 mine,
                 log.trimmed,
             )

@@ -1,7 +1,7 @@
 """The listener for streams: accepts neighbour nodes, and programs that use streams without MQTT.
 
-A caller sends `Hello` and is answered `Welcome`, or `Sorry` with the reason. The connection of a node goes
-to `tree.links`, the connection of a program to `programs.server`, until it ends.
+Whoever connects sends `Hello` and gets `Welcome`, or `Sorry` with the reason. The listener then hands the
+connection to one of two functions, one for nodes and one for programs, until it ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock import limits
 from penstock.core.streams import handshake
@@ -21,38 +21,47 @@ from penstock.node.broker.listeners import cannot_listen
 from penstock.node.config import certificates
 from penstock.node.config.schema import Listener
 from penstock.node.streams.tree.links import read_frame
-from penstock.node.streams.tree.offers import NeighbourWants
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Awaitable, Callable
 
     from penstock.core.streams.handshake import Hello
     from penstock.node.access.gate import Gate
     from penstock.node.config.schema import Config
-    from penstock.node.streams.service import StreamService
+
+    Serve: TypeAlias = Callable[[Hello, str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    """Serves a connection until it ends: greeting, user, reader and writer. StreamError: refused."""
 
 log = logging.getLogger(__name__)
 
 
 class StreamListener:
-    """`open`, and at the end `close`."""
+    """Accepts connections from `open` to `close`."""
 
-    def __init__(self, service: StreamService, config: Config, gate: Gate) -> None:
-        self._service = service
+    def __init__(
+        self, config: Config, gate: Gate, *, node: str, serve_node: Serve | None, serve_program: Serve
+    ) -> None:
+        """`node` is the name of this node; `serve_node` is None if it has no neighbours."""
         self._gate = gate
+        self._node_name = node
+        self._serve_node = serve_node
+        self._serve_program = serve_program
         self._listener = _listener(config)
         self._context: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
         self._background = Background()
         self._greeting = 0
+        """Connections whose greeting is not complete."""
         self._programs = 0
+        """Connected programs."""
         self.refused = 0
-        """Callers that were not let in."""
+        """Connections refused since the start."""
         self._bounds(config)
 
     @property
     def port(self) -> int:
-        """Where it listens; 0: it does not."""
+        """The port it listens on; 0 if it is not open."""
         return 0 if self._server is None else int(self._server.sockets[0].getsockname()[1])
 
     def _bounds(self, config: Config) -> None:
@@ -60,7 +69,7 @@ class StreamListener:
         self._most_programs = config.streams.readers
 
     async def open(self) -> None:
-        """Listen; NodeError says why not."""
+        """Begin to listen; NodeError says why that is not possible."""
         listener = self._listener
         self._context = certificates.context(listener) if listener.encrypted else None
         try:
@@ -75,22 +84,24 @@ class StreamListener:
             )
         except OSError as error:
             raise cannot_listen(listener.host, listener.port, error) from None
-        log.info("streams: listening on port %d of %s", self.port, listener.host)
+        log.info("streams: listening on %s port %d", listener.host, self.port)
 
     def reconfigure(self, config: Config) -> None:
-        """Read the files of TLS again, for connections made from now on; NodeError if they do not load."""
+        """Load the TLS files again, for new connections; NodeError if they cannot be loaded."""
         if self._context is not None:
             certificates.load(self._context, _listener(config))
         self._bounds(config)
 
     async def close(self) -> None:
-        """Listen no more, and end the connections."""
+        """Stop listening and end all connections."""
         if self._server is not None:
             self._server.close()
         await self._background.close()
 
     def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._background.begin(self._answer(reader, writer), "a caller of streams was cut off")
+        self._background.begin(
+            self._answer(reader, writer), "a connection to the stream listener was cut off"
+        )
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = str((writer.get_extra_info("peername") or ("",))[0])
@@ -104,7 +115,7 @@ class StreamListener:
         except StreamError as error:
             await self._sorry(writer, address, str(error))
         except OSError:
-            pass  # whoever called has gone
+            pass  # the other side has closed the connection
         finally:
             if admitted:
                 self._gate.released(address)
@@ -117,13 +128,15 @@ class StreamListener:
                 hello = handshake.decode_hello(await read_frame(reader))
                 user = await self._admitted(hello, writer, address)
         except TimeoutError:
-            raise StreamError(f"nothing was said within {self._connect_s:g} s") from None
+            raise StreamError(f"no greeting within {self._connect_s:g} s") from None
         finally:
             self._greeting -= 1
-        if hello.kind == "node":
-            await self._node(hello, user, reader, writer)
-        else:
+        if hello.kind == "program":
             await self._program(hello, user, reader, writer)
+        elif self._serve_node is None:
+            raise StreamError("this node has no neighbours")
+        else:
+            await self._serve_node(hello, user, reader, writer)
 
     async def _admitted(self, hello: Hello, writer: asyncio.StreamWriter, address: str) -> str:
         found = await self._gate.admit(
@@ -138,38 +151,22 @@ class StreamListener:
             raise StreamError(found.why)
         return found.user
 
-    async def _node(
-        self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        links = self._service.links
-        if links is None:
-            raise StreamError("this node has no neighbours")
-        problem = links.refusal(hello, user)
-        if problem:
-            raise StreamError(problem)
-        host, port = writer.get_extra_info("peername")[:2]
-        wanted = NeighbourWants(hello.only, hello.where)
-        await links.called(hello.name, reader, writer, wanted, address=f"{host}:{port}")
-
     async def _program(
         self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        serving = self._service.serving
-        if serving is None:
-            raise StreamError("this node serves no programs")
         if self._programs >= self._most_programs:
-            raise StreamError(f"{self._programs:,} programs are connected, no more may (streams.readers)")
+            raise StreamError(f"too many programs connected: {self._programs:,} (streams.readers)")
         self._programs += 1
         try:
-            writer.write(handshake.encode(Welcome(VERSION, self._service.node)))
-            await serving.connected(reader, writer, hello, user)
+            writer.write(handshake.encode(Welcome(VERSION, self._node_name)))
+            await self._serve_program(hello, user, reader, writer)
         finally:
             self._programs -= 1
 
     async def _sorry(self, writer: asyncio.StreamWriter, address: str, why: str) -> None:
-        """Say why not, and close."""
+        """Send the reason for a refusal, and close the connection."""
         self.refused += 1
-        log.warning("%s", printable(f"streams: a caller from {address} is not let in: {why}"))
+        log.warning("%s", printable(f"streams: connection from {address} refused: {why}"))
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(limits.TLS_SHUTDOWN_S):
                 writer.write(handshake.encode(Sorry(why)))
@@ -179,13 +176,13 @@ class StreamListener:
 
 
 def _listener(config: Config) -> Listener:
-    """The door as the gate and TLS want to know it."""
-    door = config.streams.listen
+    """The settings of the stream listener in the form that the gate and TLS take."""
+    listen = config.streams.listen
     return Listener(
-        kind="tls" if door.certificate else "tcp",
-        host=door.host,
-        port=door.port,
-        certificate=door.certificate,
-        key=door.key,
-        client_ca=door.client_ca,
+        kind="tls" if listen.certificate else "tcp",
+        host=listen.host,
+        port=listen.port,
+        certificate=listen.certificate,
+        key=listen.key,
+        client_ca=listen.client_ca,
     )

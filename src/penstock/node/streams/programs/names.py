@@ -4,8 +4,8 @@ A consumer is a position in a stream that is kept under a name; the log keeps th
 A writer is a name under which one program at a time writes into a stream: a program that begins takes the
 name over, across restarts too.
 
-Silence is counted while the node runs, and not read from a clock that may jump. A consumer or writer that
-is silent for too long is forgotten, because the messages of a consumer would fill the disk.
+A name that is unused for too long is forgotten, because the messages kept for a consumer would fill the disk.
+The time is counted while the node runs, and not read from a clock, which may jump.
 
 A name belongs to the user who made it: moving another user's consumer lets its messages go, and writing
 under another user's name uses up its numbers. A name made by no user belongs to all who may read, or
@@ -16,161 +16,201 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock import limits
 from penstock.errors import StreamRefused, printable
-from penstock.node.config.stream_checks import has_users
 from penstock.node.streams.log.dedup import WRITER
+from penstock.node.streams.log.tables import StateTable
 from penstock.node.streams.status import ConsumerRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from penstock.node.config.schema import Config
-    from penstock.node.streams.service import StreamService
+    from penstock.node.streams.tree.context import StreamContext
     from penstock.node.streams.tree.hosted import HostedStream
 
+log = logging.getLogger(__name__)
 
-def check_owner(config: Config, owner: str, user: str, what: str) -> None:
-    """StreamRefused if it belongs to another user; an empty owner is nobody in particular."""
-    if owner not in ("", user) and has_users(config):
-        as_whom = f"user '{user}'" if user else "somebody without a name"
+CONSUMERS: Final = "consumers"
+"""Table of the state file: (stream, name) → the consumer."""
+WRITERS: Final = "writers"
+"""Table of the state file: (stream, name) → the writer."""
+
+Name: TypeAlias = tuple[str, str]
+"""A stream, and the name of a consumer or writer of it."""
+
+
+class _Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    place: int
+    """Everything before this tick is processed."""
+    silent_s: float = 0.0
+    """How long the name has been unused."""
+    user: str = ""
+    """The owner; empty: everybody who may read the stream."""
+
+
+class _Writer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    token: str
+    """Held by the program that writes under the name; empty: only batches have been committed."""
+    silent_s: float = 0.0
+    """How long the name has been unused."""
+    user: str = ""
+    """The owner; empty: everybody who may write into the stream."""
+
+
+Named = TypeVar("Named", _Consumer, _Writer)
+
+
+def check_owner(owner: str, user: str, what: str, *, users: bool) -> None:
+    """StreamRefused if a name belongs to another user; `users`: whether the node has users at all."""
+    if users and owner not in ("", user):
+        as_whom = f"user '{user}'" if user else "an anonymous user"
         raise StreamRefused(
-            f"{what} belongs to another user than {as_whom}: use another name for it, or come as its user",
+            f"{what} belongs to another user, not to {as_whom}: use another name, or log in as its user",
             code="denied",
         )
 
 
-log = logging.getLogger(__name__)
+class NameTable(Generic[Named]):
+    """Names in memory and in the state file, each with the time for which it has been unused."""
 
-CONSUMERS_TABLE: Final = "consumers"
-"""In the state file: (stream, consumer) → what is kept of it."""
+    def __init__(self, table: StateTable[Named], *, keep_s: float) -> None:
+        self._table: StateTable[Named] = table
+        self._keep_s = keep_s
+        """A name that is unused for so long is forgotten."""
+        self.known: dict[Name, Named] = {}
 
+    def start(self, streams: Collection[str] | None = None) -> None:
+        """Load the names of these streams; None: of all."""
+        for (stream, name), one in self._table.load().items():
+            if streams is None or stream in streams:
+                self.known[stream, name] = one
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    place: int
-    idle_s: float
-    """For how long it was silent."""
-    user: str = ""
-    """Whose it is; empty: anybody's who may read the stream."""
+    def put(self, key: Name, one: Named) -> None:
+        """Add or change a name."""
+        self.known[key] = one
+        self._table.put(key, one)
 
+    def remove(self, key: Name) -> None:
+        """Delete a name."""
+        del self.known[key]
+        self._table.remove(key)
 
-_encode_consumer: Final = msgspec.msgpack.Encoder().encode
-_decode_consumer: Final = msgspec.msgpack.Decoder(_Kept).decode
-
-
-@dataclass(slots=True)
-class _Consumer:
-    place: int
-    idle_s: float = 0.0
-    user: str = ""
-    spoken: bool = True
-    """Since idle time was last counted."""
+    def older(self, passed_s: float, *, used: Callable[[Name], bool]) -> list[Name]:
+        """Add to the silence of names that were not used in this time; returns those to be forgotten."""
+        expired = []
+        for key, one in list(self.known.items()):
+            silent_s = 0.0 if used(key) else one.silent_s + passed_s
+            if silent_s >= self._keep_s:
+                expired.append(key)
+            elif silent_s != one.silent_s:
+                self.put(key, replace(one, silent_s=silent_s))
+        return expired
 
 
 class Consumers:
-    """Of all streams hosted here."""
+    """The consumers of all streams hosted here."""
 
-    def __init__(self, service: StreamService) -> None:
-        self._service = service
-        self._known: dict[tuple[str, str], _Consumer] = {}
+    def __init__(self, context: StreamContext, *, has_users: Callable[[], bool]) -> None:
+        self._hosted = context.directory.hosted
+        self._core = context.driver.core
+        self._state = context.state
+        self._has_users = has_users
+        self._names = NameTable(
+            StateTable(context.state, CONSUMERS, _Consumer, width=2), keep_s=limits.STREAM_CONSUMER_S
+        )
+        self._known = self._names.known
         self._count: Counter[str] = Counter()
-        self._connected: Counter[tuple[str, str]] = Counter()
+        self._connected: Counter[Name] = Counter()
+        self._used: set[Name] = set()
+        """Consumers that were asked about since silence was last counted."""
 
     def start(self) -> None:
-        """Take up the places that were kept."""
-        for (stream, name), value in self._service.state.load(CONSUMERS_TABLE):
-            kept = _decode_consumer(value)
-            if stream in self._service.hosted:
-                self._known[stream, name] = _Consumer(kept.place, kept.idle_s, kept.user, spoken=False)
-                self._count[stream] += 1
-                self._hold(stream, name, kept.place)
+        """Load the consumers, and hold the streams for them."""
+        self._names.start(self._hosted)
+        for (stream, name), one in self._known.items():
+            self._count[stream] += 1
+            self._hold(stream, name, one.place)
 
     def check(self, stream: str, name: str, user: str) -> None:
-        """StreamRefused if it belongs to somebody else."""
+        """StreamRefused if a consumer belongs to another user."""
         found = self._known.get((stream, name))
         if found is not None:
-            check_owner(self._service.config, found.user, user, f"consumer '{name}' of stream '{stream}'")
+            check_owner(found.user, user, f"consumer '{name}' of stream '{stream}'", users=self._has_users())
 
     def place(self, stream: str, name: str) -> int | None:
-        """How far it has come; None: it is not known."""
+        """The position of a consumer; None if it is not known."""
         found = self._known.get((stream, name))
         if found is None:
             return None
-        found.spoken = True
+        self._used.add((stream, name))
         return found.place
 
     def settle(
         self, hosted: HostedStream, name: str, until: int, done: Callable[[], None], *, user: str = ""
     ) -> None:
-        """It needs nothing before a tick; `done` follows when that is durable. It never goes back.
+        """Note that a consumer needs nothing before a tick; `done` is called when that is durable.
 
-        One that is new belongs to the user.
+        A consumer never goes back: an earlier tick changes nothing. A new consumer belongs to the user.
         """
         stream = hosted.name
-        found = self._known.get((stream, name))
+        key = (stream, name)
+        found = self._known.get(key)
         if until > hosted.end:
             raise StreamRefused(
-                f"stream '{stream}' ends at tick {hosted.end}; {until} lies behind it", code="refused"
+                f"tick {until} lies behind the end of stream '{stream}' ({hosted.end})", code="refused"
             )
         if found is None:
             found = self._new(hosted, name, until, user)
-        elif until < found.place:
-            found.spoken = True
-            self._service.state.when_durable(done)
+        self._used.add(key)
+        if until < found.place:
+            self._state.when_durable(done)
             return
-        found.place, found.spoken, found.idle_s = until, True, 0.0
-        self._put(stream, name, found)
-        # The log may go on once the place is durable: after a crash the older one counts.
-        self._service.state.when_durable(lambda: self._settled(stream, name, until, done))
+        self._names.put(key, _Consumer(until, user=found.user))
+        # The log may be trimmed once the place is durable: after a crash the older place counts.
+        self._state.when_durable(lambda: self._settled(stream, name, until, done))
 
     def forget(self, stream: str, name: str, done: Callable[[], None]) -> None:
-        """It is no more."""
-        if self._known.pop((stream, name), None) is not None:
+        """Delete a consumer; `done` is called when that is durable."""
+        if (stream, name) in self._known:
+            self._names.remove((stream, name))
             self._count[stream] -= 1
             self._hold(stream, name, None)
-            self._service.state.remove(CONSUMERS_TABLE, (stream, name))
-        self._service.state.when_durable(done)
+        self._state.when_durable(done)
 
-    def older(self, idle_s: float) -> None:
-        """So much time has passed: count it, and forget who is silent for too long."""
-        for (stream, name), one in list(self._known.items()):
-            if one.spoken or self._connected[stream, name]:
-                one.spoken = False
-                if one.idle_s:
-                    one.idle_s = 0.0
-                    self._put(stream, name, one)
-                continue
-            one.idle_s += idle_s
-            if one.idle_s < limits.STREAM_CONSUMER_S:
-                self._put(stream, name, one)
-                continue
+    def older(self, passed_s: float) -> None:
+        """Count time that has passed, and forget consumers that were unused for too long."""
+        used, self._used = self._used, set()
+        for stream, name in self._names.older(
+            passed_s, used=lambda key: key in used or key in self._connected
+        ):
             days = limits.STREAM_CONSUMER_S // 86_400
+            place = self._known[stream, name].place
             log.warning(
                 "%s",
                 printable(
-                    f"consumer '{name}' of stream '{stream}' asked for nothing for {days} days: it is "
-                    f"forgotten, and nothing after tick {one.place} is kept for it any more"
+                    f"consumer '{name}' of stream '{stream}' was not used for {days} days and is deleted; "
+                    f"messages from tick {place} on are no longer kept for it"
                 ),
             )
             self.forget(stream, name, _nothing)
 
-    def came(self, stream: str, name: str) -> None:
-        """A connection speaks for a consumer; `went` follows."""
+    def connected(self, stream: str, name: str) -> None:
+        """A connection uses a consumer; `disconnected` is called when it ends."""
         self._connected[stream, name] += 1
 
-    def went(self, stream: str, name: str) -> None:
-        """It ended."""
+    def disconnected(self, stream: str, name: str) -> None:
+        """A connection that used a consumer has ended."""
         self._connected[stream, name] -= 1
         if not self._connected[stream, name]:
             del self._connected[stream, name]
 
     def rows(self) -> tuple[ConsumerRow, ...]:
-        """All of them."""
+        """The status of all consumers."""
         return tuple(
             ConsumerRow(stream, name, one.place, (stream, name) in self._connected, one.user)
             for (stream, name), one in self._known.items()
@@ -180,23 +220,18 @@ class Consumers:
         stream = hosted.name
         if until < hosted.begin:
             raise StreamRefused(
-                f"messages of stream '{stream}' before tick {hosted.begin} are gone",
+                f"messages of stream '{stream}' before tick {hosted.begin} are no longer in the log",
                 code="trimmed",
                 first=hosted.begin,
             )
         if self._count[stream] >= limits.STREAM_CONSUMERS:
             raise StreamRefused(
-                f"stream '{stream}' has {limits.STREAM_CONSUMERS:,} consumers already: forget some",
+                f"too many consumers: stream '{stream}' has {limits.STREAM_CONSUMERS:,}; delete some",
                 code="full",
             )
         self._count[stream] += 1
-        self._known[stream, name] = found = _Consumer(until, user=user)
         self._hold(stream, name, until)
-        return found
-
-    def _put(self, stream: str, name: str, one: _Consumer) -> None:
-        kept = _Kept(one.place, one.idle_s, one.user)
-        self._service.state.put(CONSUMERS_TABLE, (stream, name), _encode_consumer(kept))
+        return _Consumer(until, user=user)
 
     def _settled(self, stream: str, name: str, until: int, done: Callable[[], None]) -> None:
         if (stream, name) in self._known:
@@ -204,112 +239,102 @@ class Consumers:
         done()
 
     def _hold(self, stream: str, name: str, until: int | None) -> None:
-        self._service.hub.core.hold(stream, f"consumer:{name}", until)
+        self._core.hold(stream, f"consumer:{name}", until)
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """For `done`, where nobody waits."""
 
 
-WRITERS_TABLE: Final = "writers"
-"""In the state file: (stream, writer) → what is kept of it."""
-
-
-class _Writer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    token: str
-    """Of who writes under the name; empty: batches alone were committed."""
-    silent_s: float
-    user: str = ""
-    """Whose it is; empty: anybody's who may write into the stream."""
-
-
-_encode_writer: Final = msgspec.msgpack.Encoder().encode
-_decode_writer: Final = msgspec.msgpack.Decoder(_Writer).decode
-_NOBODY: Final = _Writer("", 0.0)
+_NOBODY: Final = _Writer("")
 
 
 class Writers:
-    """Of all streams hosted here, by stream and name."""
+    """The writers of all streams hosted here."""
 
-    def __init__(self, service: StreamService) -> None:
-        self._service = service
-        self._known: dict[tuple[str, str], _Writer] = {}
+    def __init__(self, context: StreamContext, *, has_users: Callable[[], bool]) -> None:
+        self._hosted = context.directory.hosted
+        self._state = context.state
+        self._has_users = has_users
+        self._names = NameTable(
+            StateTable(context.state, WRITERS, _Writer, width=2), keep_s=limits.STREAM_WRITER_S
+        )
+        self._known = self._names.known
 
     def start(self) -> None:
-        """Take up who wrote before."""
-        for (stream, name), value in self._service.state.load(WRITERS_TABLE):
-            self._known[stream, name] = _decode_writer(value)
+        """Load the writers."""
+        self._names.start()
 
-    def begin(
-        self, key: tuple[str, str], token: str, *, resume: bool, done: Callable[[], None], user: str = ""
-    ) -> None:
-        """Who has the token writes from now on; `done` follows when that is durable."""
-        before = self._of(key, user)
+    def begin(self, key: Name, token: str, *, resume: bool, done: Callable[[], None], user: str = "") -> None:
+        """Give a name to the program that has this token; `done` is called when that is durable.
+
+        `resume`: the program claims to have the name already; StreamRefused if another one has taken it.
+        """
+        before = self._owned(key, user)
         if resume and before.token != token:
             raise _fenced(key)
-        self._put(key, _Writer(token, 0.0, before.user))
-        self._service.state.when_durable(done)
+        self._names.put(key, _Writer(token, user=before.user))
+        self._state.when_durable(done)
 
-    def leave(self, key: tuple[str, str], token: str, *, done: Callable[[], None]) -> None:
-        """Who has the token is done for good; `done` follows when that is durable."""
+    def leave(self, key: Name, token: str, *, done: Callable[[], None]) -> None:
+        """Delete a name that its program does not need again; `done` is called when that is durable."""
         if self._known.get(key, _NOBODY).token == token:
             self._forget(key)
-        self._service.state.when_durable(done)
+        self._state.when_durable(done)
 
-    def commits(self, key: tuple[str, str], *, once: bool, user: str) -> None:
-        """A batch is committed under a name, which is the user's from now on, unless it has but `once`."""
+    def commits(self, key: Name, *, once: bool, user: str) -> None:
+        """Note that a batch is committed under a name, which then belongs to the user.
+
+        `once`: the program uses the name for this batch only, so that a new name is not kept.
+        """
         if once and key not in self._known:
             return
-        before = self._of(key, user)
-        self._put(key, _Writer(before.token, 0.0, before.user))
+        before = self._owned(key, user)
+        self._names.put(key, _Writer(before.token, user=before.user))
 
-    def check(self, key: tuple[str, str], token: str | None) -> None:
-        """StreamRefused if this is not who writes now."""
+    def check(self, key: Name, token: str | None) -> None:
+        """StreamRefused if the program with this token does not have the name now."""
         if token is None:
             raise StreamRefused(f"writer '{key[1]}' has not begun", code="refused")
         if token != self._known.get(key, _NOBODY).token:
             raise _fenced(key)
 
-    def older(self, idle_s: float, *, busy: Collection[tuple[str, str]]) -> None:
-        """So much time has passed, in which those who are busy were connected."""
-        for key, one in list(self._known.items()):
-            silent_s = 0.0 if key in busy else one.silent_s + idle_s
-            if silent_s >= limits.STREAM_WRITER_S:
-                self._forget(key)
-            elif silent_s != one.silent_s:
-                self._put(key, _Writer(one.token, silent_s, one.user))
+    def older(self, passed_s: float, *, busy: Collection[Name]) -> None:
+        """Count time that has passed, and forget writers that were unused for too long.
+
+        `busy` are the writers that are connected or have a commit under way.
+        """
+        for key in self._names.older(passed_s, used=busy.__contains__):
+            self._forget(key)
 
     def forget_numbers(self, stream: str, writer: str) -> None:
-        """What this writer sends again would be new."""
-        hosted = self._service.hosted.get(stream)
+        """Forget which messages of a writer are logged: messages that it sends again would be new ones."""
+        hosted = self._hosted.get(stream)
         if hosted is not None:
             hosted.marks.forget_all(WRITER + writer)
 
-    def _forget(self, key: tuple[str, str]) -> None:
-        del self._known[key]
-        self._service.state.remove(WRITERS_TABLE, key)
+    def _forget(self, key: Name) -> None:
+        self._names.remove(key)
         self.forget_numbers(*key)
 
-    def _of(self, key: tuple[str, str], user: str) -> _Writer:
-        """A writer that is known, or a new one of this user's; StreamRefused if it is another's."""
+    def _owned(self, key: Name, user: str) -> _Writer:
+        """A writer that is known, or a new one of this user; StreamRefused if it belongs to another user."""
         found = self._known.get(key)
         if found is not None:
-            check_owner(self._service.config, found.user, user, f"writer '{key[1]}' of stream '{key[0]}'")
+            stream, name = key
+            check_owner(found.user, user, f"writer '{name}' of stream '{stream}'", users=self._has_users())
             return found
         if len(self._known) >= limits.STREAM_WRITERS:
             raise StreamRefused(
-                f"{limits.STREAM_WRITERS:,} writers are known here already; use names again", code="full"
+                f"too many writers: {limits.STREAM_WRITERS:,} are known here; reuse their names", code="full"
             )
-        return _Writer("", 0.0, user)
-
-    def _put(self, key: tuple[str, str], one: _Writer) -> None:
-        self._known[key] = one
-        self._service.state.put(WRITERS_TABLE, key, _encode_writer(one))
+        return _Writer("", user=user)
 
 
-def _fenced(key: tuple[str, str]) -> StreamRefused:
+def _fenced(key: Name) -> StreamRefused:
     stream, writer = key
     return StreamRefused(
-        f"another writer '{writer}' of stream '{stream}' has started since: this one may write no more",
+        f"another program has since begun as writer '{writer}' of stream '{stream}': this one may not write "
+        "any more",
         code="fenced",
     )

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class RequestMemory:
-    """Bytes of requests; whoever finds no room waits, and nobody overtakes.
+    """Bounds the bytes of requests in memory; requests that find no room wait in order.
 
-    Small ones do not count: whoever reads, or says how far it has come, does not wait for those who write.
+    Small requests do not count: programs that read, or store a position, do not wait for those that write.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class RequestMemory:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size: int) -> None:
-        """Wait for room; `give` follows. One request always has room, however large it is."""
+        """Wait for room and reserve it, until `give`. A single request has room however large it is."""
         if size <= limits.STREAM_REQUEST_SMALL_BYTES:
             return
         if not self._waiting and self._fits(size):
@@ -48,11 +48,11 @@ class RequestMemory:
             if turn.cancelled():
                 self._next()
             else:
-                self.give(size)  # it came in the same moment
+                self.give(size)  # room was assigned before the cancellation
             raise
 
     def give(self, size: int) -> None:
-        """A request is done."""
+        """Return the room of a request that is answered."""
         if size > limits.STREAM_REQUEST_SMALL_BYTES:
             self.taken -= size
             self._next()
@@ -72,14 +72,14 @@ class RequestMemory:
 
 
 class AnswerMemory:
-    """Bytes of messages; the more programs do not take their answers, the smaller further ones are."""
+    """Bounds the bytes of answers in memory: the more answers wait to be sent, the smaller new ones are."""
 
     def __init__(self) -> None:
         self.taken = 0
 
     @contextmanager
-    def helping(self, wanted: int) -> Iterator[int]:
-        """How many an answer may have that is made and sent meanwhile; a single message may be larger."""
+    def reserve(self, wanted: int) -> Iterator[int]:
+        """Reserve memory while an answer is made and sent; yields its bound, which one message may exceed."""
         left = limits.STREAM_ANSWERS_BYTES - self.taken
         size = min(wanted, limits.STREAM_FETCH_BYTES, max(limits.STREAM_FETCH_LEAST_BYTES, left // 8))
         self.taken += size
@@ -90,46 +90,47 @@ class AnswerMemory:
 
 
 if TYPE_CHECKING:
-    Deal: TypeAlias = Callable[["ProgramConnection", Request], Awaitable[Answer | None]]
+    AnswerRequest: TypeAlias = Callable[["ProgramConnection", Request], Awaitable[Answer | None]]
     """Makes the answer to a request; None: the answer has been sent already."""
 
 log = logging.getLogger(__name__)
 
 
 class ProgramConnection:
-    """Whoever connected, and what it has under way."""
+    """A connected program, and its requests that are not answered."""
 
     def __init__(
         self, writer: asyncio.StreamWriter, *, name: str, user: str, frame_bytes: int, requests: RequestMemory
     ) -> None:
-        """`frame_bytes`: of a request; whoever sends a larger one is disconnected."""
+        """`frame_bytes`: largest request; a program that sends a larger one is disconnected."""
         self._frame_bytes = frame_bytes
         self._requests = requests
         self.name = name
         self.user = user
         self.answering = asyncio.Lock()
-        """Who holds it may make a large answer: one at a time waits to be sent."""
+        """Held while a large answer is made and sent, so that there is only one at a time."""
         self.consumers: set[tuple[str, str]] = set()
-        """Streams and consumers that it speaks for."""
+        """The consumers that it uses: stream and name."""
         self.tokens: dict[tuple[str, str], str] = {}
-        """Of the writers that it has begun, by stream and name."""
+        """Tokens of the writers that it has begun, by stream and name."""
         self.broken: set[tuple[str, str]] = set()
-        """Writers of whose messages one was not taken: nothing that follows it may be, either."""
+        """Writers of which a message was refused: later messages are refused, too, until they begin again."""
         self._writer = writer
         self._tasks: dict[asyncio.Task[None], int] = {}
+        """Requests that are being answered, and their size in memory."""
         self._freed = asyncio.Event()
 
-    async def run(self, reader: asyncio.StreamReader, deal: Deal) -> None:
-        """Until the connection ends."""
+    async def run(self, reader: asyncio.StreamReader, answer: AnswerRequest) -> None:
+        """Read requests and answer them with `answer`, until the connection ends."""
         try:
             while True:
                 size = frame_size(await reader.readexactly(HEAD_BYTES), most=self._frame_bytes)
                 await self._room(size)
-                self._begin(await self._request(reader, size), size, deal)  # nobody else holds it in memory
+                self._begin(await self._request(reader, size), size, answer)  # no other reference is left
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
-            log.debug("a program of streams has gone")
+            log.debug("program %r of streams has disconnected", self.name)
         except StreamError as error:
-            log.warning("%s", printable(f"program '{self.name}' of streams: {error}; it is disconnected"))
+            log.warning("%s", printable(f"program '{self.name}' of streams disconnected: {error}"))
             await self._last_word(error)
         finally:
             tasks = list(self._tasks)
@@ -138,7 +139,7 @@ class ProgramConnection:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _request(self, reader: asyncio.StreamReader, size: int) -> Request:
-        """The next one; its room is given back when it is answered."""
+        """Read a request; its memory is returned when it is answered."""
         await self._requests.take(size)
         within_s = limits.STREAM_REQUEST_S * max(1, size / (1 << 20))
         try:
@@ -147,16 +148,18 @@ class ProgramConnection:
         except BaseException as error:
             self._requests.give(size)
             if isinstance(error, TimeoutError):
-                raise StreamError(f"a request of {size:,} bytes did not come within {within_s:g} s") from None
+                raise StreamError(
+                    f"timeout: a request of {size:,} bytes was not complete within {within_s:g} s"
+                ) from None
             raise
 
-    def _begin(self, request: Request, size: int, deal: Deal) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(request, deal))
+    def _begin(self, request: Request, size: int, answer: AnswerRequest) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(request, answer))
         self._tasks[task] = size
         task.add_done_callback(self._ended)
 
     async def _room(self, size: int) -> None:
-        """Read no more while too much is under way."""
+        """Wait while too many requests, or too many bytes of them, are being answered."""
         while self._tasks and (
             len(self._tasks) >= limits.STREAM_REQUESTS
             or sum(self._tasks.values()) + size > limits.STREAM_REQUEST_BYTES
@@ -172,14 +175,14 @@ class ProgramConnection:
             self._writer.transport.abort()
 
     def _free(self, task: asyncio.Task[None]) -> None:
-        """Its request is in memory no more."""
+        """Return the memory of a request."""
         self._requests.give(self._tasks[task])
         self._tasks[task] = 0
         self._freed.set()
 
-    async def _answer(self, request: Request, deal: Deal) -> None:
+    async def _answer(self, request: Request, make: AnswerRequest) -> None:
         try:
-            answer = await deal(self, request)
+            answer = await make(self, request)
             if answer is None:
                 return
         except StreamRefused as error:
@@ -188,17 +191,17 @@ class ProgramConnection:
             answer = Failed(request.id, "full", str(error))
         except PenstockError as error:
             answer = Failed(request.id, "refused", str(error))
-        del request  # it takes no room while its answer waits to be taken
+        del request  # frees its memory before the answer is sent, which may take long
         task = asyncio.current_task()
         assert task is not None
         self._free(task)
-        await self.say(answer)
+        await self.send(answer)
 
-    async def say(self, answer: Answer) -> None:
-        """Send an answer, and wait while too much waits to be sent."""
+    async def send(self, answer: Answer) -> None:
+        """Send an answer, and wait while the buffer of the connection is full."""
         with suppress(ConnectionError):
             self._writer.write(encode(answer))
             await self._writer.drain()
 
     async def _last_word(self, error: StreamError) -> None:
-        await self.say(Failed(0, "broken", str(error)))
+        await self.send(Failed(0, "broken", str(error)))

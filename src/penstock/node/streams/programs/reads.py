@@ -1,4 +1,4 @@
-"""Reads spans of a stream for programs: from its log in small steps, one step of all programs at a time."""
+"""Reads spans of a stream for programs: small reads of the log, one at a time for all programs together."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 class SpanReads:
-    """Of one stream that is hosted here; `turn` is the same for all of them."""
+    """Reads one stream hosted here; `turn` is a lock that the readers of all streams share."""
 
     def __init__(self, hosted: HostedStream, turn: asyncio.Lock) -> None:
         self._hosted = hosted
         self._turn = turn
-        self._told: set[asyncio.Future[None]] = set()
+        self._for_end: set[asyncio.Future[None]] = set()
+        """Requests that wait for new messages."""
         self._ready: set[asyncio.Future[None]] = set()
-        hosted.on_told.append(lambda _: _wake(self._told))
+        """Requests that wait until the log has read something."""
+        hosted.on_end.append(lambda _: _wake(self._for_end))
         hosted.on_ready.append(lambda: _wake(self._ready))
 
     async def wait(self, request: Fetch) -> None:
-        """Until there may be something new for a program that wants to wait."""
+        """Wait until there may be new messages for a request, at most as long as it asks for."""
         hosted = self._hosted
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + min(request.wait_ms, limits.STREAM_WAIT_MS) / 1_000
@@ -41,10 +43,10 @@ class SpanReads:
             if left_s <= 0:
                 return
             if hosted.end == end:
-                await _woken(self._told, left_s)
+                await _woken(self._for_end, left_s)
 
     async def fetch(self, request: Fetch, most_bytes: int) -> Fetched:
-        """The messages of a span, of so many bytes unless it is one; StreamRefused if some are gone."""
+        """The first messages of a span, `most_bytes` or a single larger one; StreamRefused if trimmed."""
         hosted = self._hosted
         end = max(request.since, min(request.until, hosted.end))
         at, size = request.since, 0
@@ -68,7 +70,7 @@ class SpanReads:
         return Fetched(request.id, request.since, at, tuple(ticks), tuple(bodies))
 
     async def split(self, request: Split) -> Cuts:
-        """Where a span can be cut; StreamRefused if some of its messages are gone."""
+        """Ticks that cut a span into parts of the size asked for; StreamRefused if some of it is trimmed."""
         end = max(request.since, min(request.until, self._hosted.end))
         parts = min(request.parts, limits.STREAM_PARTS)
         at, rows, size = request.since, 0, 0
@@ -101,7 +103,8 @@ class SpanReads:
             begin = hosted.begin
             if since < begin:
                 raise StreamRefused(
-                    f"messages of stream '{hosted.name}' before tick {begin} are gone; {since} was asked for",
+                    f"messages of stream '{hosted.name}' before tick {begin} are no longer in the log "
+                    f"({since} requested)",
                     code="trimmed",
                     first=begin,
                 )
@@ -115,7 +118,7 @@ class SpanReads:
 
 
 async def _woken(waiting: set[asyncio.Future[None]], timeout_s: float) -> None:
-    """Wait to be woken, or for so long."""
+    """Wait for `_wake`, at most `timeout_s`."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting.add(future)
     try:

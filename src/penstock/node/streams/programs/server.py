@@ -38,57 +38,73 @@ from penstock.node.streams.programs.staging import FILE, Staging
 from penstock.node.streams.programs.writes import StagedCommits, WriterLines, check_rows, patiently
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from penstock.core.streams.handshake import Hello
     from penstock.core.streams.requests import Answer, Request, Row
-    from penstock.node.streams.service import StreamService
+    from penstock.node.broker.broker import Broker
+    from penstock.node.config.streams import Neighbour
     from penstock.node.streams.status import ConsumerRow
+    from penstock.node.streams.tree.context import StreamContext
     from penstock.node.streams.tree.hosted import HostedStream
 
 log = logging.getLogger(__name__)
 
 _BODY_BYTES: Final = limits.STREAM_BODY_BYTES - (1 << 18)
-"""A payload beside its topic and properties, which are bounded by themselves."""
+"""Largest payload: the rest of a record is for its topic and properties, which have bounds of their own."""
 
 
 class ProgramServer:
-    """All programs of a node."""
+    """Serves all programs of a node."""
 
-    def __init__(self, service: StreamService, folder: Path | None = None) -> None:
-        """`folder` is where staged rows are kept; None: in memory."""
-        self._service = service
-        self._consumers = Consumers(service)
+    def __init__(
+        self,
+        context: StreamContext,
+        broker: Broker,
+        *,
+        neighbours: Sequence[Neighbour] = (),
+        has_users: Callable[[], bool],
+        folder: Path | None = None,
+    ) -> None:
+        """`folder` is where staged rows are stored; None: in memory."""
+        self._directory = context.directory
+        self._hosted = context.directory.hosted
+        self._state = context.state
+        self._broker = broker
+        self._neighbours = neighbours
+        """Their addresses are told to programs that ask for a stream hosted there."""
+        self._consumers = Consumers(context, has_users=has_users)
         self._reads: dict[str, SpanReads] = {}
         self._staging = Staging(None if folder is None else folder / FILE)
-        self._lines = WriterLines(service)
-        self._batches = StagedCommits(service, self._lines, self._staging)
-        self._writers = Writers(service)
+        self._lines = WriterLines(context.clock)
+        self._batches = StagedCommits(self._hosted, self._lines, self._staging)
+        self._writers = Writers(context, has_users=has_users)
         self._programs: set[ProgramConnection] = set()
         self._requests, self._answers = RequestMemory(), AnswerMemory()
-        self._clock_task: asyncio.Task[None] | None = None
+        self._timer_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up what was kept, in the running loop; the streams that are hosted here are open."""
+        """Load names and carry out decided commits, in the running loop; the hosted streams are open."""
         turn = asyncio.Lock()
-        self._reads = {name: SpanReads(hosted, turn) for name, hosted in self._service.hosted.items()}
+        self._reads = {name: SpanReads(hosted, turn) for name, hosted in self._hosted.items()}
         self._writers.start()
         self._consumers.start()
         await self._batches.start()
-        self._clock_task = asyncio.get_running_loop().create_task(self._pass_time())
+        self._timer_task = asyncio.get_running_loop().create_task(self._count_silence())
 
     async def close(self) -> None:
-        """Let go; whoever is connected is left to the door."""
-        if self._clock_task is not None:
-            self._clock_task.cancel()
-            await asyncio.gather(self._clock_task, return_exceptions=True)
+        """Stop, and close the file of staged rows; the listener ends the connections."""
+        if self._timer_task is not None:
+            self._timer_task.cancel()
+            await asyncio.gather(self._timer_task, return_exceptions=True)
         await self._batches.close()
         await self._staging.close()
 
-    async def connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, hello: Hello, user: str
+    async def serve(
+        self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Serve a program that was greeted, until its connection ends; the door closes it."""
+        """Serve a program that the listener has greeted, until its connection ends."""
         connected = writer.get_extra_info("socket")
         if connected is not None:
             keep_alive(connected)
@@ -98,31 +114,32 @@ class ProgramServer:
         )
         self._programs.add(program)
         try:
-            await program.run(reader, self._deal)
+            await program.run(reader, self._answer)
         finally:
             self._programs.discard(program)
             for stream, consumer in program.consumers:
-                self._consumers.went(stream, consumer)
+                self._consumers.disconnected(stream, consumer)
 
     def figures(self) -> tuple[ConsumerRow, ...]:
-        """The consumers."""
+        """The status of all consumers."""
         return self._consumers.rows()
 
     @property
     def programs(self) -> int:
-        """Connections."""
+        """Number of connected programs."""
         return len(self._programs)
 
     @property
     def _most_bytes(self) -> int:
-        return min(self._service.broker.terms.maximum_packet_bytes, _BODY_BYTES)
+        return min(self._broker.terms.maximum_packet_bytes, _BODY_BYTES)
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    async def _deal(self, program: ProgramConnection, request: Request) -> Answer | None:
+    async def _answer(self, program: ProgramConnection, request: Request) -> Answer | None:
+        """Make the answer to a request; None if it has been sent already."""
         match request:
             case Describe(number):
-                return Described(number, self._service.node, self._described(program), self._most_bytes)
+                return Described(number, self._directory.node, self._described(program), self._most_bytes)
             case Fetch() | Split() | Place() | Settle() | Forget():
                 return await self._read(program, request, self._readable(program, request.stream))
             case Begin():
@@ -143,14 +160,14 @@ class ProgramServer:
         stream = hosted.name
         consumer = "" if isinstance(request, Split) else request.consumer
         if consumer:
-            self._speaks_for(program, stream, consumer)
+            self._use_consumer(program, stream, consumer)
         match request:
             case Fetch():
                 if request.wait_ms:
                     await self._reads[stream].wait(request)
                 async with program.answering:
-                    with self._answers.helping(request.most_bytes) as most_bytes:
-                        await program.say(await self._reads[stream].fetch(request, most_bytes))
+                    with self._answers.reserve(request.most_bytes) as most_bytes:
+                        await program.send(await self._reads[stream].fetch(request, most_bytes))
                 return None
             case Split():
                 return await self._reads[stream].split(request)
@@ -162,7 +179,7 @@ class ProgramServer:
             case Forget(number):
                 durable = self._durable()
                 self._consumers.forget(stream, consumer, lambda: _set(durable))
-        await self._kept(durable)
+        await self._stored(durable)
         return Done(number)
 
     async def _begin(self, program: ProgramConnection, request: Begin) -> Begun:
@@ -173,12 +190,12 @@ class ProgramServer:
             key, request.token, resume=request.resume, done=lambda: _set(durable), user=program.user
         )
         program.tokens[key] = request.token
-        await self._kept(durable)
+        await self._stored(durable)
         line = self._lines.line(hosted, request.writer)
-        async with line.turn:  # what the one before has under way is counted
+        async with line.turn:  # messages that an earlier program has under way count as well
             program.broken.discard(key)
             last = hosted.marks.highest(line.origin)
-            await line.acknowledged()  # the writer will not send again what it is told to be there
+            await line.acknowledged()  # the program does not send again what it is told to be logged
             return Begun(request.id, last, hosted.hosting.topics, self._most_bytes)
 
     async def _leave(self, program: ProgramConnection, request: Leave) -> Done:
@@ -187,7 +204,7 @@ class ProgramServer:
         async with self._lines.line(hosted, request.writer).turn:
             key = (request.stream, request.writer)
             self._writers.leave(key, request.token, done=lambda: _set(durable))
-        await self._kept(durable)
+        await self._stored(durable)
         return Done(request.id)
 
     async def _append(self, program: ProgramConnection, request: Append) -> Done:
@@ -197,7 +214,7 @@ class ProgramServer:
         line = self._lines.line(hosted, request.writer)
         async with line.turn:
             if key in program.broken:
-                raise StreamRefused("a message before these was not taken: begin again", code="refused")
+                raise StreamRefused("an earlier message was refused: begin again", code="refused")
             try:
                 self._writers.check(key, program.tokens.get(key))
                 self._check(program, hosted, request.rows)
@@ -223,77 +240,81 @@ class ProgramServer:
         return Done(request.id)
 
     def _durable(self) -> asyncio.Future[None]:
-        """For what is to be put into the file of places; StreamRefused if too much waits for that already."""
-        state = self._service.state
+        """A future for a change of the state file; StreamRefused if too many wait while it has a fault."""
+        state = self._state
         if state.fault and state.waiting >= limits.STREAM_UNKEPT:
-            raise StreamRefused(f"nothing can be kept at the moment: {state.fault}", code="full")
+            raise StreamRefused(f"nothing can be stored at the moment: {state.fault}", code="full")
         return asyncio.get_running_loop().create_future()
 
-    async def _kept(self, durable: asyncio.Future[None]) -> None:
-        """Wait until what was put into the file of places is there."""
-        await patiently(durable, lambda: self._service.state.fault)
+    async def _stored(self, durable: asyncio.Future[None]) -> None:
+        """Wait until a change of the state file is durable."""
+        await patiently(durable, lambda: self._state.fault)
 
-    # -- who may what ----------------------------------------------------------------------------------------
+    # -- access ----------------------------------------------------------------------------------------------
 
-    def _hosted(self, program: ProgramConnection, stream: str) -> HostedStream:
-        hosted = self._service.hosted.get(stream)
+    def _stream(self, program: ProgramConnection, stream: str) -> HostedStream:
+        """A stream hosted here; StreamRefused says where else it is, as far as the program may know."""
+        hosted = self._hosted.get(stream)
         if hosted is not None:
             return hosted
-        names = {one.name: one for one in self._service.known.values() if self._may_know(program, one.topics)}
+        names = {
+            one.name: one for one in self._directory.known.values() if self._may_know(program, one.topics)
+        }
         known = names.get(stream)
         if known is not None:
             where = self._figures_of(stream, known.topics, known.host).whereabouts
-            raise StreamRefused(
-                f"stream '{stream}' is hosted by {where}, not here: connect there", code="elsewhere"
-            )
+            raise StreamRefused(f"stream '{stream}' is hosted by {where}: connect there", code="elsewhere")
         there = ", ".join(sorted(names)) or "none"
-        raise StreamRefused(f"there is no stream '{stream}' here; there are: {there}", code="unknown")
+        raise StreamRefused(f"unknown stream '{stream}'; known streams: {there}", code="unknown")
 
     def _readable(self, program: ProgramConnection, stream: str) -> HostedStream:
-        hosted = self._hosted(program, stream)
+        hosted = self._stream(program, stream)
         if not self._may_read(program, hosted.hosting.topics):
-            raise StreamRefused(f"this user may not read stream '{stream}'", code="denied")
+            raise StreamRefused(f"not allowed to read stream '{stream}'", code="denied")
         return hosted
 
     def _writable(self, program: ProgramConnection, stream: str) -> HostedStream:
-        """Each message is looked at by itself; who may write none has no say about writers and batches."""
-        hosted = self._hosted(program, stream)
+        """A stream with topics that the program may publish on; each message is checked later.
+
+        A program that may not write anything may not use writers and batches either.
+        """
+        hosted = self._stream(program, stream)
         if not self._may_write(program, hosted.hosting.topics):
-            raise StreamRefused(f"this user may not write into stream '{stream}'", code="denied")
+            raise StreamRefused(f"not allowed to write into stream '{stream}'", code="denied")
         return hosted
 
     def _may_write(self, program: ProgramConnection, topics: tuple[str, ...]) -> bool:
-        """Some of it."""
-        may = self._service.broker.gate.may_publish_within
+        """Whether a program may publish on some topics of a stream."""
+        may = self._broker.gate.may_publish_within
         return any(may(program.user, program.name, one) for one in topics)
 
     def _may_know(self, program: ProgramConnection, topics: tuple[str, ...]) -> bool:
         return self._may_read(program, topics) or self._may_write(program, topics)
 
     def _may_read(self, program: ProgramConnection, topics: tuple[str, ...]) -> bool:
-        gate = self._service.broker.gate
+        gate = self._broker.gate
         return gate.open or all(gate.may_subscribe(program.user, program.name, one) for one in topics)
 
     def _check(self, program: ProgramConnection, hosted: HostedStream, rows: tuple[Row, ...]) -> None:
-        broker = self._service.broker
+        gate = self._broker.gate
         topics = check_rows(hosted, rows, most_bytes=self._most_bytes)
-        if broker.gate.open:
+        if gate.open:
             return
         for topic in topics:
-            if not broker.gate.may_publish(program.user, program.name, topic):
-                raise StreamRefused(f"this user may not publish on '{topic}'", code="denied")
+            if not gate.may_publish(program.user, program.name, topic):
+                raise StreamRefused(f"not allowed to publish on '{topic}'", code="denied")
 
     def _described(self, program: ProgramConnection) -> tuple[Figures, ...]:
         return tuple(
             self._figures_of(known.name, known.topics, known.host)
-            for known in self._service.known.values()
+            for known in self._directory.known.values()
             if self._may_read(program, known.topics)
         )
 
     def _figures_of(self, name: str, topics: tuple[str, ...], host: str) -> Figures:
-        hosted = self._service.hosted.get(name)
+        hosted = self._hosted.get(name)
         if hosted is None:
-            doors = (one.door for one in self._service.settings.neighbours if one.name == host)
+            doors = (one.door for one in self._neighbours if one.name == host)
             return Figures(name, topics, host, here=False, door=next(doors, ""))
         figures = hosted.log.figures()
         return Figures(
@@ -308,21 +329,22 @@ class ProgramServer:
             bytes=figures.bytes,
         )
 
-    def _speaks_for(self, program: ProgramConnection, stream: str, consumer: str) -> None:
+    def _use_consumer(self, program: ProgramConnection, stream: str, consumer: str) -> None:
+        """Note that a connection uses a consumer; StreamRefused if it may not."""
         self._consumers.check(stream, consumer, program.user)
         if (stream, consumer) not in program.consumers:
             if len(program.consumers) >= limits.STREAM_CONSUMERS:
                 raise StreamRefused(
-                    f"one connection speaks for {limits.STREAM_CONSUMERS:,} consumers already: make another",
+                    f"too many consumers: {limits.STREAM_CONSUMERS:,} on this connection; open another one",
                     code="refused",
                 )
             program.consumers.add((stream, consumer))
-            self._consumers.came(stream, consumer)
+            self._consumers.connected(stream, consumer)
 
-    # -- time ------------------------------------------------------------------------------------------------
+    # -- silence ---------------------------------------------------------------------------------------------
 
-    async def _pass_time(self) -> None:
-        """Count the silence of consumers and writers, and of rows that nobody commits."""
+    async def _count_silence(self) -> None:
+        """Count for how long consumers, writers and staged rows are not used; runs until it is cancelled."""
         while True:
             await asyncio.sleep(limits.STREAM_IDLE_COUNT_S)
             try:
@@ -330,13 +352,13 @@ class ProgramServer:
             except StoreError as error:
                 log.error("%s", error)  # noqa: TRY400
 
-    async def older(self, idle_s: float) -> None:
-        """So much time has passed."""
-        self._consumers.older(idle_s)
+    async def older(self, passed_s: float) -> None:
+        """Count time that has passed, and forget what was unused for too long."""
+        self._consumers.older(passed_s)
         busy = {(one.stream, one.writer) for one in await self._staging.unfinished()}
         busy |= {key for program in self._programs for key in program.tokens}
-        self._writers.older(idle_s, busy=busy)
-        for stream, writer in await self._staging.older(idle_s):
+        self._writers.older(passed_s, busy=busy)
+        for stream, writer in await self._staging.older(passed_s):
             self._writers.forget_numbers(stream, writer)
 
 

@@ -1,8 +1,8 @@
 """Writes of programs into streams: rows of writers, and batches that were staged and committed.
 
 A message of a program carries its writer and a growing number; messages that the log has already are
-skipped. A request is answered when all its messages are durable, repeats included, and in order. `patiently`
-waits for the disk, and tells the program the reason when that takes too long.
+skipped. A request is answered when all its messages are durable, repeated ones included, and in order.
+`patiently` waits for the disk, and tells the program the reason when that takes too long.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from penstock.node.streams.log.dedup import WRITER
 from penstock.node.streams.programs.staging import StagedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.core.streams.requests import Commit, Row, Staged
     from penstock.node.streams.programs.staging import Staging
-    from penstock.node.streams.service import StreamService
     from penstock.node.streams.tree.hosted import HostedStream
+
+log = logging.getLogger(__name__)
 
 
 class Patience:
-    """Of somebody who waits and looks now and then what is wrong."""
+    """Tells code that waits, and asks now and then, when a fault has lasted too long."""
 
     def __init__(self, fault: Callable[[], str]) -> None:
         self._fault = fault
         self._since_s: float | None = None
 
     def over(self) -> str:
-        """What is wrong, if something has been at every look for too long; empty: wait on."""
+        """The fault, if there has been one at every call for too long; empty: go on waiting."""
         why = self._fault()
         now_s = asyncio.get_running_loop().time()
         self._since_s = None if not why else now_s if self._since_s is None else self._since_s
@@ -47,9 +48,9 @@ class Patience:
 
 
 async def patiently(waiting: asyncio.Future[None], fault: Callable[[], str]) -> None:
-    """Wait; StreamRefused, with the reason, if nothing can be made durable for a while.
+    """Wait for a write; StreamRefused, with the reason, if nothing can be made durable for a while.
 
-    What is waited for goes on all the same: whoever asks again finds it done, or waits again.
+    The write goes on all the same: a program that repeats its request finds it done, or waits again.
     """
     patience = Patience(fault)
     while True:
@@ -57,17 +58,15 @@ async def patiently(waiting: asyncio.Future[None], fault: Callable[[], str]) -> 
         if done:
             return waiting.result()
         if why := patience.over():
-            raise StreamRefused(f"this is not durable yet, the node goes on trying: {why}", code="full")
+            raise StreamRefused(f"not durable yet, the node keeps trying: {why}", code="full")
 
-
-log = logging.getLogger(__name__)
 
 ROW_BITS: Final = 32
-"""A staged row's number: its batch, then so many bits for its place in it, from 1."""
-
+"""The number of a staged row is the number of its batch, followed by so many bits for its index, from 1."""
 
 _HEAD_BYTES: Final = 8_192
-"""Of a record beside its payload, topic and properties: names of up to 1,024 letters, numbers."""
+"""Bound for the rest of a record, beside payload, topic and properties: names of up to 1,024 letters, and
+numbers."""
 
 
 class WriterLine:
@@ -78,17 +77,17 @@ class WriterLine:
         self._clock = clock
         self.origin = WRITER + writer
         self.turn = asyncio.Lock()
-        """Who holds it may `put`."""
+        """Held by the caller of `put`."""
         self._open: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """Last numbers of what is not acknowledged."""
+        """Writes that are not acknowledged: the last number of each, and its future."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether nothing is waiting or being put."""
         return not self._open and not self.turn.locked()
 
     async def put(self, numbers: Sequence[int], rows: Sequence[Row], *, sender: str) -> asyncio.Future[None]:
-        """Log those that are new; what to wait for. StreamError or StreamRefused if they are not taken."""
+        """Log the rows that are new; returns what to wait for. StreamError or StreamRefused if refused."""
         hosted = self._hosted
         await self._room(len(rows))
         known = hosted.marks.highest(self.origin)
@@ -105,7 +104,7 @@ class WriterLine:
                     row.ts_us or now_us,
                     sender,
                     number,
-                    properties=properties_of(row),
+                    properties=row_properties(row),
                     origin=self.origin,
                     number=number,
                 )
@@ -119,12 +118,12 @@ class WriterLine:
         return future
 
     async def acknowledged(self) -> None:
-        """Wait for everything that is on its way."""
+        """Wait until all rows that were put are acknowledged."""
         if self._open:
             await patiently(self._open[-1][1], lambda: self._hosted.log.fault)
 
     async def _room(self, count: int) -> None:
-        """Wait while too many messages of the stream are not acknowledged, and there is hope."""
+        """Wait while too many messages of the stream are unacknowledged, unless a fault lasts too long."""
         patience = Patience(lambda: self._hosted.log.fault)
         while not patience.over():
             figures = self._hosted.pubend.statistics()
@@ -151,48 +150,46 @@ class WriterLine:
 
 
 class WriterLines:
-    """All of them, made as they are needed."""
+    """The lines of all writers, created when they are needed."""
 
-    def __init__(self, service: StreamService) -> None:
-        self._service = service
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
         self._lines: dict[tuple[str, str], WriterLine] = {}
 
     def line(self, hosted: HostedStream, writer: str) -> WriterLine:
-        """Of a writer in a stream."""
+        """The line of a writer into a stream."""
         found = self._lines.get((hosted.name, writer))
         if found is None:
             if len(self._lines) >= limits.STREAM_WRITERS:
                 self._lines = {key: one for key, one in self._lines.items() if not one.idle}
-            found = self._lines[hosted.name, writer] = WriterLine(
-                hosted, writer, clock=self._service.broker.clock
-            )
+            found = self._lines[hosted.name, writer] = WriterLine(hosted, writer, clock=self._clock)
         return found
 
 
 class StagedCommits:
-    """Commits of staged rows: decided, carried out, done."""
+    """Commits batches of staged rows: decides on a batch, puts its rows into the stream, finishes it."""
 
-    def __init__(self, service: StreamService, lines: WriterLines, staging: Staging) -> None:
-        self._service = service
+    def __init__(self, hosted: Mapping[str, HostedStream], lines: WriterLines, staging: Staging) -> None:
+        self._hosted = hosted
         self._lines = lines
         self._staging = staging
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Carry out what was decided before the node ended."""
+        """Carry out the commits that were decided before the node ended."""
         for batch in await self._staging.unfinished():
-            if batch.stream in self._service.hosted:
-                self._begin(batch).add_done_callback(_told)
+            if batch.stream in self._hosted:
+                self._begin(batch).add_done_callback(_log_failure)
 
     async def close(self) -> None:
-        """Stop; what is not done is done after the next start."""
+        """Stop; commits that are not finished are carried out after the next start."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def commit(self, request: Commit) -> None:
-        """Put the rows into the stream once; they are there when this returns."""
+        """Put the rows of a batch into the stream, once; they are durable when this returns."""
         key = (request.stream, request.writer)
         while key in self._under_way:
             await asyncio.shield(self._under_way[key])
@@ -212,7 +209,7 @@ class StagedCommits:
             request.stream,
             request.writer,
             request.batch,
-            _whole(request.attempts),
+            _with_rows(request.attempts),
             request.sender or request.writer,
             done=False,
             keep_s=limits.STREAM_STAGED_S if request.once else limits.STREAM_WRITER_S,
@@ -230,7 +227,7 @@ class StagedCommits:
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
 
     async def _carry_out(self, batch: StagedBatch) -> None:
-        hosted = self._service.hosted[batch.stream]
+        hosted = self._hosted[batch.stream]
         line = self._lines.line(hosted, batch.writer)
         number = batch.batch << ROW_BITS
         waiting: asyncio.Future[None] | None = None
@@ -246,8 +243,8 @@ class StagedCommits:
         await self._staging.finish(batch)
 
 
-def properties_of(row: Row) -> bytes:
-    """MQTT 5 properties of a row, as they are on the wire; empty: none."""
+def row_properties(row: Row) -> bytes:
+    """The MQTT 5 properties of a row as they are encoded in PUBLISH; empty if it has none."""
     if not row.content_type and not row.properties:
         return b""
     properties = Properties(content_type=row.content_type or None, user=row.properties)
@@ -255,7 +252,7 @@ def properties_of(row: Row) -> bytes:
 
 
 def check_rows(hosted: HostedStream, rows: Sequence[Row], *, most_bytes: int) -> set[str]:
-    """The topics of rows; StreamRefused if a row can be no message of the stream."""
+    """The topics of rows; StreamRefused if a row cannot be a message of the stream."""
     topics = {row.topic for row in rows}
     for topic in topics:
         try:
@@ -264,7 +261,7 @@ def check_rows(hosted: HostedStream, rows: Sequence[Row], *, most_bytes: int) ->
             raise StreamRefused(str(error), code="refused") from None
         if not hosted.carries(topic):
             raise StreamRefused(
-                f"topic '{topic}' is none of stream '{hosted.name}', which takes "
+                f"topic '{topic}' does not belong to stream '{hosted.name}', whose topics are "
                 + ", ".join(hosted.hosting.topics),
                 code="refused",
             )
@@ -274,35 +271,35 @@ def check_rows(hosted: HostedStream, rows: Sequence[Row], *, most_bytes: int) ->
         whole = len(row.payload) + 4 * text + _HEAD_BYTES  # a letter has up to four bytes
         if len(row.payload) > most_bytes or whole > most:
             raise StreamRefused(
-                f"a message on '{row.topic}' of {len(row.payload):,} bytes: up to {most_bytes:,} are taken "
-                f"(bounds.packet_bytes), and with all that belongs to it {most:,}",
+                f"a message of {len(row.payload):,} bytes on '{row.topic}' is too large: "
+                f"at most {most_bytes:,} (bounds.packet_bytes), and {most:,} with topic and properties",
                 code="refused",
             )
         if not 0 <= row.ts_us < limits.STREAM_TICKS:
-            raise StreamRefused(f"a time of {row.ts_us} µs: give microseconds since 1970", code="refused")
+            raise StreamRefused(f"time {row.ts_us} is not in microseconds since 1970", code="refused")
         if len(row.properties) > limits.MQTT_USER_PROPERTIES:
             raise StreamRefused(
-                f"{len(row.properties)} properties; at most {limits.MQTT_USER_PROPERTIES} are allowed",
+                f"too many user properties: {len(row.properties)}, at most {limits.MQTT_USER_PROPERTIES}",
                 code="refused",
             )
         try:
-            properties_of(row)
+            row_properties(row)
         except MqttError as error:
             raise StreamRefused(str(error), code="refused") from None
     return topics
 
 
-def _whole(attempts: tuple[Staged, ...]) -> tuple[Staged, ...]:
-    """Without those that have no rows."""
+def _with_rows(attempts: tuple[Staged, ...]) -> tuple[Staged, ...]:
+    """The attempts that have rows."""
     return tuple(one for one in attempts if one.parts)
 
 
-def _told(task: asyncio.Task[None]) -> None:
-    """A batch that cannot be carried out waits for its writer, who asks again, or for the next start."""
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Log a failed commit; it is repeated when its writer asks again, or after the next start."""
     if task.cancelled():
         return
     error = task.exception()
     if isinstance(error, PenstockError):
-        log.error("a batch that was committed is not in its stream yet: %s", error)
+        log.error("a committed batch is not in its stream yet: %s", error)
     elif error is not None:
-        log.error("a batch that was committed is not in its stream yet", exc_info=error)
+        log.error("a committed batch is not in its stream yet", exc_info=error)

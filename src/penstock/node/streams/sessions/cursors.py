@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from penstock.node.streams.log.tables import StateTable
 
+if TYPE_CHECKING:
     from penstock.node.streams.log.state import StateFile
 
-log = logging.getLogger(__name__)
-
-TABLE: Final = "cursors"
+CURSORS: Final = "cursors"
+"""Table of the state file: (client identifier, stream) → the cursor."""
 
 
 class Flight(msgspec.Struct, array_like=True, gc=False):
@@ -23,57 +21,31 @@ class Flight(msgspec.Struct, array_like=True, gc=False):
     tick: int
     packet_id: int
     released: bool = False
-    """The client has it, its PUBCOMP is missing."""
+    """The client has the message; its PUBCOMP is missing."""
 
 
 class Cursor(msgspec.Struct, array_like=True):
-    """A session's place in a stream."""
+    """The position of a session in a stream."""
 
     born_us: int
-    """Tells its session from an earlier one of the same client."""
+    """When the session began: tells it from an earlier session of the same client."""
     acked: int
-    """The client has, or does not want, everything before this tick; below 0: it waits for the first one."""
+    """The client has, or does not want, everything before this tick; negative: nothing has been sent yet."""
     starts: dict[str, int] = {}
-    """Where its subscriptions began, by filter."""
+    """The tick at which each subscription begins, by filter."""
     given: int = 0
-    """Messages before this tick were given out; those neither in `flight` nor `lesser` are done with."""
+    """Messages before this tick were sent; those neither in `flight` nor in `lesser` are acknowledged."""
     flight: list[Flight] = []
-    """In the order of ticks."""
+    """QoS 2 messages in flight, in the order of their ticks."""
     rewound: dict[str, int] = {}
-    """Subscriptions that are to begin at an earlier tick as soon as nothing is in flight."""
+    """Subscriptions that begin at an earlier tick as soon as nothing is in flight."""
     lesser: list[int] = []
-    """Messages before `given` that were given out with QoS 1 and not acknowledged."""
+    """Ticks before `given` of messages that were sent with QoS 1 and are not acknowledged."""
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Cursor)
+CursorTable: TypeAlias = StateTable[Cursor]
 
 
-class Cursors:
-    """All rows; what is put in one turn of the loop is durable together."""
-
-    def __init__(self, state: StateFile) -> None:
-        self._state = state
-
-    def load(self) -> dict[tuple[str, str], Cursor]:
-        """By client identifier and stream; what cannot be read is told and left out."""
-        found = {}
-        for key, value in self._state.load(TABLE):
-            try:
-                client_id, stream = key
-                found[client_id, stream] = _decoder.decode(value)
-            except (ValueError, msgspec.MsgspecError) as error:
-                log.error("a session's place in a stream, %r, cannot be read: %s", key, error)  # noqa: TRY400
-        return found
-
-    def put(self, client_id: str, stream: str, cursor: Cursor) -> None:
-        """Write a row."""
-        self._state.put(TABLE, (client_id, stream), _encoder.encode(cursor))
-
-    def remove(self, client_id: str, stream: str) -> None:
-        """It is needed no more."""
-        self._state.remove(TABLE, (client_id, stream))
-
-    def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back when all that was put and removed is on disk."""
-        self._state.when_durable(callback)
+def open_cursors(state: StateFile) -> CursorTable:
+    """The table of cursors in a state file; its keys are (client identifier, stream)."""
+    return StateTable(state, CURSORS, Cursor, width=2)

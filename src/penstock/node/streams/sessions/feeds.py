@@ -24,44 +24,44 @@ TickAndBody: TypeAlias = tuple[int, bytes]
 """A message: its tick and its body."""
 
 _numbers = count(1)
-"""No two ends have the same name, so that none gets what another was told."""
+"""Numbers in the names of subends: no two have the same name, so that none gets messages of another."""
 
 
 class FeedBatch(NamedTuple):
-    """The messages from where it was asked for up to `until`."""
+    """All messages from the tick that was asked for up to `until`."""
 
     messages: list[TickAndBody]
     until: int
     missed: Span | None = None
-    """The log has let go this part of it."""
+    """The part of the span that is no longer in the log; None if all of it is there."""
 
 
 class Feed(Protocol):
-    """Messages in order from a place on."""
+    """Gives messages of a stream in order."""
 
     def take(self, since: int, until: int) -> FeedBatch | None:
-        """The next messages of a span; None: not at hand, and its owner is told when it is worth asking."""
+        """The next messages of a span; None if they are not at hand yet, and the reader has to ask again."""
         ...
 
     def close(self) -> None:
-        """Nothing more is needed."""
+        """Let go of what the feed uses; it is not asked again."""
         ...
 
 
 class LogFeed:
-    """Reads the log of a stream that is hosted here."""
+    """Reads the log of a stream hosted here. The log calls `on_ready` when it has what was not at hand."""
 
     def __init__(self, hosted: HostedStream) -> None:
         self._hosted = hosted
         self._asked: Span | None = None
 
     def take(self, since: int, until: int) -> FeedBatch | None:
-        """See Feed."""
+        """The next messages of a span; None if the log has to read them first."""
         begin = self._hosted.begin
         if since < begin:
             self._asked = None
             return FeedBatch([], begin, missed=(since, begin))
-        # What was not at hand is asked for in the same words, or it would never be.
+        # A span that was not at hand has to be asked for unchanged: the log knows it by both ends.
         if self._asked is None or self._asked[0] != since:
             self._asked = (since, until)
         _, until = self._asked
@@ -72,14 +72,14 @@ class LogFeed:
         return FeedBatch(found, found[-1][0] + 1 if cut_short(found, limits.STREAM_READ) else until)
 
     def close(self) -> None:
-        """See Feed."""
+        """Nothing to close: the log belongs to the stream."""
 
 
 class TreeFeed:
-    """A subscriber-hosting end of its own, which stops while its messages are not taken."""
+    """Fetches from another node, by a subend of its own that pauses while its messages are not taken."""
 
-    def __init__(self, hub: CoreDriver, stream: str, name: str, *, clock: Callable[[], int]) -> None:
-        self._hub = hub
+    def __init__(self, driver: CoreDriver, stream: str, name: str, *, clock: Callable[[], int]) -> None:
+        self._driver = driver
         self._stream = stream
         self._name = f"{name}/{next(_numbers)}"
         self._clock = clock
@@ -90,7 +90,7 @@ class TreeFeed:
         self._paused = False
 
     def take(self, since: int, until: int) -> FeedBatch | None:
-        """See Feed."""
+        """The messages that have arrived, if any; asks for those up to `until`."""
         subend = self._subend
         if subend is None:
             self._open(since, until)
@@ -99,33 +99,33 @@ class TreeFeed:
         found = list(self._held)
         self._held.clear()
         self._bytes = 0
-        # While the hub hands out events, the end may be ahead of what came here.
-        horizon = 0 if self._hub.busy else subend.horizon
+        # While the driver hands out events, the subend may be ahead of what was delivered to this feed.
+        horizon = 0 if self._driver.busy else subend.horizon
         reached = max(found[-1][0] + 1 if found else since, horizon)
-        subend.acknowledge(reached)  # the session's place is held apart from this
+        subend.acknowledge(reached)  # the place of the session is held separately
         if self._paused or reached < until:
             self._paused = False
             subend.resume(until, now_us=self._clock())
-            self._hub.changed(self._stream)
+            self._driver.changed(self._stream)
         if not found and reached <= since and missed is None:
             return None
         return FeedBatch([one for one in found if one[0] >= since], max(since, reached), missed)
 
     def close(self) -> None:
-        """See Feed."""
+        """Remove the subend."""
         if self._subend is not None:
             self._subend = None
-            self._hub.delivered.pop((self._stream, self._name), None)
-            self._hub.missed.pop((self._stream, self._name), None)
-            self._hub.core.unsubscribe(self._stream, self._name)
+            self._driver.delivered.pop((self._stream, self._name), None)
+            self._driver.missed.pop((self._stream, self._name), None)
+            self._driver.core.unsubscribe(self._stream, self._name)
 
     def _open(self, since: int, until: int) -> None:
-        hub, key = self._hub, (self._stream, self._name)
-        self._subend = hub.core.subscribe(*key, start=since, alerts=False)
-        hub.delivered[key] = self._delivered
-        hub.missed[key] = self._gone
+        driver, key = self._driver, (self._stream, self._name)
+        self._subend = driver.core.subscribe(*key, start=since, alerts=False)
+        driver.delivered[key] = self._delivered
+        driver.missed[key] = self._lost
         self._subend.resume(until, now_us=self._clock())
-        hub.changed(self._stream)
+        driver.changed(self._stream)
 
     def _delivered(self, tick: int, body: bytes) -> None:
         self._held.append((tick, body))
@@ -137,5 +137,5 @@ class TreeFeed:
             assert self._subend is not None
             self._subend.pause()
 
-    def _gone(self, since: int, until: int) -> None:
+    def _lost(self, since: int, until: int) -> None:
         self._missed = (since if self._missed is None else self._missed[0], until)

@@ -1,8 +1,8 @@
 """A message of a stream on its way to sessions, and the subscriptions of a session that it is for.
 
 A message is decoded once, and encoded once for all sessions that get the same frame. Subscriptions of a
-session with different filters share one copy (on ordinary topics each gets its own): the message has one
-place in the session, so that it is acknowledged, and known as a repetition, by its tick.
+session with different filters share one copy (on ordinary topics each gets its own). So each tick is sent to
+a session only once, and the client can acknowledge a message, and recognise a repeated one, by its tick.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 
 class StreamItem:
-    """One message."""
+    """One message of a stream, decoded."""
 
     __slots__ = ("_frames", "event", "message", "record", "tick")
 
     def __init__(
         self, stream: str, tick: int, body: bytes, *, read: Callable[[bytes], Properties] = properties_of
     ) -> None:
-        """StreamError if this is no message."""
+        """Decode a message; StreamError if that is not possible. `read` decodes MQTT properties."""
         self.tick = tick
         record = self.record = decode_record(body)
         if not 0 <= record.qos <= 2:
-            raise StreamError(f"a record of QoS {record.qos}")
+            raise StreamError(f"record with QoS {record.qos}")
         try:
             event = event_from(record, read=read)
         except MqttError as error:
-            raise StreamError(f"the properties of a record cannot be read: {error}") from None
+            raise StreamError(f"properties of the record cannot be decoded: {error}") from None
         self.event = stamped_event(event, stream, tick)
         self.message: Message = self.event.carried
         self._frames: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}
 
     @property
     def shareable(self) -> bool:
-        """Whether those who want nothing particular get the same bytes; what expires is told how soon."""
+        """Whether sessions can get the same bytes. A message that expires carries the remaining time."""
         return not self.message.expires_us
 
     def frame(self, *, version: int, qos: int, retain: bool) -> tuple[bytes, bytes]:
-        """What stands before and behind the packet identifier; with QoS 0 the first is everything."""
+        """The PUBLISH packet before and behind the packet identifier; QoS 0: all of it, and nothing."""
         found = self._frames.get((version, qos, retain))
         if found is None:
             payload, topic = self.record.payload, self.message.topic
@@ -66,7 +66,7 @@ class StreamItem:
 
     def _properties(self) -> bytes:
         properties = self.message.properties
-        # Most messages come without any, and then there are only those of the stream.
+        # Most publishers send no properties; then there are only the user properties of the stream.
         return forwarded(properties) if self.record.properties else user_properties(properties.user)
 
 
@@ -74,13 +74,14 @@ class Choice(NamedTuple):
     """How a message is sent to a session."""
 
     subscription: Subscription
-    """The one with the highest QoS."""
+    """The subscription with the highest QoS."""
     qos: int
     ids: tuple[int, ...]
+    """Subscription identifiers of all subscriptions that the message is for."""
 
 
 def chosen(subscriptions: Sequence[Subscription]) -> Choice | None:
-    """One copy for these, if there are any."""
+    """One copy for all of these subscriptions; None if there are none."""
     if not subscriptions:
         return None
     first = max(subscriptions, key=lambda one: one.options.qos)
@@ -91,14 +92,17 @@ def chosen(subscriptions: Sequence[Subscription]) -> Choice | None:
 
 
 def plain(subscriptions: Sequence[Subscription]) -> bool:
-    """Whether the topic alone decides."""
+    """Whether the topic alone decides if a message is for these subscriptions."""
     return not any(one.content is not None or one.options.no_local for one in subscriptions)
 
 
 def choose(
     subscriptions: Sequence[Subscription], item: StreamItem, starts: Mapping[str, int], *, now_us: Instant
 ) -> Choice | None:
-    """The copy of a message for subscriptions to its topic, each of which begins somewhere."""
+    """The copy of a message for those subscriptions to its topic that want it; None if none does.
+
+    `starts` has the tick at which each subscription begins, by filter.
+    """
     never = item.tick + 1
     wanting = [
         one

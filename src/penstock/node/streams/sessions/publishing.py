@@ -1,7 +1,7 @@
 """MQTT publishing into streams: diverts messages on their topics into the log, acts once they are durable.
 
-`Intake` takes the place of all receivers of a stream's topics. It appends to the log of a stream hosted
-here, and refuses messages for a stream that is published at another node.
+`Intake` replaces all receivers of the topics of a stream. It appends to the log of a stream hosted here, and
+refuses messages for a stream that is published at another node.
 """
 
 from __future__ import annotations
@@ -28,22 +28,31 @@ if TYPE_CHECKING:
     from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.message import Message
     from penstock.node.broker.runs import Run
-    from penstock.node.streams.service import KnownStream, StreamService
+    from penstock.node.streams.tree.directory import KnownStream, StreamDirectory
     from penstock.node.streams.tree.hosted import HostedStream
+
+log = logging.getLogger(__name__)
+
+RETAIN_AGAIN_TICKS: Final = 2 * TICKS_PER_S
+"""How far before the checkpoint of marks a restart looks for messages to retain.
+
+The store of retained messages is behind the log by milliseconds. It is further behind only while its disk is
+full, and then nothing is acknowledged.
+"""
 
 
 class Intake:
-    """Of one stream, in the place of all receivers of its topics."""
+    """Takes the messages published on the topics of one stream, in place of all receivers."""
 
     def __init__(self, known: KnownStream, hosted: HostedStream | None, broker: Broker) -> None:
         self._known = known
         self._hosted = hosted
         self._broker = broker
 
-    # -- nobody waits for an answer --------------------------------------------------------------------------
+    # -- messages without acknowledgement --------------------------------------------------------------------
 
     def accept(self, event: Event) -> int:
-        """A message of the node, or a will; the reason code for its publisher."""
+        """Take a message of the node, or a will; returns the reason code for its publisher."""
         message: Message = event.carried
         try:
             self._stream().publish_many((encode_record(record_of(event)),), look=message.retain)
@@ -52,7 +61,7 @@ class Intake:
         return Reason.SUCCESS
 
     def publish_qos0(self, event: Event, connection: PublishingLink) -> None:
-        """A message of QoS 0."""
+        """Take a message of QoS 0."""
         message: Message = event.carried
         body = encode_record(record_of(event))
         batch = OwedBatch(connection, 1, len(body))
@@ -64,7 +73,7 @@ class Intake:
             batch.begin()
 
     def run(self, run: Run, connection: PublishingLink) -> None:
-        """Plain messages of QoS 0."""
+        """Take a run of plain messages of QoS 0."""
         now_us, sender = run.now_us, run.sender
         bodies = [
             encode_record(Record(topic.decode(), payload, now_us, sender, seq, 0))
@@ -78,12 +87,12 @@ class Intake:
         else:
             batch.begin()
 
-    # -- somebody does ---------------------------------------------------------------------------------------
+    # -- messages that are acknowledged once they are durable ------------------------------------------------
 
     def run_qos1(
         self, session: PublishingSession, connection: PublishingLink, data: bytes, *, now_us: Instant
     ) -> bool:
-        """Plain messages of QoS 1; False, and nothing is done, if one must be looked at."""
+        """Take a run of plain messages of QoS 1; False, and none is taken, if one has to be read alone."""
         parts = parts_qos1(data, session.version)
         packet_ids = [packet_id for _, packet_id, _ in parts]
         if not session.exchange.incoming.arrive_many(packet_ids):
@@ -108,12 +117,13 @@ class Intake:
     def publish(
         self, event: Event, session: PublishingSession, connection: PublishingLink, packet_id: int
     ) -> None:
-        """A message of QoS 1 or 2 that has arrived; its answer follows."""
+        """Take a message of QoS 1 or 2; it is acknowledged later."""
         message: Message = event.carried
         origin = session.origin if message.qos == 2 else ""
         number = packet_id if message.qos == 2 else 0
         body = encode_record(record_of(event, origin=origin, number=number))
-        # A session must be on disk before a message that is known by it, a retained message, too.
+        # The acknowledgement also waits for the journal: for the session, by which a QoS 2 message is
+        # recognised when it is sent again, and for a retained message.
         journal = self._broker.journal if message.qos == 2 or message.retain else None
         answering = DeferredAcks(
             session, connection, (packet_id,), qos=message.qos, size=len(body), journal=journal
@@ -132,42 +142,36 @@ class Intake:
         if self._hosted is None:
             known = self._known
             raise StreamError(
-                f"stream {known.name!r} is published at node {known.host!r}, and only there: connect to it"
+                f"stream {known.name!r} is published only at node {known.host!r}: connect there"
             )
         return self._hosted
 
     def _refused(self, count: int) -> int:
         elsewhere = self._hosted is None
-        self._broker.count_refused("stream hosted elsewhere" if elsewhere else "stream takes nothing", count)
+        self._broker.count_refused("stream hosted elsewhere" if elsewhere else "stream stopped", count)
         return Reason.IMPLEMENTATION_SPECIFIC if elsewhere else Reason.QUOTA_EXCEEDED
 
 
-log = logging.getLogger(__name__)
-
-RETAIN_AGAIN_TICKS: Final = 2 * TICKS_PER_S
-"""The store is behind the log by milliseconds, unless the disk is full, and then nothing is acknowledged."""
-
-
 class StreamPublishing:
-    """One per node."""
+    """Publishing into all streams that a node knows."""
 
-    def __init__(self, service: StreamService) -> None:
-        self._service = service
-        self._broker = service.broker
+    def __init__(self, directory: StreamDirectory, broker: Broker) -> None:
+        self._directory = directory
+        self._broker = broker
         self._here: TopicTree[str, Intake] = TopicTree()
         self._elsewhere: TopicTree[str, Intake] = TopicTree()
 
     async def start(self) -> None:
-        """Divert from now on, and know again what was being published when the node ended."""
-        self._known_changed()
-        self._service.on_known_changed.append(self._known_changed)
+        """Divert from now on, and restore what was being published when the node ended."""
+        self._directory_changed()
+        self._directory.on_changed.append(self._directory_changed)
         router = self._broker.router
         router.sinks.append(self._sink)
         router.on_tapped.append(self._tapped)
         router.forget()
         self._tapped()
         self._recover()
-        for hosted in self._service.hosted.values():
+        for hosted in self._directory.hosted.values():
             await self._retain_again(hosted)
 
     # -- where messages go -----------------------------------------------------------------------------------
@@ -176,19 +180,19 @@ class StreamPublishing:
         found = self._here.match(topic) or self._elsewhere.match(topic)
         return found[0] if found else None
 
-    def _known_changed(self) -> None:
+    def _directory_changed(self) -> None:
         self._here, self._elsewhere = TopicTree(), TopicTree()
-        for known in self._service.known.values():
-            intake = Intake(known, self._service.hosted.get(known.name), self._broker)
+        for known in self._directory.known.values():
+            intake = Intake(known, self._directory.hosted.get(known.name), self._broker)
             tree = self._here if known.hosted_here else self._elsewhere
             for filter_ in known.topics:
                 tree.add(filter_, known.name, intake)
         self._broker.router.forget()
 
-    # -- what is durable -------------------------------------------------------------------------------------
+    # -- durable messages ------------------------------------------------------------------------------------
 
-    def told(self, stream: str, tick: int, body: bytes) -> None:
-        """A message that some look on at, or that is to be retained."""
+    def show(self, stream: str, tick: int, body: bytes) -> None:
+        """Retain a durable message if it asks for that, and pass it to the taps of its topic."""
         broker = self._broker
         event = self._event(tick, body)
         if event is None:
@@ -204,34 +208,34 @@ class StreamPublishing:
             event = event_from(decode_record(body), read=self._broker.properties)
             check_topic(event.topic, where="topic")
         except (StreamError, MqttError) as error:
-            log.error("the message of tick %d cannot be read: %s", tick, error)  # noqa: TRY400
+            log.error("the message of tick %d cannot be decoded: %s", tick, error)  # noqa: TRY400
             return None
         return event
 
     def _tapped(self) -> None:
-        """Somebody looks on, or does no more."""
+        """Taps were added or removed: note which streams have some."""
         filters = [tap.filter for tap in self._broker.router.tapped]
-        for hosted in self._service.hosted.values():
+        for hosted in self._directory.hosted.values():
             hosted.watched = any(overlap(tap, topic) for tap in filters for topic in hosted.hosting.topics)
 
     # -- exactly once ----------------------------------------------------------------------------------------
 
     def release(self, session: SessionIdentity, packet_id: int) -> bool:
-        """A client releases a QoS 2 message; False: no stream has it."""
+        """Forget a QoS 2 message that its client has released; False if no stream has it."""
         origin = session.origin
-        found = [one for one in self._service.hosted.values() if one.marks.seen(origin, packet_id)]
+        found = [one for one in self._directory.hosted.values() if one.marks.seen(origin, packet_id)]
         for hosted in found:
             hosted.marks.forget(origin, packet_id)
         return bool(found)
 
     def ended(self, session: SessionIdentity) -> None:
-        """A session is gone, and what it has not released with it."""
-        for hosted in self._service.hosted.values():
+        """Forget all unreleased QoS 2 messages of a session that has ended."""
+        for hosted in self._directory.hosted.values():
             hosted.marks.forget_all(session.origin)
 
     def _recover(self) -> None:
         sessions = {session.origin: session for session in self._broker.sessions}
-        for hosted in self._service.hosted.values():
+        for hosted in self._directory.hosted.values():
             for origin, numbers in hosted.marks.clients().items():
                 session = sessions.get(origin)
                 if session is None:
@@ -240,7 +244,7 @@ class StreamPublishing:
                     session.exchange.incoming.add_received(numbers)
 
     async def _retain_again(self, hosted: HostedStream) -> None:
-        """What was to be retained when the node ended may be in the log and not in the store."""
+        """Retain messages again that are in the log, but perhaps not in the store of retained messages."""
         since = max(hosted.begin, hosted.marks.checkpoint_tick - RETAIN_AGAIN_TICKS)
         while found := await hosted.log.fetch(since, hosted.end, limits.STREAM_READ):
             for tick, body in found:

@@ -1,10 +1,4 @@
-"""Subscriptions of MQTT sessions to streams, from the first SUBSCRIBE to the end of the session.
-
-`CursorSaver` writes the positions of sessions to disk. That a client has a message of QoS 1 is written
-about every second; after a crash the message is sent again with the same tick. What must be on disk
-before a packet goes out (QoS 2, a new subscription) is written in the same turn of the event loop, for
-all sessions together.
-"""
+"""Subscriptions of MQTT sessions to streams, from the first SUBSCRIBE to the end of the session."""
 
 from __future__ import annotations
 
@@ -14,203 +8,108 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import StreamError
 from penstock.mqtt.topics import overlap, shared_of
-from penstock.node.streams.sessions.cursors import Cursors
+from penstock.node.streams.sessions.cursor_saver import CursorSaver
+from penstock.node.streams.sessions.cursors import open_cursors
 from penstock.node.streams.sessions.reader import SessionReader
 from penstock.node.streams.sessions.session_readers import SessionReaders
 from penstock.node.streams.sessions.stream_readers import StreamReaders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from penstock.model.instant import Instant
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.streams.service import StreamService
+    from penstock.node.streams.log.state import Key
     from penstock.node.streams.sessions.cursors import Cursor
     from penstock.node.streams.status import ReaderFigures
-
-
-class CursorSaver:
-    """Of all sessions and streams."""
-
-    def __init__(self, cursors: Cursors, drop: Callable[[SessionReader], None]) -> None:
-        self._cursors = cursors
-        self._drop = drop
-        """What becomes of readers that nobody needs."""
-        self._moved: dict[SessionReader, None] = {}
-        """Whose place on disk is behind."""
-        self._urgent: dict[SessionReader, None] = {}
-        self._safe: list[Callable[[], None]] = []
-        """To be called when the rows of these are on disk."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._flushing = False
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Write from now on."""
-        self._loop = loop
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._loop = None
-        self._flush()
-        self.save()
-
-    def save_soon(self, reader: SessionReader) -> None:
-        """A place has moved."""
-        if reader.durable:
-            self._moved[reader] = None
-
-    def save_now(self, reader: SessionReader | None, safe: Callable[[], None] | None = None) -> None:
-        """Write a place down, with all that wait, in this turn of the loop; then call back."""
-        if reader is not None:
-            self._urgent[reader] = None
-        if safe is not None:
-            self._safe.append(safe)
-        if not self._flushing and self._loop is not None:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
-
-    def behind(self, readers: Iterable[SessionReader], then: Callable[[], None]) -> Callable[[], None]:
-        """What does something when it was called and the places of readers, as they are now, are on disk."""
-        if not any(reader in self._urgent for reader in readers):
-            return then
-        both = _Both(then)
-        self._safe.append(both)
-        return both
-
-    def forget(self, reader: SessionReader) -> None:
-        """Nobody needs its place any more."""
-        self._moved.pop(reader, None)
-        self._urgent.pop(reader, None)
-
-    def save(self) -> None:
-        """Write places that have moved."""
-        moved, self._moved = self._moved, {}
-        self._write(moved, [])
-
-    def _flush(self) -> None:
-        self._flushing = False
-        urgent, self._urgent = self._urgent, {}
-        callbacks, self._safe = self._safe, []
-        self._write(urgent, callbacks)
-
-    def _write(self, readers: dict[SessionReader, None], callbacks: list[Callable[[], None]]) -> None:
-        written: list[tuple[SessionReader, int]] = []
-        for reader in readers:
-            if reader.idle:
-                self._drop(reader)
-                continue
-            cursor = reader.write_down()
-            if reader.durable and reader.current:
-                self._moved.pop(reader, None)
-                written.append((reader, cursor.acked))
-                self._cursors.put(reader.session.client_id, reader.stream.name, cursor)
-        if written or callbacks:
-            self._cursors.when_durable(lambda: _durable(written, callbacks))
-
-
-class _Both:
-    """Does something when it was called twice."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-        self._calls = 0
-
-    def __call__(self) -> None:
-        self._calls += 1
-        if self._calls == 2:
-            self._then()
-
-
-def _durable(written: list[tuple[SessionReader, int]], callbacks: list[Callable[[], None]]) -> None:
-    for reader, acked in written:
-        reader.saved = acked
-    for callback in callbacks:
-        callback()
-
+    from penstock.node.streams.tree.context import StreamContext
 
 EARLIEST: Final = "earliest"
+"""The start of a subscription that wants everything that is in the log."""
 
-LOOK_S: Final = 0.1
-"""How often sessions that catch up from another node are looked at: the end of a stream makes no event."""
+POLL_S: Final = 0.1
+"""How often sessions that catch up from another node continue: the end of a stream makes no event."""
 
 TURN_US: Final = 10_000
-"""How long sessions that catch up may keep everything else waiting."""
+"""How long sessions that catch up may keep the event loop from everything else."""
 
-SAVE_LOOKS: Final = 10
-"""Places that have moved are written every so many looks."""
+SAVE_POLLS: Final = 10
+"""Places that have moved are written after so many polls."""
 
 
 def start_from(text: str | None) -> int | None:
-    """What a SUBSCRIBE says about where to begin: `earliest` or a tick; None: with what comes from now on."""
+    """The tick at which a SUBSCRIBE asks to begin: `earliest` or a number; None: with the next message."""
     if text is None:
         return None
     if text == EARLIEST:
         return 0
     if text.isascii() and text.isdigit() and len(text) < 20:
         return int(text)
-    raise StreamError(f"start is '{text}'; it is '{EARLIEST}' or a tick, which is a whole number")
+    raise StreamError(f"start is '{text}'; it must be '{EARLIEST}' or a tick, which is a whole number")
 
 
 class StreamSubscriptions:
     """All sessions of a node that read streams."""
 
-    def __init__(self, service: StreamService, broker: Broker) -> None:
-        self.service = service
+    def __init__(
+        self, context: StreamContext, broker: Broker, *, show: Callable[[str, int, bytes], None]
+    ) -> None:
+        """`show` takes messages (stream, tick, body) of other nodes that are to be retained or have taps."""
+        self._context = context
+        self._directory = context.directory
         self._broker = broker
-        self.router = broker.router
-        self.clock = broker.clock
-        self.properties = broker.properties
-        self._cursors = Cursors(service.state)
-        self.places = CursorSaver(self._cursors, self._drop)
-        self._loaded: dict[tuple[str, str], Cursor] = {}
-        """Rows of streams that are not known yet."""
+        self._show = show
+        self._cursors = open_cursors(context.state)
+        self._saver = CursorSaver(self._cursors, self._drop)
+        self._loaded: dict[Key, Cursor] = {}
+        """Cursors of streams that are not known yet, by client identifier and stream."""
         self._streams: dict[str, StreamReaders] = {}
         self._sessions: dict[str, SessionReaders] = {}
-        """Those that read streams, by client identifier."""
+        """Sessions that read streams, by client identifier."""
         self._draining: dict[Session, None] = {}
+        """Sessions that are drained in the next turns of the event loop, in order."""
         self._turning = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._looks = 0
+        self._polls = 0
 
-    # -- living ----------------------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Go on where sessions were, in the running loop; before anything is acknowledged to anybody."""
+        """Restore the places of all sessions, in the running loop, before any client is acknowledged."""
         self._loop = loop or asyncio.get_running_loop()
-        self.places.start(self._loop)
-        for key, cursor in self._cursors.load().items():
+        self._saver.start(self._loop)
+        for key, cursor in self._cursors.load(skip=True).items():
             session = self._broker.sessions.get(key[0])
             if session is None or session.born_us != cursor.born_us:
-                self._cursors.remove(*key)
+                self._cursors.remove(key)
             else:
                 self._loaded[key] = cursor
                 for flight in cursor.flight:
                     session.acks.supersede(flight.packet_id, released=flight.released)
-        self.service.on_known_changed.append(self._known_changed)
-        self._known_changed()
-        self._look()
+        self._directory.on_changed.append(self._directory_changed)
+        self._directory_changed()
+        self._poll()
 
     def close(self) -> None:
-        """Write down where sessions are."""
+        """Write the places of all sessions to disk."""
         if self._timer is not None:
             self._timer.cancel()
         self._loop = None
         for stream in self._streams.values():
             stream.close()
             for reader in stream.readers.values():
-                self.places.save_soon(reader)
-        self.places.close()
+                self._saver.save_soon(reader)
+        self._saver.close()
 
-    def _known_changed(self) -> None:
-        """Streams have come to be known: sessions may have subscribed to their topics already."""
-        for known in list(self.service.known.values()):
+    def _directory_changed(self) -> None:
+        """Streams have become known, to whose topics sessions may have subscribed already."""
+        for known in list(self._directory.known.values()):
             stream = self._streams.get(known.name)
             if stream is None:
-                stream = self._streams[known.name] = StreamReaders(self, known.name, known.topics)
+                stream = self._streams[known.name] = self._new_stream(known.name, known.topics)
             elif stream.topics == known.topics:
                 continue
             stream.topics = known.topics
@@ -223,20 +122,27 @@ class StreamSubscriptions:
                         self._begin(session, stream, filter_, None)
             stream.hold()
 
+    def _new_stream(self, name: str, topics: tuple[str, ...]) -> StreamReaders:
+        return StreamReaders(
+            name, topics, self._context, self._broker, saver=self._saver, sessions=self, show=self._show
+        )
+
     def _begun(self, session: Session, stream: StreamReaders, filter_: str) -> bool:
         reader = stream.readers.get(session)
-        return reader is not None and (filter_ in reader.starts or filter_ in reader.rewound)
+        return reader is not None and (filter_ in reader.place.starts or filter_ in reader.place.rewound)
 
     def _restore(self, session: Session, stream: StreamReaders, cursor: Cursor) -> None:
         for begun in (cursor.starts, cursor.rewound):
             for filter_ in [one for one in begun if one not in session.held]:
                 del begun[filter_]
         reader = self._reader(session, stream)
-        for flight in reader.restore(cursor):
+        for flight in reader.place.restore(cursor):
             if flight.released:
-                self._sessions[session.client_id].restore_released(reader, flight.tick, flight.packet_id)
-        if reader.idle:  # its subscriptions ended, and only that was on disk
-            self.places.save_now(reader)
+                self._sessions[session.client_id].restore_released(
+                    reader.sender, flight.tick, flight.packet_id
+                )
+        if reader.place.idle:  # its subscriptions ended, and that was not written to the cursor
+            self._saver.save_now(reader)
 
     def _reader(self, session: Session, stream: StreamReaders) -> SessionReader:
         reader = stream.readers.get(session)
@@ -253,18 +159,18 @@ class StreamSubscriptions:
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     def check(self, filter_: str, start: str | None) -> int | None:
-        """Where a subscription is to begin; StreamError if it cannot be had."""
+        """The tick at which a subscription begins; StreamError if it is not possible."""
         if shared_of(filter_).group:
             stream = next((one for one in self._streams.values() if _overlaps(filter_, one)), None)
             if stream is not None:
                 raise StreamError(
-                    f"topics of '{filter_}' are those of the reliable stream '{stream.name}', "
+                    f"shared subscription '{filter_}' has topics of the reliable stream '{stream.name}', "
                     "whose messages cannot be shared out: subscribe without $share"
                 )
         return start_from(start)
 
     def subscribed(self, subscription: Subscription, start: int | None = None) -> None:
-        """A session's subscription begins, or is made once more."""
+        """A session has subscribed, or subscribed again."""
         session = self._broker.sessions.get(subscription.client_id)
         assert session is not None
         for stream in self._streams.values():
@@ -274,61 +180,59 @@ class StreamSubscriptions:
     def _begin(self, session: Session, stream: StreamReaders, filter_: str, start: int | None) -> None:
         reader = self._reader(session, stream)
         reader.begin(filter_, start)
-        stream.forget()
+        stream.forget_topics()
         stream.hold_for(reader)
-        self.places.save_now(reader)
+        self._saver.save_now(reader)
 
     def unsubscribed(self, client_id: str, filter_: str) -> None:
-        """A session's subscription has ended."""
+        """A session has unsubscribed."""
         for reader in self._readers(client_id):
-            reader.end(filter_)
-            reader.stream.forget()
-            self.places.save_now(reader)
+            reader.place.end(filter_)
+            reader.stream.forget_topics()
+            self._saver.save_now(reader)
+
+    def after_save(self, session: SessionIdentity, then: Callable[[], None]) -> Callable[[], None]:
+        """A callback that calls `then` once it is called and the places of a session are on disk."""
+        return self._saver.after_save(self._readers(session.client_id), then) if session.expiry_s else then
 
     def ended(self, client_id: str) -> None:
-        """A session has departed."""
+        """A session has ended: drop its places."""
         for key in [key for key in self._loaded if key[0] == client_id]:
             del self._loaded[key]
-            self._cursors.remove(*key)
+            self._cursors.remove(key)
         for reader in self._readers(client_id):
             self._drop(reader)
         self._sessions.pop(client_id, None)
-
-    def held_back(self, session: SessionIdentity, answer: Callable[[], None]) -> Callable[[], None]:
-        """Have an answer to a session that is kept wait until its new places are on disk."""
-        return self.places.behind(self._readers(session.client_id), answer) if session.expiry_s else answer
-
-    def release(self, client_id: str, packet_id: int) -> None:
-        """The disk knows that a client has a QoS 2 message."""
-        source = self._sessions.get(client_id)
-        if source is not None:
-            source.release(packet_id)
 
     def _readers(self, client_id: str) -> list[SessionReader]:
         source = self._sessions.get(client_id)
         return [] if source is None else list(source.readers.values())
 
     def _drop(self, reader: SessionReader) -> None:
-        """Nobody needs its place any more."""
-        session, stream = reader.session, reader.stream
+        """Drop a reader and its place: no subscription needs it."""
         if not reader.current:
             return
+        session, stream = reader.session, self._streams[reader.stream.name]
         reader.close_feed()
         stream.missed += reader.missed
-        stream.readers.pop(session, None)
-        stream.forget()
-        source = self._sessions.get(session.client_id)
-        if source is not None:
-            source.readers.pop(stream.name, None)
-        self.places.forget(reader)
-        self._cursors.remove(session.client_id, stream.name)
+        del stream.readers[session]
+        stream.forget_topics()
+        del self._sessions[session.client_id].readers[stream.name]
+        self._saver.forget(reader)
+        self._cursors.remove((session.client_id, stream.name))
         if not stream.readers:
             stream.hold()
 
     # -- sending ---------------------------------------------------------------------------------------------
 
+    def release(self, client_id: str, packet_id: int) -> None:
+        """Send a client the PUBREL of a QoS 2 message."""
+        source = self._sessions.get(client_id)
+        if source is not None:
+            source.release(packet_id)
+
     def drain_soon(self, session: Session) -> None:
-        """Send what a session missed, as much as it takes, in the next turn of the loop."""
+        """Send to a session what it missed, as much as it takes, in the next turn of the event loop."""
         if self._loop is not None and session.link is not None:
             self._draining[session] = None
             if not self._turning:
@@ -336,39 +240,34 @@ class StreamSubscriptions:
                 self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Sessions that are behind take turns, and the loop has some, too."""
-        began_us = now_us = self._broker.now_us = self.clock()
+        """Drain sessions one after the other for a while, then give way to the rest of the event loop."""
+        clock = self._broker.clock
+        began_us = now_us = self._broker.now_us = clock()
         while self._draining and now_us - began_us < TURN_US:
             session = next(iter(self._draining))
             del self._draining[session]
             session.drain(now_us=now_us)
-            now_us = self.clock()
+            now_us = clock()
         self._turning = bool(self._draining) and self._loop is not None
         if self._turning and self._loop is not None:
             self._loop.call_soon(self._turn)
 
-    def now_us(self) -> Instant:
-        """When the present turn of the loop began, about."""
-        return self._broker.now_us
-
-    def _look(self) -> None:
+    def _poll(self) -> None:
         assert self._loop is not None
-        self._timer = self._loop.call_later(LOOK_S, self._look)
-        self._looks += 1
-        if self._looks % SAVE_LOOKS == 0:
+        self._timer = self._loop.call_later(POLL_S, self._poll)
+        self._polls += 1
+        if self._polls % SAVE_POLLS == 0:
             for stream in self._streams.values():
                 for reader in stream.readers.values():
-                    if reader.acked != reader.saved:
-                        self.places.save_soon(reader)
+                    if reader.place.acked != reader.place.saved:
+                        self._saver.save_soon(reader)
                 stream.hold()
-            self.places.save()
+            self._saver.save()
         for stream in self._streams.values():
-            stream.look()
-
-    # -- what can be known -----------------------------------------------------------------------------------
+            stream.poll()
 
     def figures(self) -> dict[str, ReaderFigures]:
-        """How many sessions read each stream, and how they fare."""
+        """How many sessions read each stream, and how many of them are behind or away."""
         return {name: stream.figures() for name, stream in self._streams.items()}
 
 

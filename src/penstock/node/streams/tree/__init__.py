@@ -2,7 +2,9 @@
 
 - `driver`: passes messages, timers and events between the core of streams and the node.
 - `hosted`: a stream that is published at this node.
+- `directory`: which streams the node knows, and where they come from.
+- `context`: what links, subscriptions and programs share.
 - `link`: the queue and the connection to one neighbour, and the state of the link.
 - `offers`: which streams come from which neighbour, and which are offered to it.
-- `links`: all neighbours: calls them, takes their calls, connects links to the core.
+- `links`: all neighbours: connects to them, accepts their connections, joins links to the core.
 """

@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 
 class CoreDriver:
-    """The core, its clock and its listeners.
+    """Owns the core, its timer, and the callbacks that take what the core sends and reports.
 
-    Whoever touches a part of the core (a pubend, a subend, a relay) calls `changed` afterwards. What follows
-    is carried out at the end of the outermost call, so that a listener may touch the core again.
+    Code that calls a part of the core (a pubend, a subend, a relay) calls `changed` afterwards. The messages
+    and events that follow are handed out at the end of the outermost call, so that a callback may call the
+    core again.
     """
 
     def __init__(self, core: StreamBroker, *, clock: Callable[[], int]) -> None:
@@ -35,48 +36,50 @@ class CoreDriver:
         self._timer_us = 0
         self._busy = False
         self._again: dict[str, None] = {}
+        """Streams that were changed and that the core has not looked at since."""
         self.links: dict[str, Callable[[Message], None]] = {}
-        """How to send to neighbours that can be reached; what is for others is dropped: they ask again."""
+        """Send functions of connected neighbours, by name. Messages to other neighbours are dropped: a
+        neighbour that connects asks for what it is missing."""
         self.delivered: dict[tuple[str, str], Callable[[int, bytes], None]] = {}
-        """Who takes the messages of a subscriber-hosting stream, by pubend and name."""
+        """Receivers of delivered messages (tick, body), by stream and subend."""
         self.missed: dict[tuple[str, str], Callable[[int, int], None]] = {}
-        """Who is told that messages are gone for good."""
+        """Receivers of lost spans (first tick, tick behind the last), by stream and subend."""
         self.acknowledged: dict[str, Callable[[list[int]], None]] = {}
-        """Who is told of which messages the publishers may be told, by pubend: ticks, in order."""
+        """Receivers of the ticks, in order, whose publishers may be acknowledged; by stream."""
 
     @classmethod
     def make(cls, name: str, options: StreamOptions, *, clock: Callable[[], int]) -> CoreDriver:
-        """With a core of its own."""
+        """Create a driver together with its core."""
         return cls(StreamBroker(name, options), clock=clock)
 
     @property
     def busy(self) -> bool:
-        """Whether events are being handed out: then ends of streams may be ahead of what was handed out."""
+        """Whether events are being handed out. Subends may then be ahead of what has been handed out."""
         return self._busy
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look after timers from now on."""
+        """Begin to run the timers of the core."""
         self._loop = loop
         self._settle()
 
     def close(self) -> None:
-        """No more timers."""
+        """Stop the timers."""
         self._loop = None
         if self._timer is not None:
             self._timer.cancel()
 
     def receive(self, message: Message, *, peer: str) -> None:
-        """A neighbour has spoken; StreamError if it may not say that."""
+        """Pass on a message of a neighbour; StreamError if the neighbour may not send it."""
         self.core.receive(message, peer=peer, now_us=self._clock())
         self._settle()
 
     def changed(self, pubend: str) -> None:
-        """A part of this stream was touched."""
+        """Have the core look at a stream of which a part was called."""
         self._again[pubend] = None
         self._settle()
 
     def _settle(self) -> None:
-        """Carry out what the core wants, until it wants nothing more."""
+        """Hand out messages and events until the core has no more of them."""
         if self._busy:
             return
         self._busy = True
@@ -97,35 +100,41 @@ class CoreDriver:
                     if isinstance(event, Acknowledged):
                         released.setdefault(event.pubend, []).append(event.tick)
                     else:
-                        _call(self._happened, event)
+                        _call(self._dispatch, event)
                 for pubend, ticks in released.items():
                     _call(self.acknowledged[pubend], ticks)
         finally:
             self._busy = False
-        self._wind()
+        self._set_timer()
 
-    def _happened(self, event: StreamEvent) -> None:
+    def _dispatch(self, event: StreamEvent) -> None:
         match event:
             case Delivered(pubend, stream, tick, body):
                 take = self.delivered.get((pubend, stream))
                 if take is not None:
                     take(tick, body)
             case Missed(pubend, stream, since, until):
-                log.error("stream %r: %r misses ticks %d to %d: the log has let them go", *_of(event))
-                gone = self.missed.get((pubend, stream))
-                if gone is not None:
-                    gone(since, until)
+                log.error(
+                    "stream %r: %r misses ticks %d to %d, which are no longer in the log",
+                    pubend,
+                    stream,
+                    since,
+                    until,
+                )
+                missed = self.missed.get((pubend, stream))
+                if missed is not None:
+                    missed(since, until)
             case Recovering(pubend, stream, on):
-                log.info("stream %r: %r %s", pubend, stream, "recovers" if on else "has caught up")
+                log.info("stream %r: %r %s", pubend, stream, "is catching up" if on else "has caught up")
             case ClockBehind(pubend, behind_us):
                 log.warning(
-                    "stream %r: this machine's clock is %.1f s behind it; its ticks go on without the clock, "
-                    "which should be set right",
+                    "stream %r: the clock of this machine is %.1f s behind the stream; ticks are counted on "
+                    "without the clock: correct the clock",
                     pubend,
                     behind_us / 1e6,
                 )
 
-    def _wind(self) -> None:
+    def _set_timer(self) -> None:
         due_us = self.core.timer()
         if due_us is None or self._loop is None:
             return
@@ -145,13 +154,12 @@ class CoreDriver:
         self._settle()
 
 
-def _call(listener: Callable[[T], None], said: T) -> None:
-    """What the core has said once, it does not say again: a listener that fails must not harm others."""
+def _call(callback: Callable[[T], None], value: T) -> None:
+    """Call a callback and log its failure.
+
+    The core reports each event only once, so a callback that fails must not keep the others from theirs.
+    """
     try:
-        listener(said)
+        callback(value)
     except Exception:
-        log.exception("a listener of the streams failed")
-
-
-def _of(event: Missed) -> tuple[str, str, int, int]:
-    return event.pubend, event.stream, event.since, event.until
+        log.exception("a callback of the streams failed")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.errors import StreamError
 from penstock.mqtt.topics import matches
+from penstock.node.streams.log.dedup import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
     from penstock.node.streams.tree.driver import CoreDriver
 
 
-MARKS: Final = "marks"
-"""Who holds the log for them; no neighbour and no session is called so."""
-
-
 class _Waiting:
-    """Somebody waits for the acknowledgements of ticks that follow one another."""
+    """A publisher that waits for the acknowledgements of consecutive ticks."""
 
     __slots__ = ("at", "released", "until")
 
@@ -33,11 +30,11 @@ class _Waiting:
         """The first tick that is not acknowledged."""
         self.until = until
         self.released = released
-        """Told how many more are."""
+        """Called with the number of ticks that have been acknowledged since the last call."""
 
 
 class HostedStream:
-    """Takes records and says when each is durable and in its turn."""
+    """Appends records to the log, and tells their publishers when each is durable and may be acknowledged."""
 
     def __init__(
         self,
@@ -46,7 +43,7 @@ class HostedStream:
         pubend: Pubend,
         marks: PublisherMarks,
         *,
-        hub: CoreDriver,
+        driver: CoreDriver,
         clock: Callable[[], int],
     ) -> None:
         self.name = hosting.name
@@ -54,54 +51,55 @@ class HostedStream:
         self.log = log
         self.pubend = pubend
         self.marks = marks
-        """Which messages of publishers that may send again are in the log already."""
-        self.on_told: list[Callable[[int], None]] = []
+        """Which messages are in the log already, of publishers that may send a message again."""
+        self.on_end: list[Callable[[int], None]] = []
         """Called with `end` when messages have become durable and can be read."""
         self.on_messages: list[Callable[[list[tuple[int, bytes]]], None]] = []
-        """Called with messages that have become durable, by tick and in order."""
+        """Called with the messages (tick, body) that have become durable, in order."""
         self.on_ready: list[Callable[[], None]] = []
-        """Called when a `read` that answered None may be asked again."""
-        self._hub = hub
+        """Called when a `read` that returned None may be repeated."""
+        self._driver = driver
         self._clock = clock
         self._waiting: deque[_Waiting] = deque()
         self.watched = False
-        """Whether each message is to be shown once it is durable."""
+        """Whether each message is passed to `show` once it is durable: a tap of the router has its topics."""
         self.show: Callable[[int, bytes], None] | None = None
-        """To whom."""
-        self._shown: deque[tuple[int, bytes]] = deque()
+        """Takes the messages (tick, body) that are watched or to be retained."""
+        self._to_show: deque[tuple[int, bytes]] = deque()
+        """Messages that wait to be durable before they are shown."""
         self.refused = 0
-        """Messages since the start that were not taken."""
-        hub.acknowledged[hosting.name] = self._acknowledged
+        """Messages refused since the start."""
+        driver.acknowledged[hosting.name] = self._acknowledged
 
     def start(self) -> None:
         """Begin to commit, in the running loop."""
         self._hold()
         self.marks.on_checkpoint = self._hold
         self.log.start(committed=self._committed, ready=self._ready)
-        self._hub.changed(self.name)
+        self._driver.changed(self.name)
 
     @property
     def begin(self) -> int:
-        """Messages before this tick are gone."""
+        """The first tick that is still in the log."""
         return self.log.trimmed
 
     @property
     def end(self) -> int:
-        """Behind the last tick that is durable and told."""
+        """The tick behind the last durable message that can be read."""
         return self.pubend.position
 
     @property
     def full(self) -> str:
-        """Why the log has no room, as `is full (…)`; empty: it has."""
+        """Why the log has no room, as `is full (…)`; empty if it has room."""
         if self.log.bytes < self.hosting.bytes:
             return ""
         return (
-            f"is full ({self.hosting.bytes:,} bytes): let its readers catch up, or give it more "
+            f"is full ({self.hosting.bytes:,} bytes): let its readers catch up, or make it larger "
             "(streams.host.bytes)"
         )
 
     def carries(self, topic: str) -> bool:
-        """Whether what is published on a topic goes into this stream."""
+        """Whether messages published on a topic go into this stream."""
         return any(matches(filter_, topic) for filter_ in self.hosting.topics)
 
     def publish_many(
@@ -112,11 +110,11 @@ class HostedStream:
         released: Callable[[int], None] | None = None,
         look: bool = False,
     ) -> range:
-        """Log records, all or none; their ticks, which follow one another.
+        """Append records to the log, all or none; returns their ticks, which are consecutive.
 
-        `done` follows when all may be acknowledged; `released` is told, in order, how many more may be.
-        `look`: one of them is to be retained, so each is looked at when it is durable.
-        StreamError, with what to do, if they cannot be taken.
+        `done` is called when all of them may be acknowledged; `released` is called, in order, with the number
+        of further records that may be. `look`: a record is to be retained, so all are passed to `show` when
+        they are durable. StreamError, with what to do, if they cannot be appended.
         """
         try:
             self._check(bodies)
@@ -126,7 +124,7 @@ class HostedStream:
             raise
         ticks = range(first, first + len(bodies))
         if look or self.watched:
-            self._shown.extend(zip(ticks, bodies, strict=True))
+            self._to_show.extend(zip(ticks, bodies, strict=True))
         if released is not None:
             self._waiting.append(_Waiting(first, ticks.stop, released))
         elif done is not None:
@@ -134,14 +132,14 @@ class HostedStream:
         return ticks
 
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
-        """The first `most` durable messages of a span, by tick; None: ask again when `on_ready` is called."""
+        """The first `most` durable messages of a span; None: repeat the call after `on_ready`."""
         return self.log.read(since, min(until, self.end), most)
 
     def _check(self, bodies: Sequence[bytes]) -> None:
         if self.full:
             raise StreamError(f"the log of stream {self.name!r} {self.full}")
         if self.log.fault:
-            raise StreamError(f"stream {self.name!r} takes nothing at the moment: {self.log.fault}")
+            raise StreamError(f"stream {self.name!r} accepts nothing at the moment: {self.log.fault}")
         largest = max(map(len, bodies))
         most = min(limits.STREAM_BODY_BYTES, self.log.largest)
         if largest > most:
@@ -153,29 +151,32 @@ class HostedStream:
     def _committed(self, until: int, claimed: int) -> None:
         messages = self.pubend.committed(until, claimed=claimed, now_us=self._clock())
         self.marks.committed(until)
-        while self._shown and self._shown[0][0] < until:
-            tick, body = self._shown.popleft()
+        while self._to_show and self._to_show[0][0] < until:
+            tick, body = self._to_show.popleft()
             if self.show is not None:
                 self.show(tick, body)
         if messages:
             for take in self.on_messages:
                 take(messages)
-            for told in self.on_told:
-                told(self.pubend.position)
-        self._hub.changed(self.name)
+            for ended in self.on_end:
+                ended(self.pubend.position)
+        self._driver.changed(self.name)
 
     def _hold(self) -> None:
-        """The log keeps what marks have to be read from; whom nobody reads is acknowledged up to there."""
-        self._hub.core.hold(self.name, MARKS, self.marks.checkpoint_tick)
+        """Keep in the log the messages whose marks are not in the state file yet.
+
+        A stream that nobody reads counts as acknowledged up to this tick.
+        """
+        self._driver.core.hold(self.name, MARKS, self.marks.checkpoint_tick)
 
     def _ready(self) -> None:
         self.pubend.resume()
         for ready in self.on_ready:
             ready()
-        self._hub.changed(self.name)
+        self._driver.changed(self.name)
 
     def _acknowledged(self, ticks: list[int]) -> None:
-        """In order, as all acknowledgements of a pubend are."""
+        """Tell waiting publishers; a pubend acknowledges its ticks in order."""
         last = ticks[-1]
         waiting = self._waiting
         while waiting and waiting[0].at <= last:

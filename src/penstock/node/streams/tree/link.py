@@ -32,26 +32,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BURST_S: Final = 0.05
-"""A limited link sends at once what it may send in this time: control waits no longer for data."""
+"""A link with a rate limit writes at once what it may send in this time; a control message that comes
+meanwhile waits no longer than that."""
 LEAST_BYTES: Final = 512
-"""Or so many bytes, however slow it is."""
+"""Smallest such write, however low the rate is."""
 READ_BYTES: Final = 1 << 16
+"""Read from the socket at once."""
 
 
 class Link:
-    """One neighbour's; `run` serves a connection until it ends."""
+    """Queue and connection to one neighbour; `run` serves a connection until it ends."""
 
     def __init__(self, neighbour: Neighbour, *, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.neighbour = neighbour
-        """As the configuration has it; may be replaced while the node runs."""
+        """Its settings; replaced when the configuration is reloaded."""
         self.queue = LinkQueue(neighbour.queue_bytes)
         self.sent = self.sent_bytes = self.received = self.received_bytes = 0
         self.ignored = 0
-        """Messages of streams that are not known here, or come from elsewhere."""
+        """Messages received about streams that are not known here, or that come from another neighbour."""
         self.heard_s = self.wrote_s = 0.0
+        """When something was received and written last, by `clock_s`."""
         self._clock_s = clock_s
         self._first: dict[type, bytes] = {}
+        """Frames that go before the queue, by type."""
         self._rest = memoryview(b"")
+        """The rest of a frame of which a part was written."""
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
@@ -63,14 +68,14 @@ class Link:
         return self._writer is not None
 
     def send(self, message: Message) -> None:
-        """Let a message wait for its turn; without room it is lost, and whoever needs it asks again."""
+        """Queue a message; it is dropped if the queue is full, and the neighbour asks for it again."""
         self.queue.offer(message)
         if self.queue.urgent_bytes > limits.STREAM_CONTROL_BYTES:
-            self.end("it takes nothing, and too much waits for it")
+            self.end("queue full: the neighbour does not read")
         self._wake.set()
 
-    def say(self, one: Offer | Alive) -> None:
-        """Send this before everything that waits, and in the place of another of its kind that does."""
+    def send_first(self, one: Offer | Alive) -> None:
+        """Send this before the queue, in place of another of its type that has not been written."""
         self._first[type(one)] = handshake.encode(one)
         self._wake.set()
 
@@ -81,7 +86,7 @@ class Link:
             self._writer.transport.abort()
 
     def change(self, *, bytes_per_s: float, enabled: bool, user: str | None = None) -> None:
-        """Go on with other settings; the user counts when it calls again."""
+        """Change settings of the running link; `user` takes effect with the next connection."""
         user = self.neighbour.user if user is None else user
         self.neighbour = msgspec.structs.replace(
             self.neighbour, bytes_per_s=bytes_per_s, enabled=enabled, user=user
@@ -89,18 +94,18 @@ class Link:
         self._changed.set()
 
     def open(self, writer: asyncio.StreamWriter) -> None:
-        """There is a connection; `run` follows."""
+        """Take a new connection; the caller then calls `run`."""
         self._writer, self._why = writer, ""
         self.heard_s = self.wrote_s = self._clock_s()
         _prepare(writer)
 
-    async def run(self, reader: asyncio.StreamReader, *, heard: Callable[[LinkFrame], None]) -> str:
-        """Serve the connection; why it ended."""
+    async def run(self, reader: asyncio.StreamReader, *, received: Callable[[LinkFrame], None]) -> str:
+        """Serve the connection until it ends; returns why it ended."""
         writer = self._writer
         assert writer is not None
         sending = asyncio.create_task(self._send(writer))
         try:
-            why = await self._receive(reader, heard)
+            why = await self._receive(reader, received)
         finally:
             sending.cancel()
             writer.transport.abort()
@@ -111,37 +116,37 @@ class Link:
         return self._why or why
 
     def close(self) -> None:
-        """There is no connection any more, and nothing waits; only now may another one be opened."""
+        """Let go of the connection and empty the queue; only then may another connection be opened."""
         self._writer = None
         self.queue.clear()
         self._first.clear()
         self._rest = memoryview(b"")
 
-    async def _receive(self, reader: asyncio.StreamReader, heard: Callable[[LinkFrame], None]) -> str:
+    async def _receive(self, reader: asyncio.StreamReader, received: Callable[[LinkFrame], None]) -> str:
         frames = wire.FrameReader(handshake.decode_said)
         try:
             while data := await reader.read(READ_BYTES):
                 self.heard_s = self._clock_s()
                 self.received_bytes += len(data)
-                for said in frames.feed(data):
+                for frame in frames.feed(data):
                     self.received += 1
-                    heard(said)
+                    received(frame)
         except StreamError as error:
-            return f"it says what cannot be: {error}"
+            return f"protocol error: {error}"
         except OSError as error:
-            return f"the connection broke: {error.strerror or error}"
-        return "it closed the connection"
+            return f"connection lost: {error.strerror or error}"
+        return "connection closed by the neighbour"
 
     async def _send(self, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
         limit, rate = None, 0.0
-        with suppress(OSError):  # the receiving side says why
+        with suppress(OSError):  # _receive reports the lost connection
             while True:
                 if rate != self.neighbour.bytes_per_s:
                     rate = self.neighbour.bytes_per_s
                     limit = RateLimit.of(rate, ahead_s=BURST_S) if rate else None
                 most = limits.STREAM_WRITE_BYTES
-                if rate:  # a link that is very slow sends less, but is never silent for long
+                if rate:  # a very slow link writes less at once, so that it is never silent for long
                     least = min(LEAST_BYTES, int(rate * limits.STREAM_ALIVE_S))
                     most = min(most, max(1, least, int(rate * BURST_S)))
                 piece = self._next(most)
@@ -166,7 +171,7 @@ class Link:
                 await self._changed.wait()
 
     def _next(self, most: int) -> bytes:
-        """Up to so many bytes of what goes next."""
+        """The next bytes to write, at most `most`."""
         out = bytearray(self._rest[:most])
         self._rest = self._rest[most:]
         while len(out) < most:
@@ -189,7 +194,7 @@ class Link:
 
 
 def _prepare(writer: asyncio.StreamWriter) -> None:
-    """Small buffers, no waiting for more to send, and the kernel notices a dead host."""
+    """Set socket options: small buffers, no delay of small writes, detection of a dead host by the kernel."""
     size = limits.STREAM_WRITE_BYTES
     writer.transport.set_write_buffer_limits(high=size, low=size // 4)
     sock = writer.get_extra_info("socket")
@@ -204,7 +209,7 @@ def _prepare(writer: asyncio.StreamWriter) -> None:
 
 
 class LinkState:
-    """Of one neighbour of the configuration."""
+    """Whether the link to one configured neighbour is up, since when, and why not; logs changes."""
 
     def __init__(self, link: Link, *, clock: Callable[[], int]) -> None:
         neighbour = link.neighbour
@@ -213,15 +218,15 @@ class LinkState:
         self.state: Literal["up", "down", "off"] = "down" if neighbour.enabled else "off"
         self.address = f"{neighbour.host}:{neighbour.port}" if neighbour.host else ""
         self.connections = 0
-        """Since the start."""
+        """Connections since the start."""
         self.changed = asyncio.Event()
-        """Set when it may be worth calling before its time."""
+        """Set when the settings have changed, so that the next attempt to connect need not wait."""
         self._fault = ""
         self._clock = clock
         self._since_us = clock()
 
     def enter(self, state: Literal["up", "down", "off"], why: str = "") -> None:
-        """Write down, and tell once, what has changed."""
+        """Enter a state and log it, unless nothing has changed."""
         if (state, why) == (self.state, self._fault):
             return
         now_us = self._clock()
@@ -244,7 +249,7 @@ class LinkState:
         self.state, self._fault = state, why
 
     def row(self) -> NeighbourRow:
-        """A snapshot."""
+        """The status of the link."""
         link = self.link
         queue = link.queue.statistics()
         return NeighbourRow(

@@ -1,4 +1,4 @@
-"""The links to all neighbours: calls them, takes their calls, and connects their links to the core.
+"""The links to all neighbours: connects to them, accepts their connections, and joins the links to the core.
 
 `call` opens a connection to a neighbour's listener (TCP or TLS), sends the greeting and reads the answer.
 `filter_of` compiles what a neighbour wants over its link: topic filters and a content filter.
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from penstock.core.streams.messages import Matches
     from penstock.node.config.schema import Config
     from penstock.node.config.streams import Neighbour, StreamListen
-    from penstock.node.streams.service import StreamService
     from penstock.node.streams.status import NeighbourRow
+    from penstock.node.streams.tree.context import StreamContext
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    """A greeting, or the answer to one, without its head; StreamError if it is too large or not whole."""
+    """Read the body of a greeting or of its answer; StreamError if it is too large or incomplete."""
     try:
         return await _frame(reader)
     except asyncio.IncompleteReadError:
-        raise StreamError("the connection was closed before everything was said") from None
+        raise StreamError("the connection was closed in the middle of the greeting") from None
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
@@ -51,34 +51,42 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def call(
-    neighbour: Neighbour, hello: Hello, *, within_s: float, door: StreamListen
+    neighbour: Neighbour, hello: Hello, *, within_s: float, listen: StreamListen
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Welcome]:
-    """A connection to a neighbour that has welcomed this node; StreamError says why there is none."""
+    """Connect to a neighbour and exchange greetings; StreamError says why that failed.
+
+    `listen` are the settings of this node's own listener, whose certificate is shown to the neighbour.
+    """
     place = f"{neighbour.host}:{neighbour.port}"
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(within_s):
             reader, writer = await asyncio.open_connection(
-                neighbour.host, neighbour.port, ssl=_context(neighbour, door)
+                neighbour.host, neighbour.port, ssl=_context(neighbour, listen)
             )
             writer.write(handshake.encode(hello))
             answer = handshake.decode_answer(await _frame(reader))
         welcome = _checked(answer, neighbour, place)
     except TimeoutError:
-        problem = f"{place} does not answer within {within_s:g} s"
+        problem = f"{place}: no answer within {within_s:g} s"
     except ssl.SSLCertVerificationError as error:
-        problem = f"the certificate of {place} is not accepted: {error.verify_message}"
+        problem = f"certificate of {place} not accepted: {error.verify_message}"
     except ssl.SSLError as error:
         problem = (
-            f"no TLS with {place}: {error.reason or error}; if its door has no certificate, leave out ca"
+            f"TLS with {place} failed: {error.reason or error}; if its streams.listen has no certificate, "
+            "leave out ca"
         )
     except OSError as error:
         problem = f"{place} cannot be reached: {os.strerror(error.errno) if error.errno else error}"
     except StreamError as error:
         problem = str(error)
     except asyncio.IncompleteReadError:
-        hint = "" if neighbour.ca else "; if its door has a certificate, this neighbour needs ca"
-        problem = f"{place} closes the connection without an answer{hint}"
+        hint = "" if neighbour.ca else "; if its streams.listen has a certificate, this neighbour needs ca"
+        problem = f"{place} closed the connection without an answer{hint}"
+    except asyncio.CancelledError:  # the node is being stopped
+        if writer is not None:
+            writer.transport.abort()
+        raise
     else:
         return reader, writer, welcome
     if writer is not None:
@@ -94,8 +102,8 @@ def _checked(answer: Welcome | Sorry, neighbour: Neighbour, place: str) -> Welco
     return answer
 
 
-def _context(neighbour: Neighbour, door: StreamListen) -> ssl.SSLContext | None:
-    """Of a link with authorities; the certificate of this node's own door is shown where one is asked for."""
+def _context(neighbour: Neighbour, listen: StreamListen) -> ssl.SSLContext | None:
+    """TLS settings of a link with `ca`, with this node's own certificate if its listener has one."""
     if not neighbour.ca:
         return None
     try:
@@ -103,16 +111,16 @@ def _context(neighbour: Neighbour, door: StreamListen) -> ssl.SSLContext | None:
     except (OSError, ValueError) as error:
         raise StreamError(f"ca {neighbour.ca} cannot be used: {error}") from None
     made.minimum_version = ssl.TLSVersion.TLSv1_2
-    if door.certificate:
+    if listen.certificate:
         try:
-            made.load_cert_chain(door.certificate, door.key or None)
+            made.load_cert_chain(listen.certificate, listen.key or None)
         except (OSError, ValueError) as error:
-            raise StreamError(f"certificate {door.certificate} cannot be used: {error}") from None
+            raise StreamError(f"certificate {listen.certificate} cannot be used: {error}") from None
     return made
 
 
 def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) -> Matches | None:
-    """A filter of messages by their bodies; None: everything. StreamError says what is wrong with it."""
+    """Compile the filters of a link; None if everything passes. StreamError says what is wrong with them."""
     if not only and not where:
         return None
     try:
@@ -120,7 +128,7 @@ def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) ->
             check_filter(filter_, where="only")
         content = ContentFilter(where) if where else None
     except (MqttError, PolicyError) as error:
-        raise StreamError(f"its filter cannot be used: {error}") from None
+        raise StreamError(f"filter of the link: {error}") from None
 
     def wanted(body: bytes) -> bool:
         try:
@@ -128,29 +136,32 @@ def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) ->
             if only and not any(matches(filter_, one.topic) for filter_ in only):
                 return False
             return content is None or content.wants(event_from(one), now_us=clock())
-        except (StreamError, MqttError):  # who can read it may judge it
+        except (StreamError, MqttError):  # a node that can read the message decides
             return True
 
     return wanted
 
 
 class Links:
-    """Made before the streams' door opens; `start` begins to call."""
+    """The links of a node; created before the listener opens, `start` begins to connect to neighbours."""
 
-    def __init__(self, service: StreamService, config: Config) -> None:
-        self._service = service
+    def __init__(self, context: StreamContext, config: Config) -> None:
+        self._driver = context.driver
+        self._clock = context.clock
         self._settings = config.streams
         self._connect_s = config.bounds.connect_s
         self._guarded = has_users(config)
         self._background = Background()
         self._known = {
-            one.name: LinkState(Link(one), clock=service.broker.clock) for one in config.streams.neighbours
+            one.name: LinkState(Link(one), clock=context.clock) for one in config.streams.neighbours
         }
-        self._offers = Offers(service, self._known, say=lambda name, offer: self._known[name].link.say(offer))
-        self._dice = Random()  # noqa: S311  # pauses, no secrets
+        self._offers = Offers(
+            context, self._known, send=lambda name, offer: self._known[name].link.send_first(offer)
+        )
+        self._random = Random()  # noqa: S311  # pauses, no secrets
 
     def start(self) -> None:
-        """Hold the streams for all neighbours, and call those whose place is known."""
+        """Hold the streams for all neighbours, and connect to those whose address is configured."""
         self._offers.start()
         self._background.begin(self._watch(), "dead links are not noticed")
         for known in self._known.values():
@@ -158,11 +169,11 @@ class Links:
                 self._background.begin(self._call(known), f"{known.name} is not called")
 
     async def close(self) -> None:
-        """End all links that were called from here; the door ends the others."""
+        """End the links that this node has opened; the listener ends the others."""
         await self._background.close()
 
     def reconfigure(self, config: Config) -> None:
-        """Take other rates, switches and users; what else has changed waits for the next start."""
+        """Apply changed rates, switches and users; other changes need a restart of the node."""
         self._connect_s = config.bounds.connect_s
         self._guarded = has_users(config)
         for wanted in config.streams.neighbours:
@@ -172,60 +183,59 @@ class Links:
             link = known.link
             link.change(bytes_per_s=wanted.bytes_per_s, enabled=wanted.enabled, user=wanted.user)
             if not wanted.enabled and known.state != "off":
-                link.end("it was switched off")
+                link.end("switched off in the configuration")
                 known.enter("off", "switched off in the configuration")
             elif wanted.enabled and known.state == "off":
                 known.enter("down")
             known.changed.set()
 
     def figures(self) -> list[NeighbourRow]:
-        """All neighbours at this moment."""
+        """The status of all neighbours."""
         return [known.row() for _, known in sorted(self._known.items())]
 
     def faults(self) -> list[str]:
-        """What is wrong with the streams that they offer."""
+        """Faults of the streams that neighbours offer."""
         return self._offers.faults()
 
-    # -- meeting ---------------------------------------------------------------------------------------------
+    # -- a neighbour is connected ----------------------------------------------------------------------------
 
     def refusal(self, hello: Hello, user: str) -> str:
-        """Why a caller cannot be met, fit to be told to it; empty: it can."""
+        """Why a node that has connected is refused, as it is told; empty if it is accepted."""
         known = self._known.get(hello.name)
         if hello.name == self._settings.node:
-            return f"{hello.name!r} is this node's own name"
+            return f"{hello.name!r} is the name of this node itself"
         if known is None:
             return f"{self._settings.node!r} has no neighbour {hello.name!r}; see its streams.neighbours"
         neighbour = known.link.neighbour
         if not neighbour.enabled:
             return f"the link to {hello.name!r} is switched off at {self._settings.node!r}"
         if self._guarded and not neighbour.user:
-            return f"{hello.name!r} must come as a user who is named for it in streams.neighbours"
+            return f"{hello.name!r} must log in as the user named for it in streams.neighbours"
         if (self._guarded or not neighbour.host) and neighbour.user and neighbour.user != user:
-            return f"{hello.name!r} must come as user {neighbour.user!r}"
+            return f"{hello.name!r} must log in as user {neighbour.user!r}"
         if known.link.up:
             if time.monotonic() - known.link.heard_s < 2 * limits.STREAM_ALIVE_S:
-                return f"{hello.name!r} is connected already; no two nodes have the same name"
-            known.link.end("it calls anew")
-            return "the connection before this one was dead and has been given up; call again"
+                return f"{hello.name!r} is connected already; every node needs a name of its own"
+            known.link.end("replaced by a new connection")
+            return "the previous connection was dead and has been closed; connect again"
         if neighbour.host and self._settings.node < hello.name:
-            return f"{self._settings.node!r} calls {hello.name!r} itself; one of the two is enough"
+            return f"{self._settings.node!r} connects to {hello.name!r} itself; one connection is enough"
         return ""
 
-    async def called(
-        self,
-        name: str,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        wanted: NeighbourWants,
-        *,
-        address: str,
+    async def accept(
+        self, hello: Hello, user: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """A neighbour that is not refused has called: serve it until it goes; StreamError, and it is not."""
-        neighbour = self._known[name].link.neighbour
-        welcome = Welcome(VERSION, self._settings.node, neighbour.only, neighbour.where)
-        await self._met(name, reader, writer, wanted, address=address, first=handshake.encode(welcome))
+        """Serve a neighbour that has connected, until its connection ends; StreamError if it is refused."""
+        problem = self.refusal(hello, user)
+        if problem:
+            raise StreamError(problem)
+        host, port = writer.get_extra_info("peername")[:2]
+        wanted = NeighbourWants(hello.only, hello.where)
+        neighbour = self._known[hello.name].link.neighbour
+        welcome = handshake.encode(Welcome(VERSION, self._settings.node, neighbour.only, neighbour.where))
+        await self._serve(hello.name, reader, writer, wanted, address=f"{host}:{port}", first=welcome)
 
-    async def _met(
+    async def _serve(
         self,
         name: str,
         reader: asyncio.StreamReader,
@@ -235,43 +245,43 @@ class Links:
         address: str,
         first: bytes = b"",
     ) -> str:
-        """Serve the connection to a neighbour until it ends; why it did. StreamError: its filter is wrong."""
+        """Serve the connection to a neighbour; returns why it ended. StreamError if its filters are wrong."""
         known = self._known[name]
-        link, hub = known.link, self._service.hub
-        matches = filter_of(wanted.only, wanted.where, clock=self._service.broker.clock)
+        link, driver = known.link, self._driver
+        matches = filter_of(wanted.only, wanted.where, clock=self._clock)
         known.address = address
         link.open(writer)
         try:
             writer.write(first)
             known.enter("up")
-            self._offers.met(name, wanted, matches)
-            hub.links[name] = link.send
-            why = await link.run(reader, heard=lambda said: self._heard(name, said))
+            self._offers.connected(name, wanted, matches)
+            driver.links[name] = link.send
+            why = await link.run(reader, received=lambda frame: self._received(name, frame))
         finally:
-            hub.links.pop(name, None)
-            self._offers.parted(name)
+            driver.links.pop(name, None)
+            self._offers.disconnected(name)
             link.close()
         if known.state == "up":
             known.enter("down", why)
         return why
 
-    def _heard(self, name: str, said: LinkFrame) -> None:
-        match said:
+    def _received(self, name: str, frame: LinkFrame) -> None:
+        match frame:
             case Offer():
-                self._offers.heard(name, said)
+                self._offers.received(name, frame)
             case Alive():
                 pass
             case _:
                 offers = self._offers
-                if offers.comes_from(said.pubend) == name or offers.goes_to(said.pubend, name):
-                    self._service.hub.receive(said, peer=name)
+                if offers.comes_from(frame.pubend) == name or offers.goes_to(frame.pubend, name):
+                    self._driver.receive(frame, peer=name)
                 else:
                     self._known[name].link.ignored += 1
 
-    # -- calling ---------------------------------------------------------------------------------------------
+    # -- connecting ------------------------------------------------------------------------------------------
 
     async def _call(self, known: LinkState) -> None:
-        """Call a neighbour, again and again; less often one whose links do not last."""
+        """Connect to a neighbour whenever there is no link; pauses grow while links do not last."""
         pauses = self._pauses()
         pause_s = 0.0
         link = known.link
@@ -290,7 +300,7 @@ class Links:
             await self._pause(known, pause_s)
 
     def _pauses(self) -> Iterator[float]:
-        return pauses_s(self._dice, least_s=limits.STREAM_CALL_LEAST_S, most_s=limits.STREAM_CALL_MOST_S)
+        return pauses_s(self._random, least_s=limits.STREAM_CALL_LEAST_S, most_s=limits.STREAM_CALL_MOST_S)
 
     async def _pause(self, known: LinkState, most_s: float) -> None:
         try:
@@ -312,15 +322,17 @@ class Links:
         )
         try:
             reader, writer, welcome = await call(
-                neighbour, hello, within_s=self._connect_s, door=self._settings.listen
+                neighbour, hello, within_s=self._connect_s, listen=self._settings.listen
             )
         except StreamError as error:
             return str(error)
         try:
-            if known.link.up or not known.link.neighbour.enabled:  # it has called, or was switched off
+            if (
+                known.link.up or not known.link.neighbour.enabled
+            ):  # the neighbour has connected, or was switched off
                 return ""
             wanted = NeighbourWants(welcome.only, welcome.where)
-            return await self._met(neighbour.name, reader, writer, wanted, address=known.address)
+            return await self._serve(neighbour.name, reader, writer, wanted, address=known.address)
         except StreamError as error:
             return str(error)
         finally:
@@ -329,7 +341,7 @@ class Links:
     # -- watching --------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Say that links are alive, and end those on which nothing is heard."""
+        """Send `Alive` on links that are silent, and end links on which nothing was received for too long."""
         while True:
             await asyncio.sleep(limits.STREAM_ALIVE_S / 3)
             now_s = time.monotonic()
@@ -338,6 +350,6 @@ class Links:
                 if not link.up:
                     continue
                 if now_s - link.heard_s > limits.STREAM_DEAD_S:
-                    link.end(f"nothing was heard of it for {limits.STREAM_DEAD_S:g} s")
+                    link.end(f"nothing received for {limits.STREAM_DEAD_S:g} s")
                 elif now_s - link.wrote_s > limits.STREAM_ALIVE_S:
-                    link.say(Alive())
+                    link.send_first(Alive())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from penstock import limits
 from penstock.core.streams.handshake import Offer, Offered
@@ -20,90 +20,96 @@ from penstock.core.streams.ticks import duration_us
 from penstock.errors import StreamError
 from penstock.model.instant import SECOND_US
 from penstock.node.config.stream_checks import stream_problem
+from penstock.node.streams.log.tables import StateTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.core.streams.messages import Matches
-    from penstock.node.streams.service import KnownStream, StreamService
+    from penstock.node.streams.tree.context import StreamContext
+    from penstock.node.streams.tree.directory import KnownStream
 
 log = logging.getLogger(__name__)
 
 FAULTS_SHOWN: Final = 20
-"""The log has all of them: two nodes may have many streams of the same names."""
+"""Faults in the status; the log has all of them. Two nodes may have many streams of the same names."""
 
-TABLE: Final = "learnt"
-"""In the state file: streams by neighbour and name, so that a node that starts alone knows them."""
+OFFERS: Final = "learnt"
+"""Table of the state file: (neighbour, stream) → the offer. So a node that starts alone knows its streams."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourWants:
-    """What a neighbour wants over its link, as it told it."""
+    """Filters that a neighbour has asked for: only messages that match go over the link to it."""
 
     only: tuple[str, ...] = ()
     where: str = ""
 
 
 class _Side:
-    """One neighbour."""
+    """The offers to and from one neighbour."""
 
-    __slots__ = ("fresh", "matches", "offers", "there", "told", "wanted")
+    __slots__ = ("connected", "fresh", "matches", "offered", "offers", "wanted")
 
     def __init__(self) -> None:
         self.offers: dict[str, Offered] = {}
-        """What it offered last."""
+        """The last offer of the neighbour, by stream."""
         self.fresh = True
-        """Whether its next offer is the first since it was met."""
-        self.there = False
-        self.told: Offer | None = None
-        """What it was told since it was met."""
+        """Whether the next offer of the neighbour is the first one since it connected."""
+        self.connected = False
+        self.offered: Offer | None = None
+        """What this node has offered the neighbour since it connected."""
         self.wanted = NeighbourWants()
         self.matches: Matches | None = None
 
 
 class Offers:
-    """The same for all neighbours."""
+    """The offers to and from all neighbours of a node."""
 
     def __init__(
-        self, service: StreamService, names: Iterable[str], *, say: Callable[[str, Offer], None]
+        self, context: StreamContext, names: Iterable[str], *, send: Callable[[str, Offer], None]
     ) -> None:
-        self._service = service
-        self._say = say
+        self._directory = context.directory
+        self._driver = context.driver
+        self._core = context.driver.core
+        self._clock = context.clock
+        self._table = StateTable(context.state, OFFERS, Offered, width=2)
+        self._send = send
         self._sides = {name: _Side() for name in names}
         self._attached: dict[tuple[str, str], NeighbourWants] = {}
-        """By stream and neighbour below."""
+        """Neighbours that get a stream from this node, by stream and neighbour."""
         self._complaints: dict[tuple[str, str], str] = {}
-        """What is wrong with a stream that a neighbour offers."""
+        """Why a stream that a neighbour offers is not taken, by neighbour and stream."""
         self._overtaken: dict[str, tuple[int, str]] = {}
-        """Streams whose new host is behind: where it is not any more, and what is wrong."""
+        """Streams whose new host is behind the old one: the tick to reach, and the fault until then."""
 
     def start(self) -> None:
-        """Follow the streams that are remembered, and hold those hosted here for neighbours to come."""
-        for (name, stream), value in self._service.state.load(TABLE):
+        """Follow the streams known from the last run, and hold the streams hosted here for all neighbours."""
+        for (name, stream), offered in self._table.load().items():
             side = self._sides.get(name)
-            if side is None or stream in self._service.hosted:  # it was so before the configuration changed
-                self._service.state.remove(TABLE, (name, stream))
+            if side is None or stream in self._directory.hosted:  # the configuration has changed
+                self._table.remove((name, stream))
             else:
-                side.offers[stream] = msgspec.msgpack.decode(value, type=Offered)
+                side.offers[stream] = offered
         for name, side in self._sides.items():
             self._take(name, side.offers.values())
-        self._service.on_known_changed.append(self._settle)
+        self._directory.on_changed.append(self._settle)
         self._settle()
 
-    def met(self, name: str, wanted: NeighbourWants, matches: Matches | None) -> None:
-        """A neighbour is there, and wants this; it is told what it can have."""
+    def connected(self, name: str, wanted: NeighbourWants, matches: Matches | None) -> None:
+        """Note that a neighbour has connected and which messages it wants; send it an offer."""
         side = self._sides[name]
         side.wanted, side.matches = wanted, matches
-        side.fresh = side.there = True
-        side.told = None
+        side.fresh = side.connected = True
+        side.offered = None
         self._settle()
 
-    def parted(self, name: str) -> None:
-        """A neighbour cannot be reached."""
-        self._sides[name].there = False
+    def disconnected(self, name: str) -> None:
+        """Note that a neighbour cannot be reached."""
+        self._sides[name].connected = False
 
-    def heard(self, name: str, offer: Offer) -> None:
-        """A neighbour tells what it can give; StreamError if nobody can have that."""
+    def received(self, name: str, offer: Offer) -> None:
+        """Take the offer of a neighbour; StreamError if a name or a topic in it is not allowed."""
         for one in offer.streams:
             if problem := stream_problem(one.name, one.topics):
                 raise StreamError(f"stream {one.name!r} is offered, but {problem}")
@@ -119,39 +125,41 @@ class Offers:
         side.fresh = False
 
     def faults(self) -> list[str]:
-        """What is wrong with what is offered, as long as it is."""
-        core, known = self._service.hub.core, self._service.known
+        """Present faults of offered streams, for the status."""
+        known = self._directory.known
         self._overtaken = {
             stream: (until, why)
             for stream, (until, why) in self._overtaken.items()
-            if stream in known and not known[stream].hosted_here and core.relay(stream).reached <= until
+            if stream in known and not known[stream].hosted_here and self._core.relay(stream).reached <= until
         }
         faults = chain(self._complaints.values(), (why for _, why in self._overtaken.values()))
         return list(islice(faults, FAULTS_SHOWN))
 
     def comes_from(self, stream: str) -> str | None:
-        """The neighbour that a stream comes from; None: it is hosted here, or not known."""
-        known = self._service.known.get(stream)
+        """The neighbour that a stream comes from; None if it is hosted here or not known."""
+        known = self._directory.known.get(stream)
         return None if known is None or known.hosted_here else known.upstream
 
     def goes_to(self, stream: str, name: str) -> bool:
-        """Whether a neighbour gets a stream from here."""
+        """Whether a neighbour gets a stream from this node."""
         return (stream, name) in self._attached
 
     def _take(self, name: str, offered: Iterable[Offered]) -> None:
-        """Follow what is new from there; all else is told once, however many streams there are."""
-        self._service.learnt([one for one in offered if self._follow(name, one)], name)
+        """Follow the offered streams that are to come from this neighbour, and enter them in the directory.
+
+        The directory tells its listeners once, however many streams there are.
+        """
+        self._directory.learn([one for one in offered if self._follow(name, one)], name)
 
     def _follow(self, name: str, one: Offered) -> bool:
-        """Whether a stream comes from a neighbour that offers it."""
-        service = self._service
-        known = service.known.get(one.name)
+        """Have a stream come from a neighbour that offers it; False if it comes from elsewhere."""
+        known = self._directory.known.get(one.name)
         if known is None:
-            if len(service.hub.core) >= limits.STREAM_OFFERS:
+            if len(self._core) >= limits.STREAM_OFFERS:
                 self._full(name)
                 return False
-            service.hub.core.follow(one.name, name)
-            service.hub.core.begin(one.name, one.at)
+            self._core.follow(one.name, name)
+            self._core.begin(one.name, one.at)
         elif known.hosted_here:
             self._complain(name, one, "it is published at this node")
             return False
@@ -159,43 +167,42 @@ class Offers:
             if one.name in self._sides[known.upstream].offers:
                 self._complain(name, one, f"it comes from {known.upstream!r}")
                 return False
-            service.hub.core.move(one.name, name)
+            self._core.move(one.name, name)
             self._attached.pop((one.name, name), None)
-            log.info("stream %r comes from %r now, not from %r", one.name, name, known.upstream)
+            log.info("stream %r now comes from %r instead of %r", one.name, name, known.upstream)
         if known is not None and known.host != one.host:
             self._moved(one, known.host)
         return True
 
     def _moved(self, one: Offered, before: str) -> None:
-        """Another node publishes a stream: ticks go on, unless its clock is behind."""
-        reached = self._service.hub.core.relay(one.name).reached
+        """Complain if the new host of a stream gives out ticks that the old host has given out already."""
+        reached = self._core.relay(one.name).reached
         behind_us = duration_us(reached - one.at)
         if one.at and behind_us > 0:
             why = (
-                f"stream {one.name!r} is published at {one.host!r} now, which is "
-                f"{behind_us / SECOND_US:.1f} s behind what came from {before!r}: its messages of that time "
-                "are taken for old ones; take the log along, let it begin later, or give it another name"
+                f"stream {one.name!r} is now published at {one.host!r}, which is "
+                f"{behind_us / SECOND_US:.1f} s behind the old host {before!r}: messages of that time are "
+                "discarded as old; copy the log to the new host, wait before publishing, or rename the stream"
             )
             self._overtaken[one.name] = (reached, why)
             log.error("%s", why)
 
     def _comes(self, name: str, one: Offered, before: Offered | None, *, fresh: bool) -> None:
-        """A stream that comes from a neighbour is remembered, and asked for again if that was away."""
-        service = self._service
-        known = msgspec.structs.replace(one, at=0)
-        if before is None or known != msgspec.structs.replace(before, at=0):
-            service.state.put(TABLE, (name, one.name), msgspec.msgpack.encode(known))
-        service.hub.core.begin(one.name, one.at)
+        """Store the offer of a stream that comes from this neighbour; ask for what was missed meanwhile."""
+        known = replace(one, at=0)
+        if before is None or known != replace(before, at=0):
+            self._table.put((name, one.name), known)
+        self._core.begin(one.name, one.at)
         if fresh or before is None:
-            service.hub.core.again(one.name, now_us=service.broker.clock())
-            service.hub.changed(one.name)
+            self._core.again(one.name, now_us=self._clock())
+            self._driver.changed(one.name)
 
     def _gone(self, name: str, stream: str) -> None:
-        """A neighbour offers a stream no more; another may do so, and was not believed before."""
+        """A neighbour no longer offers a stream: take it from another neighbour whose offer was refused."""
         self._complaints.pop((name, stream), None)
         if self.comes_from(stream) != name:
             return
-        self._service.state.remove(TABLE, (name, stream))
+        self._table.remove((name, stream))
         for other, side in self._sides.items():
             one = side.offers.get(stream)
             if one is not None:
@@ -204,8 +211,8 @@ class Offers:
                 self._comes(other, one, None, fresh=True)
                 return
         log.warning(
-            "stream %r: %r offers it no more; what has come of it stays, and this node forgets it at its "
-            "next start",
+            "stream %r is no longer offered by %r; messages received so far are kept, and the stream is "
+            "forgotten at the next start of this node",
             stream,
             name,
         )
@@ -222,47 +229,45 @@ class Offers:
     def _full(self, name: str) -> None:
         if (name, "") not in self._complaints:
             text = (
-                f"{name!r} offers more streams than the {limits.STREAM_OFFERS} that a node knows; others are "
-                "not taken, and those that are offered no more are forgotten at its next start"
+                f"{name!r} offers more than the {limits.STREAM_OFFERS} streams that a node can know; the "
+                "rest is not taken. Streams no longer offered are forgotten at the next start of this node"
             )
             self._complaints[name, ""] = text
             log.error("%s", text)
 
     def _settle(self) -> None:
-        """Pass every stream on to those that want it from here, and tell them so."""
-        for known in list(self._service.known.values()):
+        """Attach to every stream the neighbours that get it from this node, and send offers that changed."""
+        for known in list(self._directory.known.values()):
             for name, side in self._sides.items():
                 self._attach(known, name, side)
         for name, side in self._sides.items():
-            if side.there:
+            if side.connected:
                 offer = self._offer(name)
-                if offer != side.told:
-                    side.told = offer
-                    self._say(name, Offer(tuple(map(self._dated, offer.streams))))
+                if offer != side.offered:
+                    side.offered = offer
+                    self._send(name, Offer(tuple(map(self._dated, offer.streams))))
 
     def _attach(self, known: KnownStream, name: str, side: _Side) -> None:
         key = (known.name, name)
-        core = self._service.hub.core
         if known.upstream == name or known.name in side.offers:
             if self._attached.pop(key, None) is not None:
-                core.detach(known.name, name)
+                self._core.detach(known.name, name)
         elif self._attached.get(key) != side.wanted:
-            core.attach(known.name, name, side.matches)
+            self._core.attach(known.name, name, side.matches)
             self._attached[key] = side.wanted
 
     def _offer(self, name: str) -> Offer:
-        """What a neighbour can have: all but what comes from there, and what its source gives no more."""
+        """What a neighbour can have: all streams except those that come from it or are no longer offered."""
         found = [
             Offered(known.name, known.topics, known.host)
-            for known in self._service.known.values()
+            for known in self._directory.known.values()
             if known.hosted_here
             or (known.upstream != name and known.name in self._sides[known.upstream].offers)
         ]
         return Offer(tuple(sorted(found, key=lambda one: one.name)))
 
     def _dated(self, one: Offered) -> Offered:
-        """With the place that it has reached."""
-        hosted = self._service.hosted.get(one.name)
-        core = self._service.hub.core
-        at = core.relay(one.name).reached if hosted is None else hosted.end
-        return msgspec.structs.replace(one, at=at)
+        """The offer with the tick that the stream has reached here."""
+        hosted = self._directory.hosted.get(one.name)
+        at = self._core.relay(one.name).reached if hosted is None else hosted.end
+        return replace(one, at=at)
