@@ -52,7 +52,7 @@ def test_windows_that_differ_are_brought_to_the_later_one(
 
 @pytest.mark.parametrize("shape", shapes()[:4], ids=label)
 def test_other_shapes_do_not_merge(shape: Shape) -> None:
-    with pytest.raises(SlotError, match="different shapes do not merge"):
+    with pytest.raises(SlotError, match="cannot merge filters of different shapes"):
         RefreshingFilter(shape).merge(RefreshingFilter(Shape(arrays=7, groups=2, positions=64)))
-    with pytest.raises(SlotError, match="different windows do not merge: 64 slots, 0 ahead, and 63, 0"):
+    with pytest.raises(SlotError, match="tables of different windows: 64 slots, 0 ahead, and 63, 0"):
         ExactTable().merge(ExactTable(slots=63))

@@ -174,5 +174,5 @@ def test_doubling_distances_are_recognised(start: int, period: int, count: int) 
 
 @pytest.mark.parametrize("period_us", [0, -5, float("inf")])
 def test_patterns_need_a_period(period_us: float) -> None:
-    with pytest.raises(SlotError, match="is none"):
+    with pytest.raises(SlotError, match="allowed: above 0"):
         Exponential(0, period_us)

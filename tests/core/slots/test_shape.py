@@ -15,20 +15,20 @@ from penstock.errors import SlotError
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"positions": 0}, "positions is 0; allowed are whole numbers from 1 to 67108864"),
-        ({"positions": 1 << 27}, "positions is 134217728"),
-        ({"positions": 10.5}, r"positions is 10\.5"),
-        ({"hashes": 0}, "hashes is 0; allowed are whole numbers from 1 to 16"),
-        ({"hashes": 17}, "hashes is 17"),
-        ({"arrays": 0}, "arrays is 0; allowed are whole numbers from 1 to 64"),
-        ({"groups": 0}, "groups is 0"),
-        ({"groups": -1}, "groups is -1"),
-        ({"arrays": 65}, "arrays is 65"),
-        ({"arrays": 13, "groups": 5}, "13 × 5 = 65 slots; allowed are 1 to 64"),
-        ({"arrays": 4, "groups": 2, "ahead": 8}, "ahead is 8; allowed are whole numbers from 0 to 7"),
-        ({"variant": Variant.SBF, "arrays": 2}, "arrays is 2; sbf has 1"),
-        ({"variant": Variant.MSBF, "arrays": 2, "groups": 2}, "groups is 2; msbf has 1"),
-        ({"variant": Variant.MHBF, "arrays": 2}, "arrays is 2; mhbf has 1"),
+        ({"positions": 0}, "positions 0; allowed: whole numbers from 1 to 67108864"),
+        ({"positions": 1 << 27}, "positions 134217728"),
+        ({"positions": 10.5}, r"positions 10\.5"),
+        ({"hashes": 0}, "hashes 0; allowed: whole numbers from 1 to 16"),
+        ({"hashes": 17}, "hashes 17"),
+        ({"arrays": 0}, "arrays 0; allowed: whole numbers from 1 to 64"),
+        ({"groups": 0}, "groups 0"),
+        ({"groups": -1}, "groups -1"),
+        ({"arrays": 65}, "arrays 65"),
+        ({"arrays": 13, "groups": 5}, "13 × 5 = 65 slots; allowed: 1 to 64"),
+        ({"arrays": 4, "groups": 2, "ahead": 8}, "ahead 8; allowed: whole numbers from 0 to 7"),
+        ({"variant": Variant.SBF, "arrays": 2}, "arrays 2; sbf has 1"),
+        ({"variant": Variant.MSBF, "arrays": 2, "groups": 2}, "groups 2; msbf has 1"),
+        ({"variant": Variant.MHBF, "arrays": 2}, "arrays 2; mhbf has 1"),
     ],
 )
 def test_shapes_that_cannot_be(given: dict[str, Any], said: str) -> None:
@@ -39,15 +39,15 @@ def test_shapes_that_cannot_be(given: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"variant": "bloom", "slots": 64, "bits": 1000}, "no filter 'bloom'; allowed: sbf, msbf"),
-        ({"variant": "rbf", "slots": 0, "bits": 1000}, "slots is 0; allowed are whole numbers from 1 to 64"),
-        ({"variant": "rbf", "slots": 64, "bits": 1000}, "needs the number of its arrays"),
+        ({"variant": "bloom", "slots": 64, "bits": 1000}, "unknown filter 'bloom'; allowed: sbf, msbf"),
+        ({"variant": "rbf", "slots": 0, "bits": 1000}, "slots 0; allowed: whole numbers from 1 to 64"),
+        ({"variant": "rbf", "slots": 64, "bits": 1000}, "needs arrays"),
         ({"variant": "rbf", "slots": 64, "bits": 1000, "arrays": 5}, "divisors of the 64 slots"),
         ({"variant": "mmbf", "slots": 64, "bits": 1000, "arrays": 0}, "divisors of the 64 slots"),
-        ({"variant": "msbf", "slots": 64, "bits": 63}, "bits is 63; 64 arrays need 64"),
-        ({"variant": "rbf", "slots": 64, "arrays": 8, "bits": 8}, "bits is 8; 9 arrays need 9"),
-        ({"variant": "sbf", "slots": 2, "bits": 63}, "slots is 2; sbf has 1"),
-        ({"variant": "mhbf", "slots": 8, "bits": 63, "arrays": 8}, "arrays is 8; mhbf has 1"),
+        ({"variant": "msbf", "slots": 64, "bits": 63}, "bits 63; 64 arrays need at least 64"),
+        ({"variant": "rbf", "slots": 64, "arrays": 8, "bits": 8}, "bits 8; 9 arrays need at least 9"),
+        ({"variant": "sbf", "slots": 2, "bits": 63}, "slots 2; sbf has 1"),
+        ({"variant": "mhbf", "slots": 8, "bits": 63, "arrays": 8}, "arrays 8; mhbf has 1"),
     ],
 )
 def test_storage_that_cannot_be_divided(given: dict[str, Any], said: str) -> None:
@@ -73,11 +73,11 @@ def test_words_hold_as_many_positions_as_fit() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"slots": 0}, "slots is 0; allowed are 1 to 64"),
-        ({"slots": 65}, "slots is 65"),
-        ({"slots": 4, "ahead": 4}, "ahead is 4; allowed are 0 to 3"),
-        ({"most": 0}, "most is 0"),
-        ({"start": -1}, "slot is -1; allowed are 0 to"),
+        ({"slots": 0}, "slots 0; allowed: 1 to 64"),
+        ({"slots": 65}, "slots 65"),
+        ({"slots": 4, "ahead": 4}, "ahead 4; allowed: 0 to 3"),
+        ({"most": 0}, "most 0"),
+        ({"start": -1}, "slot -1; allowed: 0 to"),
     ],
 )
 def test_tables_that_cannot_be(given: dict[str, int], said: str) -> None:
@@ -87,7 +87,7 @@ def test_tables_that_cannot_be(given: dict[str, int], said: str) -> None:
 
 def test_slots_that_cannot_be() -> None:
     filtered = RefreshingFilter(Shape(positions=64))
-    with pytest.raises(SlotError, match="slot is -1; allowed are 0 to"):
+    with pytest.raises(SlotError, match="slot -1; allowed: 0 to"):
         filtered.advance(-1)
-    with pytest.raises(SlotError, match=f"slot is {1 << 60}"):
+    with pytest.raises(SlotError, match=f"slot {1 << 60}"):
         filtered.advance(1 << 60)

@@ -757,7 +757,7 @@ def test_what_clients_declare_is_read() -> None:
         ("slots: {request_share: 0}", "slots.request_share"),
         ("slots: {window: 65}", "slots.window"),
         ("slots: {capacity: 0}", "slots.capacity"),
-        ("slots: {capacity: 1, reserved_share: 0.5}", "is not one packet"),
+        ("slots: {capacity: 1, reserved_share: 0.5}", "is less than one packet"),
         ("slots: {flows: 0}", "slots.flows"),
     ],
 )

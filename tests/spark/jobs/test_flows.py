@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from penstock.core.slots import wire
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.flows import key_of
 from penstock.core.slots.period import estimate
@@ -120,7 +121,7 @@ def test_filters_of_parts_merge_to_the_filter_of_all(spark: SparkSession) -> Non
     whole = RefreshingFilter(shape, start=max(slot for _, slot in times))
     keys = np.array([key for key, _ in times], dtype=np.int64)
     whole.insert_many(keys, np.array([slot for _, slot in times]))
-    assert found.to_bytes() == whole.to_bytes()
+    assert wire.to_bytes(found) == wire.to_bytes(whole)
     assert found.query(key_of("c0", "t"))
 
 

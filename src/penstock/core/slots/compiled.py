@@ -1,6 +1,6 @@
-"""The filter for many keys at once as machine code, which numba compiles on first use in a process.
+"""Many keys at once as machine code, which numba compiles on first use in a process.
 
-The answers equal numpy's, word for word. It needs the extra `fast`.
+The answers equal those of `batch`, word for word. Needs the extra `fast`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.slots.filter import spreads
+from penstock.core.slots.batch import spreads
 from penstock.core.slots.slot_sets import MIX_1, MIX_2, STEP, as_words
 from penstock.errors import MissingTool
 
@@ -21,7 +21,7 @@ except ImportError:
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from penstock.core.slots.filter import RefreshingFilter
+    from penstock.core.slots.batch import FilterBits
     from penstock.core.slots.slot_sets import Words
 
 _U = np.uint64
@@ -30,8 +30,8 @@ _STEP, _MIX_1, _MIX_2 = _U(STEP), _U(MIX_1), _U(MIX_2)
 _S8, _S27, _S30, _S31, _S32 = _U(8), _U(27), _U(30), _U(31), _U(32)
 
 
-def query(filtered: RefreshingFilter, keys: NDArray[np.int64] | Words) -> Words:
-    """`query` of each key."""
+def query(filtered: FilterBits, keys: NDArray[np.int64] | Words) -> Words:
+    """`batch.query`, compiled."""
     shape = filtered.shape
     keys = as_words(keys)
     answers = np.empty(len(keys), dtype=np.uint64)
@@ -43,8 +43,8 @@ def query(filtered: RefreshingFilter, keys: NDArray[np.int64] | Words) -> Words:
     return answers
 
 
-def insert(filtered: RefreshingFilter, keys: Words, slots: NDArray[np.int64]) -> None:
-    """Set the bits of pairs that are within the window."""
+def insert(filtered: FilterBits, keys: Words, slots: NDArray[np.int64]) -> None:
+    """`batch.insert`, compiled."""
     shape = filtered.shape
     blocks, groups = np.divmod(slots, shape.groups)
     geometry = (shape.hashes, shape.positions, shape.held, shape.lanes)

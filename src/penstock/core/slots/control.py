@@ -1,14 +1,11 @@
 """The control of flows: records an arrival, predicts and reserves the next, and decides the packet's lane.
 
-`FlowStanding` counts why flows are refused and for how long; `SilentFlows` finds served flows that no
-longer send. The owner passes in the time; if that goes back, it stands still for the slots. The interface
-is `timer`, `on_timer` and `events`.
+`FlowStanding` changes states and counts refusals. The owner passes in the time; if it goes backwards, the
+slots stand still. The interface is `timer`, `on_timer` and `events`.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
@@ -18,92 +15,31 @@ from penstock.core.slots.lanes import FlowEvent, FlowHappening, Lane, treated
 from penstock.core.slots.period import Grid
 from penstock.core.slots.reservation import FULL_SLOT, ReservedPlaces
 from penstock.core.slots.shape import Shape
+from penstock.core.slots.silence import SilentFlows
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock.core.slots.options import ControlOptions
     from penstock.model.instant import Instant
 
 
-class SilentFlows:
-    """One moment for each served flow; it is only moved on when it has come."""
-
-    def __init__(self, options: ControlOptions) -> None:
-        self._options = options
-        self._heap: list[tuple[Instant, int, Flow]] = []
-        """(when to look, a number of its own, flow); in force if the flow is watched for that moment."""
-        self._numbers = count()
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def watch(self, flow: Flow) -> None:
-        """A flow is served: look when it would be silent, if nobody looks earlier."""
-        due_us = self._due_us(flow)
-        if flow.watched_us is None or due_us < flow.watched_us:
-            self._push(due_us, flow)
-            if len(self._heap) > 2 * self._options.flows:
-                self._clean()
-
-    def timer(self) -> Instant | None:
-        """When to look next."""
-        return self._heap[0][0] if self._heap else None
-
-    def fallen(self, now_us: Instant) -> Iterator[Flow]:
-        """Flows that are silent by now."""
-        heap = self._heap
-        while heap and heap[0][0] <= now_us:
-            at_us, _, flow = heappop(heap)
-            if at_us != flow.watched_us:
-                continue
-            flow.watched_us = None
-            if flow.state is not FlowState.SERVED:
-                continue
-            due_us = self._due_us(flow)
-            if due_us <= now_us:
-                yield flow
-            else:
-                self._push(due_us, flow)
-
-    def _push(self, due_us: Instant, flow: Flow) -> None:
-        flow.watched_us = due_us
-        heappush(self._heap, (due_us, next(self._numbers), flow))
-
-    def _clean(self) -> None:
-        """Leave one moment for each served flow."""
-        in_force = [one for one in self._heap if one[0] == one[2].watched_us]
-        for _, _, flow in in_force:
-            if flow.state is not FlowState.SERVED:
-                flow.watched_us = None
-        self._heap[:] = [one for one in in_force if one[2].state is FlowState.SERVED]
-        heapify(self._heap)
-
-    def _due_us(self, flow: Flow) -> Instant:
-        """When a served flow is taken for silent, if nothing comes until then."""
-        assert flow.grid is not None
-        late_us = flow.grid.at(self._options.silent_after) + flow.tolerance_us
-        return round(max(late_us, flow.last_us + self._options.silent_least_us)) + 1
-
-
 AGAIN_US: Final = SECOND_US
-"""A flow that was refused is tried again after this, then after twice as long …"""
+"""First pause before a refused flow is tried again; it doubles with each failure …"""
 
 AGAIN_MOST: Final = 6
-"""… doubled so many times at most: about a minute."""
+"""… this many times at most: about a minute."""
 
 
 class FlowStanding:
-    """Changes states, counts refusals and keeps what happened until somebody asks."""
+    """Changes states, counts refusals, and collects events until the owner takes them."""
 
     def __init__(self) -> None:
         self.refused: dict[str, int] = {}
-        """Flows not admitted or served no more, by reason."""
+        """Flows not admitted or no longer served, by reason."""
         self._events: list[FlowEvent] = []
 
     def become(self, flow: Flow, state: FlowState, reason: str, now_us: Instant) -> None:
-        """A flow's state from now on."""
+        """Set a flow's state."""
         if flow.state is not state:
             flow.since_us = now_us
         flow.state, flow.reason = state, reason
@@ -111,18 +47,18 @@ class FlowStanding:
     def happened(
         self, what: FlowHappening, flow: Flow, now_us: Instant, reason: str = "", retry_us: int = 0
     ) -> None:
-        """Something its owner should know."""
+        """Add an event for the owner."""
         self._events.append(FlowEvent(what, flow, now_us, reason, retry_us))
 
     def events(self) -> list[FlowEvent]:
-        """Take what happened."""
+        """Remove and return the events."""
         events, self._events = self._events, []
         return events
 
     def refuse(
         self, flow: Flow, what: FlowHappening, reason: str, now_us: Instant, again_us: Instant = 0
     ) -> None:
-        """Not served; the same refusal again is no news."""
+        """Do not serve a flow; a repeated refusal for the same reason makes no event."""
         self.count(reason)
         news = what is FlowHappening.LEFT or _short(flow.reason) != _short(reason)
         self.become(flow, FlowState.REFUSED, reason, now_us)
@@ -130,34 +66,37 @@ class FlowStanding:
             self.happened(what, flow, now_us, reason, again_us)
 
     def defer(self, flow: Flow, what: FlowHappening, reason: str, now_us: Instant) -> None:
-        """Not served: tried again later, each time after twice as long, until it was served for so long."""
+        """Refuse a flow for now.
+
+        The pause before the next attempt doubles until it was served long enough.
+        """
         again_us = wait_us(flow.failures)
         flow.failures += 1
         flow.again_us = now_us + again_us
         self.refuse(flow, what, reason, now_us, again_us)
 
     def count(self, reason: str) -> str:
-        """Something could not be served: by what its reason says before the colon."""
+        """Count a refusal by its reason up to the colon; returns the reason."""
         short = _short(reason)
         self.refused[short] = self.refused.get(short, 0) + 1
         return reason
 
 
 def wait_us(failures: int) -> Instant:
-    """How long a flow waits that failed so often before."""
+    """Pause of a flow after so many failures."""
     return AGAIN_US << min(failures, AGAIN_MOST)
 
 
 def _short(reason: str) -> str:
-    """A reason without what differs from case to case."""
+    """A reason without the details of the single case."""
     return reason.partition(":")[0]
 
 
 SEEN_SLOTS: Final = 2
-"""Slots of the history a flow must be in before it gets a place in the table: what comes once, gets none."""
+"""Slots of the history a flow must occur in before it gets a place in the table: one-off keys get none."""
 
 PUNCTUAL: Final = 0.5
-"""Share of its last packets in their slots below which a flow is better off as best effort."""
+"""Share of punctual packets below which a flow is better served as best effort."""
 
 UNPUNCTUAL: Final = "comes outside its slots"
 
@@ -166,17 +105,17 @@ CHEATS: Final = "sends more than it declared"
 DISBELIEVED: Final = "did not keep to the period it told before"
 
 CHEATING: Final = 0.1
-"""Share of packets beyond the declared rate above which a flow is served no more."""
+"""Share of packets beyond the declared rate above which a flow is no longer served."""
 
 CREDIT: Final = 32
 """Packets a flow may catch up with after a pause before they count as beyond its rate."""
 
 FIRST_CREDIT: Final = 16
-"""The same of a flow that is new: who connects, sends what it kept until then."""
+"""Credit of a new flow: a client that connects sends what it has buffered."""
 
 
 class FlowControl:
-    """All flows of a link or a node."""
+    """Control of all flows of a link or a node."""
 
     def __init__(self, options: ControlOptions, *, now_us: Instant) -> None:
         self.options = options
@@ -190,35 +129,35 @@ class FlowControl:
         self._silence = SilentFlows(options)
         self._slot_us = options.slot_us
         self._recorded: set[int] = set()
-        """Flows without a place in the table that have come in the present slot."""
+        """Flows without a place in the table that arrived in the present slot."""
 
     @property
     def refused(self) -> dict[str, int]:
-        """Flows not admitted or served no more, by reason."""
+        """Flows not admitted or no longer served, by reason."""
         return self.standing.refused
 
     @property
     def served(self) -> int:
-        """Flows that are served."""
+        """Number of served flows."""
         return len(self.places)
 
     # -- a packet comes --------------------------------------------------------------------------------------
 
     def flow(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | None:
-        """A packet's flow, if it has come before; it is recorded that it came."""
+        """Record a packet; returns its flow if it is in the table."""
         slot = self.reservations.now
         if now_us // self._slot_us != slot:
             slot = self._advance(now_us)
         flow = self.table.get(key)
         if flow is None:
-            if key in self._recorded:  # its next slot decides
+            if key in self._recorded:  # counted in this slot already; its next slot decides
                 return None
             if len(self._recorded) < limits.SLOT_REMEMBERED:
                 self._recorded.add(key)
             self.history.insert(key, slot)
             if self.options.detect and self.history.query(key).bit_count() >= SEEN_SLOTS:
                 flow = self.table.add(key, client, topic, now_us=now_us)
-        elif flow.topic != topic or flow.client != client:  # hashes can be made to be the same
+        elif flow.topic != topic or flow.client != client:  # hash collisions can be provoked
             return None
         elif flow.last_slot != slot:
             self.history.insert(key, slot)
@@ -227,7 +166,7 @@ class FlowControl:
         return flow
 
     def arrive(self, client: str, topic: str, *, now_us: Instant) -> Lane:
-        """A packet; its lane."""
+        """Record a packet; returns its lane."""
         flow = self.flow(key_of(client, topic), client, topic, now_us=now_us)
         if flow is None:
             self.packets[Lane.BEST_EFFORT] += 1
@@ -235,13 +174,13 @@ class FlowControl:
         return self.take(flow, 1, now_us=now_us)[0]
 
     def take(self, flow: Flow, count: int, *, now_us: Instant) -> list[Lane]:
-        """Packets of a known flow that came together; their lanes. `flow` has been asked for it."""
+        """Lanes of packets of a flow that arrived together; call `flow` first."""
         lanes: list[Lane] = []
         while len(lanes) < count:
             if flow.state is FlowState.SERVED:
                 flow.arrivals += 1
                 lane, taken = self._take_served(flow, now_us), 1
-            else:  # all that is left: what one of them says, the others cannot say better
+            else:  # the rest at once: equal arrival times add no information
                 lane, taken = Lane.BEST_EFFORT, count - len(lanes)
                 flow.arrivals += taken
                 self._take_other(flow, now_us, taken)
@@ -275,7 +214,7 @@ class FlowControl:
         if flow.failures and now_us - flow.since_us > wait_us(flow.failures):
             flow.failures, flow.disbelieved_us = 0, 0.0
         self.places.fit_tolerance(flow)
-        # A packet may be early by a period, if the one before was late by as much.
+        # A packet may follow closely on one that was late by up to a period.
         police.period_us = slow.period_us = flow.declared_us or grid.period_us
         police.tolerance_us = slow.tolerance_us = grid.period_us
         reserved = self.places.reserve_next(flow)
@@ -287,7 +226,7 @@ class FlowControl:
         return lane
 
     def _take_other(self, flow: Flow, now_us: Instant, count: int) -> None:
-        """Best effort; perhaps it can be served from now on."""
+        """Treat packets as best effort, and try to serve the flow from now on."""
         if flow.state is FlowState.SILENT:
             self.standing.happened(FlowHappening.BACK, flow, now_us)
             self.standing.become(flow, FlowState.LEARNING, "", now_us)
@@ -318,7 +257,10 @@ class FlowControl:
         by: PeriodSource = PeriodSource.CLIENT,
         now_us: Instant,
     ) -> str:
-        """A flow's period; why it cannot be served, empty if it can: its next packets will show."""
+        """Declare a flow's period.
+
+        Returns why it cannot be served, or an empty text: then its next packets decide.
+        """
         self._advance(now_us)
         key = key_of(client, topic)
         flow = self.table.get(key)
@@ -331,7 +273,7 @@ class FlowControl:
         if flow is None:
             flow = self.table.add(key, client, topic, now_us=now_us)
         if flow is None or flow.topic != topic or flow.client != client:
-            return self.standing.count("table full: so many flows cannot be known at a time")
+            return self.standing.count("table full: too many flows")
         self.places.give_back(flow)
         flow.learnt()
         flow.told, flow.declared_us, flow.grid = by, period_us, None
@@ -350,26 +292,27 @@ class FlowControl:
         return reason
 
     def untell(self, client: str, topic: str, *, now_us: Instant) -> None:
-        """A flow's client has no period to tell any more."""
+        """Withdraw the period that a client declared."""
         flow = self.table.get(key_of(client, topic))
         if flow is not None and flow.told is not None:
             self.places.give_back(flow)
             flow.unlearn()
             self.standing.become(flow, FlowState.LEARNING, "", now_us)
 
-    # -- being served, and no more ---------------------------------------------------------------------------
+    # -- admission and refusal
+    # --------------------------------------------------------------------------------
 
     def _try(self, flow: Flow, now_us: Instant) -> None:
-        """Serve a flow whose grid is known, if that can be."""
+        """Serve a flow whose grid is known, if possible."""
         grid = flow.grid
         assert grid is not None
         if now_us < flow.again_us:
             return
         reason = self.places.admit(flow)
         if reason:
-            if flow.declared_us:  # what comes until then is no part of the grid it told
+            if flow.declared_us:  # packets before then are not on the declared grid
                 flow.grid = None
-            elif grid.jitter_us > grid.period_us / 4:  # nobody has such a grid: it is lost
+            elif grid.jitter_us > grid.period_us / 4:  # implausible for a period: the grid is lost
                 flow.unlearn()
             self.standing.defer(flow, FlowHappening.REFUSED, reason, now_us)
             return
@@ -390,18 +333,18 @@ class FlowControl:
             flow.disbelieved_us = flow.declared_us
             if self.options.detect:
                 flow.unlearn()
-            else:  # nobody would find it out
+            else:  # a declared flow would not be detected
                 flow.grid = None
         self.standing.defer(flow, FlowHappening.LEFT, reason, now_us)
 
     # -- silence ---------------------------------------------------------------------------------------------
 
     def timer(self) -> Instant | None:
-        """When to look whether a flow is silent."""
+        """When to call `on_timer`."""
         return self._silence.timer()
 
     def on_timer(self, *, now_us: Instant) -> None:
-        """The moment has come."""
+        """Check which flows are silent."""
         self._advance(now_us)
         for flow in self._silence.fallen(now_us):
             assert flow.grid is not None
@@ -410,10 +353,10 @@ class FlowControl:
             self.standing.become(flow, FlowState.SILENT, "silent", now_us)
             self.standing.happened(FlowHappening.SILENT, flow, now_us, "silent")
 
-    # -- what can be known -----------------------------------------------------------------------------------
+    # -- observation -----------------------------------------------------------------------------------------
 
     def events(self) -> list[FlowEvent]:
-        """Take what happened."""
+        """Remove and return the events."""
         return self.standing.events()
 
     def _advance(self, now_us: Instant) -> int:

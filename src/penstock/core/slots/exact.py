@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import limits
-from penstock.core.slots.filter import live_pairs
+from penstock.core.slots.batch import live_pairs
 from penstock.core.slots.slot_sets import M64, MIX_1, SlotStatistics, as_words, checked_slot
 from penstock.errors import SlotError
 
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
 _LEAST: Final = 64
 """Places of an empty table."""
 _NOBODY: Final = 0
-"""The key of a free place; a flow with this hash is known by another."""
+"""Key of a free place; a flow with this hash is stored under `_SUBSTITUTE`."""
 _SUBSTITUTE: Final = MIX_1
 
 _U = np.uint64
 
 
 class ExactTable:
-    """Keys by time slot, without false positives but those of 64-bit hashes; see `SlotSets`."""
+    """Keys by time slot, with no false positives except equal 64-bit hashes; implements `SlotSets`."""
 
     def __init__(
         self, *, slots: int = 64, ahead: int = 0, start: int = 0, most: int = limits.SLOT_FLOWS
     ) -> None:
         if not 1 <= slots <= limits.SLOT_WINDOW:
-            raise SlotError(f"slots is {slots}; allowed are 1 to {limits.SLOT_WINDOW}")
+            raise SlotError(f"slots {slots}; allowed: 1 to {limits.SLOT_WINDOW}")
         if not 0 <= ahead < slots:
-            raise SlotError(f"ahead is {ahead}; allowed are 0 to {slots - 1}")
+            raise SlotError(f"ahead {ahead}; allowed: 0 to {slots - 1}")
         if not 1 <= most <= limits.SLOT_FLOWS:
-            raise SlotError(f"most is {most}; allowed are 1 to {limits.SLOT_FLOWS} flows")
+            raise SlotError(f"most {most}; allowed: 1 to {limits.SLOT_FLOWS} flows")
         self.slots, self.ahead, self.most = slots, ahead, most
         self.inserted = 0
         self.refused = 0
         self.forgotten = 0
         self._newest = checked_slot(start) + ahead
-        self._full_at = -1  # the newest slot when no room was found: until it moves there will be none
+        self._full_at = -1  # newest slot when the table was full: until it moves, it stays full
         self._allot(_LEAST)
 
     def _allot(self, places: int) -> None:
         self._keys: Words = np.zeros(places, dtype=np.uint64)
-        self._masks: Words = np.zeros(places, dtype=np.uint64)  # bit s mod slots for slot s
+        self._masks: Words = np.zeros(places, dtype=np.uint64)  # slot s has bit s mod slots
         self._key_view, self._mask_view = self._keys.data, self._masks.data
         self._used = 0
 
@@ -104,7 +104,7 @@ class ExactTable:
         return self.oldest <= slot <= self._newest and bool(self.query(key) >> slot - self.oldest & 1)
 
     def _place(self, key: int) -> int:
-        """Where a key is, or the free place where it would go."""
+        """Index of a key, or of the free place where it would go."""
         keys = self._key_view
         last = len(keys) - 1
         place = _start(key) & last
@@ -115,7 +115,10 @@ class ExactTable:
     # -- many keys -----------------------------------------------------------------------------------------
 
     def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
-        """Insert pairs, or all keys into one slot; how many were taken: when full, only flows known."""
+        """Insert pairs, or all keys into one slot.
+
+        Returns how many were accepted (a full table accepts known flows).
+        """
         live, where = live_pairs(self, keys, slots)
         found, which = np.unique(_substituted(live), return_inverse=True)
         masks = np.zeros(len(found), dtype=np.uint64)
@@ -145,7 +148,7 @@ class ExactTable:
         return places
 
     def _put(self, keys: Words, masks: Words) -> NDArray[np.bool_]:
-        """OR masks to different keys; which of them have a place."""
+        """OR masks into different keys; returns which of them have a place."""
         new = self._unknown(keys)
         if not self._fits(len(new)) and self._may_renew():
             self._renew(len(keys))
@@ -161,7 +164,7 @@ class ExactTable:
         return np.flatnonzero(self._keys[self._places(keys)] == _NOBODY)
 
     def _claim(self, keys: Words) -> None:
-        """Give each new key a place: of those that want the same, one gets it and the others go on."""
+        """Give each new key a place; of keys that want the same place one gets it and the others probe on."""
         last = len(self._keys) - 1
         places = _starts(keys, last)
         left = np.arange(len(keys))
@@ -179,17 +182,17 @@ class ExactTable:
         return 3 * used <= 2 * len(self._keys) and used <= self.most
 
     def _may_renew(self) -> bool:
-        """Whether making it anew can help: not if it was full of live flows, and no slot expired since."""
+        """Whether a rebuild can help: not if all flows were live and no slot has expired since."""
         return self._full_at != self._newest
 
     def _renew(self, more: int) -> None:
-        """Forget flows without a live slot, and have places for so many more, as far as allowed."""
+        """Rebuild without flows that have no live slot, with room for `more` if allowed."""
         live = self._masks != 0
         keys, masks = self._keys[live], self._masks[live]
         self.forgotten += self._used - len(keys)
         wanted = min(len(keys) + more, self.most)
         places = _LEAST
-        while 2 * places < 3 * (wanted + wanted // 4):  # a quarter more, so that it is not done again soon
+        while 2 * places < 3 * (wanted + wanted // 4):  # a quarter more, so that the next rebuild is not soon
             places *= 2
         self._allot(places)
         self._claim(keys)
@@ -204,11 +207,11 @@ class ExactTable:
         return self._keys[order], self._masks[order]
 
     def put_rows(self, keys: Words, masks: Words) -> None:
-        """Take in what `rows` of a table with this window gave."""
+        """Load what `rows` of a table with this window returned."""
         if len(keys) and ((keys[1:] <= keys[:-1]).any() or keys[0] == _NOBODY or (masks == 0).any()):
-            raise SlotError("a damaged table: its keys are not in order, or a flow has no slot")
+            raise SlotError("damaged table: keys out of order, or a flow without a slot")
         if self.slots < 64 and (masks >> _U(self.slots)).any():
-            raise SlotError(f"a damaged table: a flow is in a slot beyond the {self.slots}")
+            raise SlotError(f"damaged table: a slot beyond the {self.slots}")
         refused = len(keys) - int(self._put(keys, masks).sum())
         self.refused += refused
 
@@ -224,10 +227,10 @@ class ExactTable:
         self._newest = newest
 
     def merge(self, other: ExactTable) -> None:
-        """Take in what another with as many slots holds; the later window counts."""
+        """Merge a table with the same number of slots; the later window counts."""
         if (other.slots, other.ahead) != (self.slots, self.ahead):
             raise SlotError(
-                f"tables of different windows do not merge: {self.slots} slots, {self.ahead} ahead, and "
+                f"cannot merge tables of different windows: {self.slots} slots, {self.ahead} ahead, and "
                 f"{other.slots}, {other.ahead}"
             )
         self.advance(other.newest - other.ahead)
@@ -241,7 +244,7 @@ class ExactTable:
         self.refused += other.refused
 
     def statistics(self) -> SlotStatistics:
-        """A snapshot."""
+        """Figures of the table now."""
         return SlotStatistics(
             kind="exact",
             slots=self.slots,
@@ -254,12 +257,6 @@ class ExactTable:
             fullest=self._used / len(self._keys),
             joint_false_positive=0.0,
         )
-
-    def to_bytes(self) -> bytes:
-        """For another process; `read` takes it back."""
-        from penstock.core.slots import wire  # noqa: PLC0415  # wire makes tables
-
-        return wire.table_bytes(self)
 
 
 def _start(key: int) -> int:

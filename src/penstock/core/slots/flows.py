@@ -1,9 +1,9 @@
-"""Flows (a client's messages on one topic): their rhythm, the table of all of them, policing of their rate.
+"""Flows (a client's messages on one topic): their timing, the table of all flows, policing of their rate.
 
 Policing is GCRA (ITU-T I.371): a packet conforms if it comes no earlier than `tolerance_us` before its
-theoretical time; only packets that conform move that time on. So a flow may be early by its jitter, and never
-gets more than its rate for long. With a credit it may catch up on that much of a delay: a stalled network
-delivers many packets at once although the flow kept its rate.
+theoretical time; only conforming packets move that time on. So a flow may be early by its jitter, but never
+exceeds its rate for long. A credit lets a flow catch up on that much delay: a stalled network delivers many
+packets at once although the flow kept its rate.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Police:
 
     def __init__(self, period_us: float, tolerance_us: float, *, credit_us: float = 0.0) -> None:
         if not period_us > 0:
-            raise SlotError(f"a period of {period_us} µs cannot be policed; it must be above 0")
+            raise SlotError(f"period {period_us} µs; must be above 0")
         if not tolerance_us >= 0:
-            raise SlotError(f"a tolerance of {tolerance_us} µs cannot be; 0 or more")
+            raise SlotError(f"tolerance {tolerance_us} µs; must be 0 or more")
         if not credit_us >= 0:
-            raise SlotError(f"a credit of {credit_us} µs cannot be; 0 or more")
+            raise SlotError(f"credit {credit_us} µs; must be 0 or more")
         self.period_us = period_us
         self.tolerance_us = tolerance_us
         self.credit_us = credit_us
@@ -41,7 +41,7 @@ class Police:
         """Theoretical time of the next packet."""
 
     def conforms(self, now_us: Instant) -> bool:
-        """Whether a packet that comes now keeps to the rate."""
+        """Whether a packet that arrives now conforms to the rate."""
         next_us = float(now_us) if self._next_us is None else self._next_us
         if now_us < next_us - self.tolerance_us:
             return False
@@ -50,38 +50,38 @@ class Police:
 
 
 SEPARATOR: Final = "\0"
-"""Between client and topic: MQTT allows it in neither."""
+"""Separates client and topic in a flow's name: MQTT allows it in neither."""
 
 RECENT: Final = 64
-"""Packets over which on-time and excess rates are taken."""
+"""Packets over which the on-time and excess rates are measured."""
 
 LOOK_AT: Final = (16, 32, 64)
-"""Arrivals after which a period is looked for; later at doubled counts."""
+"""Numbers of arrivals after which a period is searched for; later at doubled numbers."""
 
 LOOK_MOST: Final = 4_096
-"""Between two looks at a flow that has no period: a look takes a millisecond."""
+"""Most arrivals between two searches in a flow without a period: a search takes a millisecond."""
 
 
 def key_of(client: str, topic: str) -> int:
-    """The number a flow is known by, the same in Spark."""
+    """Hash that identifies a flow, equal to Spark's."""
     return flow_key(f"{client}{SEPARATOR}{topic}")
 
 
 class FlowState(StrEnum):
-    """What a flow is at the moment."""
+    """State of a flow."""
 
     LEARNING = "learning"
     """No period is known yet: best effort."""
     SERVED = "served"
     """Its slots are reserved."""
     REFUSED = "refused"
-    """It has a period, and no slots: best effort."""
+    """It has a period but no slots: best effort."""
     SILENT = "silent"
-    """It was served and does not come any more."""
+    """It was served and stopped sending."""
 
 
 class PeriodSource(StrEnum):
-    """Where a period is known from."""
+    """Source of a flow's period."""
 
     CLIENT = "client"
     TABLE = "table"
@@ -89,7 +89,7 @@ class PeriodSource(StrEnum):
 
 
 class Flow:
-    """One flow; the control of flows changes it."""
+    """One flow; `FlowControl` changes it."""
 
     __slots__ = (
         "_arrivals",
@@ -132,30 +132,32 @@ class Flow:
         self.state = FlowState.LEARNING
         self.told: PeriodSource | None = None
         self.declared_us = 0.0
-        """The period that was told; 0: none was."""
+        """Declared period; 0: none."""
         self.told_jitter_us = 0.0
         self.disbelieved_us = 0.0
-        """A period that was told and not kept to: until it has been served for a while, telling another one
-        does not make it wait any less."""
+        """A declared period that the flow did not keep. Until the flow has been served for a while, declaring
+        another one does not shorten its pause.
+        """
         self.tolerance_us = 0.0
         self.grid: Grid | None = None
         self.police: Police | None = None
         self.slow_police: Police | None = None
-        """The same with a credit: what it says counts as lying."""
+        """Police with a credit: packets beyond this count as cheating."""
         self.reserved: deque[range] = deque()
-        """Slots reserved ahead, one range for each packet expected."""
+        """Slots reserved ahead, one range for each expected packet."""
         self.since_us = self.last_us = now_us
         self.last_slot = -1
         self.last_other_us = now_us
-        """When its last packet came that did not go ahead of others: until that one is out, none may."""
+        """Arrival of its last packet in another lane: until that one is sent, no later one may overtake
+        it."""
         self.laned = False
-        """Whether it was ever served, so that some of it may still wait beside a best-effort queue."""
+        """Whether it was ever served, so that some of its packets may still wait in lanes."""
         self.again_us = 0
-        """Not admitted before."""
+        """Not admitted before this time."""
         self.failures = 0
         self.reason = ""
         self.watched_us: Instant | None = None
-        """When somebody looks whether it has fallen silent."""
+        """When it is checked for silence."""
         self.arrivals = self.on_time = self.late = self.missed = self.excess = 0
         self.on_time_rate = 1.0
         self.excess_rate = 0.0
@@ -163,7 +165,7 @@ class Flow:
         self._look_next = LOOK_AT[0]
 
     def learn(self, now_us: Instant, count: int = 1) -> Period | None:
-        """Arrivals at a moment of a flow whose period is not known; the period, if it is now."""
+        """Record arrivals of a flow without a known period; returns the period once it is found."""
         arrivals = self._arrivals
         if arrivals is None:
             return None
@@ -175,19 +177,19 @@ class Flow:
         return estimate(list(arrivals))
 
     def learnt(self) -> list[Instant]:
-        """The arrivals that were learnt from; they are not kept any longer."""
+        """The arrivals recorded by `learn`, which are then discarded."""
         arrivals, self._arrivals = self._arrivals, None
         return list(arrivals or ())
 
     def unlearn(self) -> None:
-        """What was known about the period holds no more; it is looked for anew."""
+        """Discard the period; it is searched for anew."""
         self.grid = self.police = self.slow_police = self.told = None
         self.declared_us = 0.0
         self._arrivals = deque(maxlen=MOST)
         self._look_next = self.arrivals + LOOK_AT[0]
 
     def statistics(self) -> FlowStatistics:
-        """A snapshot."""
+        """Figures of the flow now."""
         grid = self.grid
         return FlowStatistics(
             client_id=self.client,
@@ -210,13 +212,13 @@ class Flow:
 
 
 class FlowTable:
-    """Flows by key: so many, and those that have been idle are forgotten."""
+    """Flows by key; bounded, and idle flows are removed."""
 
     def __init__(self, *, most: int, idle_us: int) -> None:
         if most < 1:
-            raise SlotError(f"a table of {most} flows holds none; at least 1")
+            raise SlotError(f"most {most} flows; at least 1")
         if idle_us < 1:
-            raise SlotError(f"flows idle for {idle_us} µs cannot be forgotten; at least 1 µs")
+            raise SlotError(f"idle_us {idle_us}; at least 1")
         self.most = most
         self.idle_us = idle_us
         self.forgotten = 0
@@ -233,13 +235,13 @@ class FlowTable:
         return self._by_key.get(key)
 
     def values(self) -> list[Flow]:
-        """All flows, in the order they came."""
+        """All flows, in the order they were added."""
         return list(self._by_key.values())
 
     def add(self, key: int, client: str, topic: str, *, now_us: Instant) -> Flow | None:
-        """A new flow; None if there is no place for it."""
+        """Add a flow; None if the table is full."""
         if len(self._by_key) >= self.most:
-            # One sweep in a quarter of the idle time is enough: a full table must not cost a walk each time.
+            # A full table is swept once in a quarter of the idle time, not at every arrival.
             if now_us - self._swept_us >= self.idle_us // 4:
                 self.sweep(now_us=now_us)
             if len(self._by_key) >= self.most:
@@ -249,13 +251,14 @@ class FlowTable:
         return flow
 
     def sweep(self, *, now_us: Instant) -> None:
-        """Forget flows that have been idle."""
+        """Remove idle flows."""
         self._swept_us = now_us
         idle = [
             key
             for key, flow in self._by_key.items()
             if flow.state is not FlowState.SERVED
-            and flow.told is not PeriodSource.TABLE  # bounded by its table, and worth waiting for
+            and flow.told
+            is not PeriodSource.TABLE  # their number is bounded by the control table, and they are expected
             and now_us - flow.last_us > self.idle_us
         ]
         for key in idle:

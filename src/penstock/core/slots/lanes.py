@@ -1,19 +1,19 @@
-"""How a flow's state decides the treatment of a packet (the paper's Table 2), and a receiver's lanes.
+"""The lane of a packet by its flow's state (the paper's Table 2), and the lanes of a receiver.
 
     not served                                     best effort
     served, in its slot                            reserved: ahead of everything else
     served, outside its slot                       late: behind everything else
-    served, and the next reservation failed        this packet as above; then the flow is served no more
+    served, and the next reservation failed        this packet as above; then the flow is no longer served
 
 The rows are checked in this order, the last one last; the paper leaves it open. A packet beyond its flow's
-rate is late. Lanes before a receiver; control messages go before them all:
+rate is late. Lanes of a receiver; control messages precede them all:
 
     reserved      packets that came in their slots, first come, first out
     best effort   the owner's own queue, where a policy packs
     late          served packets outside their slots: behind best effort, or with their flow's next packet
 
-What a flow sends stays in order: whatever of it still waits, in best effort or late, goes along before a
-packet that goes ahead. Only packets of different flows overtake each other.
+The packets of a flow stay in order: those that still wait, in best effort or late, are moved ahead together
+with a packet that goes ahead. Only packets of different flows overtake each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Lane(IntEnum):
-    """In which order packets leave; control messages go before all of these."""
+    """Order in which packets leave; control messages precede all lanes."""
 
     RESERVED = 0
     BEST_EFFORT = 1
@@ -41,7 +41,7 @@ class Lane(IntEnum):
 
 
 class FlowHappening(IntEnum):
-    """What the owner of flows should know."""
+    """Events about flows."""
 
     ADMITTED = 0
     REFUSED = 1
@@ -60,18 +60,18 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class FlowEvent:
-    """Something happened to a flow."""
+    """An event about one flow."""
 
     what: FlowHappening
     flow: Flow
     at_us: Instant
     reason: str = ""
     retry_us: int = 0
-    """Of REFUSED and LEFT: in how long it is tried again; 0: not by itself."""
+    """For REFUSED and LEFT: time until the next attempt; 0: none by itself."""
 
 
 def treated(*, served: bool, on_time: bool, reserved: bool) -> tuple[Lane, bool]:
-    """The table: the lane, and whether the flow stays served."""
+    """Table 2: the lane, and whether the flow stays served."""
     if not served:
         return Lane.BEST_EFFORT, False
     return (Lane.RESERVED if on_time else Lane.LATE), reserved
@@ -81,22 +81,22 @@ Entry = TypeVar("Entry")
 
 
 class Lanes(Generic[Entry]):
-    """What waits beside a best-effort queue."""
+    """Packets that wait beside a best-effort queue."""
 
     def __init__(self, *, most: int, late_share: float) -> None:
         if most < 1:
-            raise SlotError(f"lanes of {most} packets hold none; at least 1")
+            raise SlotError(f"most {most} packets; at least 1")
         if not 0 <= late_share <= 1:
-            raise SlotError(f"late_share is {late_share}; allowed is 0 to 1")
+            raise SlotError(f"late_share {late_share}; allowed: 0 to 1")
         self.most = most
         self._late_share = late_share
         self._credit = 0.0
-        """Late packets that may go although best effort waits."""
+        """Late packets that may go although best-effort packets wait."""
         self._reserved: deque[Entry] = deque()
         self._late: dict[Hashable, deque[Entry]] = {}
         self._late_count = 0
         self._clean: dict[Hashable, Instant] = {}
-        """Flows of which nothing waits in best effort: nothing that came until then."""
+        """Flows without a packet in best effort that arrived before the given time."""
 
     def __len__(self) -> int:
         return len(self._reserved) + self._late_count
@@ -125,9 +125,9 @@ class Lanes(Generic[Entry]):
     ) -> bool:
         """Take a packet of a flow; False: it belongs in the best-effort queue.
 
-        `key` stands for the flow at this receiver, `oldest_us` is since when the oldest item of the
-        best-effort queue waits, None if none does; `beside_us` is when packets of any flow last came into it
-        beside these lanes; `pick` takes the flow's packets out of that queue.
+        `key` identifies the flow at this receiver. `oldest_us` is since when the oldest item of the
+        best-effort queue waits, None if it is empty. `beside_us` is when packets of any flow last entered
+        that queue without passing through here. `pick` removes the flow's packets from that queue.
         """
         if lane is Lane.BEST_EFFORT or len(self) >= self.most:
             if key in self._late:
@@ -152,13 +152,13 @@ class Lanes(Generic[Entry]):
         return True
 
     def _promote(self, key: Hashable) -> None:
-        """What is late of a flow goes no later than what came after it."""
+        """Move a flow's late packets to the reserved lane, before a later packet of it."""
         before = self._late.pop(key)
         self._late_count -= len(before)
         self._reserved.extend(before)
 
     def head(self, *, others_wait: bool) -> Entry | None:
-        """What goes next of these lanes; None if the best-effort queue's turn is."""
+        """Next packet of these lanes; None if it is the best-effort queue's turn."""
         if self._reserved:
             return self._reserved[0]
         if self._late and (not others_wait or self._credit >= 1):
@@ -166,7 +166,7 @@ class Lanes(Generic[Entry]):
         return None
 
     def take(self) -> Entry:
-        """Take what `head` showed."""
+        """Remove and return what `head` showed."""
         if self._reserved:
             return self._reserved.popleft()
         key, entries = next(iter(self._late.items()))
@@ -178,11 +178,11 @@ class Lanes(Generic[Entry]):
         return entry
 
     def passed(self, count: int) -> None:
-        """So many best-effort items went out while late ones wait or not."""
+        """Count best-effort items that went out, which earn credit for late ones."""
         self._credit = min(1.0, self._credit + count * self._late_share)
 
     def clear(self) -> list[Entry]:
-        """Take all, in an order that keeps that of each flow; it may come to wait in best effort."""
+        """Remove and return all packets, each flow's in order, to be put into best effort."""
         found = [*self._reserved, *(entry for entries in self._late.values() for entry in entries)]
         self._reserved.clear()
         self._late.clear()

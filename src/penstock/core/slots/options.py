@@ -1,4 +1,4 @@
-"""Settings of the flow control: slots, capacity, what is on time, when a flow is silent."""
+"""Settings of the flow control: slots, capacity, punctuality, silence."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from penstock.model.instant import SECOND_US
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """One sentence under every field; SlotError says what cannot be."""
+    """Options of `FlowControl`; SlotError names an invalid one."""
 
     slot_us: int = 20_000
     """Length of a time slot."""
     slots: int = 64
-    """Slots of the window, of history as well as of the future."""
+    """Slots of the window, both of the history and of the reservations."""
     capacity: int = 100
-    """Packets a slot's worth of the link carries."""
+    """Packets the link carries in one slot."""
     share: float = 0.5
-    """Of the capacity: what may be reserved."""
+    """Share of the capacity that may be reserved."""
     request_share: float = 0.1
-    """Of the capacity: what requests may take, one place at least."""
+    """Share of the capacity for requests, at least one packet."""
     sigmas: float = 3.0
-    """δ, how far from its place a packet is on time, in standard deviations of its jitter."""
+    """δ: how far from its expected time a packet is on time, in standard deviations of its jitter."""
     detect: bool = True
-    """Whether periods are looked for that nobody told."""
+    """Whether to search for undeclared periods."""
     flows: int = 10_000
-    """Flows known at a time."""
+    """Flows in the table."""
     idle_us: int = 600 * SECOND_US
-    """A flow that is not served and has not come for so long is forgotten."""
+    """A flow that is not served is removed after this time without a packet."""
     silent_after: int = 3
-    """Packets a served flow may miss in a row before it is silent."""
+    """Packets a served flow may miss in a row before it counts as silent."""
     silent_least_us: int = 0
-    """And it is not silent before so long has passed."""
+    """Shortest time until a flow counts as silent."""
     positions: int = 1 << 16
     """Bits of each array of the two filters."""
 
@@ -51,17 +51,15 @@ class ControlOptions:
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or not least <= value <= most:
-                raise SlotError(f"{name} is {value}; allowed are whole numbers from {least:,} to {most:,}")
+                raise SlotError(f"{name} {value}; allowed: whole numbers from {least:,} to {most:,}")
         if not 0 < self.share <= 1:
-            raise SlotError(f"share is {self.share}; allowed is what lies above 0 and up to 1")
+            raise SlotError(f"share {self.share}; allowed: above 0, up to 1")
         if not 0 < self.request_share <= 1:
-            raise SlotError(
-                f"request_share is {self.request_share}; allowed is what lies above 0 and up to 1"
-            )
+            raise SlotError(f"request_share {self.request_share}; allowed: above 0, up to 1")
         if not 0 < self.sigmas <= 10:
-            raise SlotError(f"sigmas is {self.sigmas}; allowed is what lies above 0 and up to 10")
+            raise SlotError(f"sigmas {self.sigmas}; allowed: above 0, up to 10")
         if self.reserved_capacity < 1:
-            raise SlotError(f"a share of {self.share} of {self.capacity} packets a slot is not one packet")
+            raise SlotError(f"share {self.share} of {self.capacity} packets a slot is less than one packet")
 
     @property
     def reserved_capacity(self) -> int:
@@ -70,12 +68,12 @@ class ControlOptions:
 
     @property
     def request_capacity(self) -> int:
-        """Packets in one slot that are requests."""
+        """Packets for requests in one slot."""
         return max(1, int(self.capacity * self.request_share))
 
     @property
     def reserved_load(self) -> float:
-        """Packets that may be reserved in a slot on average: flows of different periods meet now and then."""
+        """Packets reserved per slot on average: less than the capacity, as flows coincide now and then."""
         return max(1.0, 0.8 * self.reserved_capacity)
 
     @property
@@ -84,7 +82,7 @@ class ControlOptions:
         return (self.slots - 2) * self.slot_us
 
     def problem_with(self, period_us: float, jitter_us: float = 0) -> str:
-        """Why a period cannot be served, few texts before its colon; empty if it can."""
+        """Why a period cannot be served, a short reason before the colon; empty if it can."""
         if not period_us > 0:
             return f"bad period: {period_us / 1_000:g} ms is none"
         if period_us < self.slot_us:

@@ -1,15 +1,15 @@
 """The period of a flow from its arrival times, and the grid that predicts its next packets.
 
 A mean of gaps is wrong by the loss (22 % at 20 % lost); here lost packets only leave numbers out. Packet i
-came at t0 + nᵢ·T + noise. For the right T the phases of all arrivals agree, R = |Σ exp(2πi·tᵢ/T)| / N (the
-Rayleigh statistic) is near 1, and the numbers nᵢ can be told; then T and t0 are the line through (nᵢ, tᵢ).
-Arrivals without a period reach N·R² = 12 in fewer than one of a thousand windows, so a flow with little
-jitter is known by 16 arrivals and one with a fifth of its period by 64.
+arrived at t0 + nᵢ·T + noise. For the right T the phases of all arrivals agree, R = |Σ exp(2πi·tᵢ/T)| / N (the
+Rayleigh statistic) is near 1, and the numbers nᵢ can be determined; then T and t0 are the line through (nᵢ,
+tᵢ). Arrivals without a period reach N·R² = 12 in fewer than one of a thousand windows. A flow with little
+jitter is recognised after 16 arrivals, one with a jitter of a fifth of its period after 64.
 
 The grid is fitted again with every arrival. A prediction from the last arrival inherits its jitter; the grid
-averages it away: 93 % of the packets come within ± 2 σ of it, against 82 %. The fit is least squares with
-exponential forgetting, so it follows a clock that drifts; residuals are kept relative to a moving origin, so
-that no precision is lost in years of microseconds.
+averages it out: 93 % of the packets come within ± 2 σ of it, against 82 %. The fit is least squares with
+exponential forgetting, so it follows a drifting clock. Residuals are relative to a moving origin, so that no
+precision is lost over years of microseconds.
 """
 
 from __future__ import annotations
@@ -28,59 +28,63 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 LEAST: Final = 16
-"""Arrivals that are needed."""
+"""Arrivals needed for an estimate."""
 
 MOST: Final = 64
-"""Arrivals that are looked at, the last ones: more hardly improve it, and clocks drift."""
+"""Arrivals used, the last ones: more hardly improve the estimate, and clocks drift."""
 
 STRENGTH: Final = 12.0
-"""N·R² from which on it is a period: chance alone reaches e⁻¹² at one frequency, and some 200 are tried."""
+"""N·R² from which on it counts as a period: chance reaches it with e⁻¹² at one frequency, and some 200 are
+tried."""
 
 SHORT_GAPS: Final = 0.35
-"""The gap that so many gaps are shorter than is about one period, up to half of the packets lost."""
+"""Quantile of the gaps that is about one period, with up to half of the packets lost."""
 
 RANGE: Final = (0.85, 1.2)
-"""Frequencies tried, in parts of the first guess: its error at 20 % jitter, and far from a multiple."""
+"""Frequencies tried, relative to the first guess: covers its error at 20 % jitter, and excludes multiples."""
 
 FINENESS: Final = 4
 """Frequencies tried per resolvable one (1 / span): between two of them a peak loses 3 % of its height."""
 
 LONGEST: Final = 2.5
-"""Periods between the first and the last arrival, for each arrival: with more, three of five packets were
-lost; pairs and other rhythms look like that, and the frequencies to be tried had no end."""
+"""Periods between the first and the last arrival, per arrival: with more, three of five packets would be
+lost. Pairs and other rhythms look like that, and the number of frequencies to try would be unbounded.
+"""
 
 COLLISIONS: Final = 0.1
-"""Arrivals that may share their number with another: more are bursts, not a constant rate."""
+"""Share of arrivals that may have the number of another: more are bursts, not a constant rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """What is known about a flow of constant rate: t0 + n·T."""
+    """Estimated timing of a flow with a constant rate: t0 + n·T."""
 
     period_us: float
     phase_us: float
-    """t0: where the first arrival should have been."""
+    """t0: expected time of the first arrival."""
     jitter_us: float
-    """Standard deviation of the arrivals around their places."""
+    """Standard deviation of the arrivals around their expected times."""
     arrivals: int
     lost: int
-    """Places between the first and the last arrival that stayed empty."""
+    """Expected times between the first and the last arrival without a packet."""
     strength: float
     """N·R²."""
 
     @property
     def loss(self) -> float:
-        """Share of the packets that did not come."""
+        """Share of packets lost."""
         return self.lost / (self.arrivals + self.lost)
 
 
 def estimate(arrivals_us: Sequence[Instant]) -> Period | None:
-    """The period in arrival times, which ascend; None if there is none to be seen."""
+    """Estimate the period of ascending arrival times; None if there is none."""
     if len(arrivals_us) < LEAST:
         return None
     last = arrivals_us[-MOST:]
     start_us = last[0]
-    if len(last) - len(set(last)) > COLLISIONS * len(last):  # seen at once, and bulk is often looked at
+    if len(last) - len(set(last)) > COLLISIONS * len(
+        last
+    ):  # a cheap test first: bulk traffic is checked often
         return None
     times = np.asarray(last, dtype=np.int64).astype(np.float64) - start_us
     guess = first_guess(np.diff(times))
@@ -115,7 +119,7 @@ def estimate(arrivals_us: Sequence[Instant]) -> Period | None:
 
 
 def first_guess(gaps: NDArray[np.float64]) -> float | None:
-    """One period, roughly: the mean of the gaps that are about as long as the shorter ones."""
+    """Rough period: the mean of the gaps near the shorter ones."""
     gaps = np.sort(gaps[gaps > 0])
     if len(gaps) < LEAST // 2:
         return None
@@ -135,7 +139,7 @@ def _strongest(times: NDArray[np.float64], guess: float) -> tuple[float, float]:
 
 
 def resultant(times: NDArray[np.float64], period: float) -> float:
-    """R: 1 if all arrivals have the same phase, about 1/√N if any is as good as another."""
+    """R: 1 if all arrivals have the same phase, about 1/√N for random phases."""
     return float(np.abs(np.exp(2j * np.pi / period * times).mean()))
 
 
@@ -147,25 +151,25 @@ def _line(places: NDArray[np.float64], times: NDArray[np.float64]) -> tuple[floa
 
 
 MEMORY: Final = 64
-"""Arrivals that count: an older one weighs 1/e after so many."""
+"""Arrivals after which an old one weighs 1/e."""
 
 PRIOR: Final = 8.0
-"""A period that was told counts like so many arrivals in a row."""
+"""Weight of a declared period, in arrivals."""
 
 FIRST_JITTER: Final = 0.05
-"""Of a period: what is assumed before anything is known."""
+"""Jitter assumed at first, relative to the period."""
 
 OUTLIER: Final = 4.0
-"""σ from its place: such an arrival says nothing about the grid."""
+"""σ from its expected time beyond which an arrival is ignored by the fit."""
 
 LOST_GRID: Final = 8
-"""Outliers in a row after which the grid begins anew: its flow has moved."""
+"""Outliers in a row after which the grid starts anew: the flow has shifted."""
 
 _KEEP: Final = 1 - 1 / MEMORY
 
 
 class Grid:
-    """Places t0 + n·T of one flow; the origin is the place of the last arrival."""
+    """Expected times t0 + n·T of one flow; the origin is that of the last arrival."""
 
     __slots__ = (
         "_origin_us",
@@ -187,14 +191,14 @@ class Grid:
         self.place = 0
         """Number of the last arrival."""
         self._origin_us = float(first_us)
-        """Where place `place` would be without what was learnt since."""
+        """Expected time of `place`, before later corrections."""
         jitter = FIRST_JITTER * period_us if jitter_us is None else jitter_us
         self._variance = jitter * jitter
         self._begin()
 
     @classmethod
     def of(cls, found: Period, arrivals_us: list[Instant]) -> Grid:
-        """The grid of an estimated period, having seen its arrivals."""
+        """Grid of an estimated period, fitted to its arrivals."""
         grid = cls(found.period_us, round(found.phase_us), jitter_us=found.jitter_us)
         for at_us in arrivals_us:
             grid.add(at_us)
@@ -208,22 +212,22 @@ class Grid:
 
     @property
     def jitter_us(self) -> float:
-        """Standard deviation of the arrivals around their places."""
+        """Standard deviation of the arrivals around their expected times."""
         return sqrt(self._variance)
 
     def at(self, places: int) -> float:
-        """Where the packet so many places after the last one should come."""
+        """Expected time of the packet `places` after the last one."""
         return self._origin_us + self._phase + places * self.period_us
 
     def steps(self, at_us: Instant) -> int:
-        """How many places after the last arrival an arrival is."""
+        """Number of periods between the last arrival and this one."""
         return round((at_us - self._origin_us - self._phase) / self.period_us)
 
     def add(self, at_us: Instant) -> int:
-        """An arrival; how many places it is after the last one: 0 if it is one too many, or out of place."""
+        """Add an arrival; returns its periods after the last one, 0 if it is surplus or an outlier."""
         steps = self.steps(at_us)
         if steps < 1:
-            if self.place == 0 and self._s0 == 1.0:  # the first of all says where the grid is
+            if self.place == 0 and self._s0 == 1.0:  # the first arrival sets the phase of the grid
                 self._learn(at_us - self._origin_us)
             return 0
         residual = at_us - self.at(steps)
@@ -238,7 +242,7 @@ class Grid:
         return steps
 
     def restart(self, at_us: Instant) -> None:
-        """The same period from here on."""
+        """Keep the period, and start a new phase here."""
         self._origin_us = float(at_us)
         self.place += 1
         self._begin()
@@ -253,7 +257,7 @@ class Grid:
         self._y1 -= steps * self._y0
 
     def _learn(self, offset: float) -> None:
-        """Weigh in an arrival at the origin, so far from it."""
+        """Weigh in an arrival at the origin, `offset` away from it."""
         before = offset - self._phase
         weight = max(1 / MEMORY, 1 / (self._s0 + 1))
         self._variance += weight * (before * before / (1 + 4 * weight) - self._variance)
@@ -268,7 +272,7 @@ class Grid:
         self._turn(slope)
 
     def _turn(self, slope: float) -> None:
-        """Take a change of the period into the grid: residuals are from then on against the new one."""
+        """Apply a change of the period; residuals are relative to the new period from then on."""
         self.period_us += slope
         self._y0 -= slope * self._s1
         self._y1 -= slope * self._s2

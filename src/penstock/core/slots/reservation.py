@@ -1,8 +1,8 @@
 """Slots reserved ahead, how many packets each takes, and the served flows that hold them.
 
-The filter RBF_r says in which slots a flow is expected, a count per slot how many packets are. Both cover the
-slots from now on; a slot is cleared before it comes into the window. A packet comes in one of the slots that
-are reserved for it, so it takes an equal part of a place in each.
+The filter RBF_r holds in which slots a flow is expected, a counter per slot how many packets are. Both cover
+the present and future slots; a slot is cleared before it enters the window. A packet comes in one of the
+slots reserved for it, so it takes an equal part of a place in each.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 WHOLE: Final = 5_040
-"""A place: the least number that 1 to 10 slots divide into equal parts."""
+"""Units of one place: 1 to 10 slots divide it evenly."""
 
 
 class Reservations:
-    """Future slots and who has them."""
+    """Future slots and the flows that reserved them."""
 
     def __init__(self, *, slot_us: int, slots: int, capacity: int, positions: int, now_us: Instant) -> None:
         if slot_us < 1:
-            raise SlotError(f"a slot of {slot_us} µs is none; at least 1 µs")
+            raise SlotError(f"slot_us {slot_us}; at least 1")
         if capacity < 1:
-            raise SlotError(f"a capacity of {capacity} packets a slot reserves nothing; at least 1")
+            raise SlotError(f"capacity {capacity} packets a slot; at least 1")
         if slots < 4:
-            raise SlotError(f"a window of {slots} slots cannot look ahead; at least 4")
+            raise SlotError(f"slots {slots}; at least 4")
         self.slot_us = slot_us
         self.capacity = capacity
         self.ahead = slots - 2
@@ -41,14 +41,14 @@ class Reservations:
         """The present slot."""
         self._filter = RefreshingFilter(shape, start=self.now)
         self._counts = [0] * slots
-        """Places taken of slot s, in parts of WHOLE, at s mod slots."""
+        """Units of WHOLE taken in slot s, at index s mod slots."""
 
     def advance(self, now_us: Instant) -> int:
-        """Let time pass; the present slot."""
+        """Advance to a time; returns the present slot."""
         now = now_us // self.slot_us
         if now > self.now:
             counts, size = self._counts, len(self._counts)
-            # Those that come into the window; their places were used by slots long gone.
+            # Clear the slots that enter the window: their entries belonged to expired slots.
             first = max(self.now + self.ahead + 1, now + self.ahead + 1 - size)
             for slot in range(first, now + self.ahead + 1):
                 counts[slot % size] = 0
@@ -58,16 +58,16 @@ class Reservations:
 
     @property
     def longest_us(self) -> int:
-        """How far ahead can be reserved for certain."""
+        """How far ahead a reservation is always possible."""
         return self.ahead * self.slot_us
 
     def slots_between(self, from_us: float, to_us: float) -> range:
-        """The slots that a span of time touches, past ones left out."""
+        """Slots that a time span touches, without past ones."""
         first = max(self.now, int(from_us // self.slot_us))
         return range(first, max(first, int(to_us // self.slot_us)) + 1)
 
     def full(self, slots: range) -> int | None:
-        """The first of these slots that has no place left, or lies beyond the window; None: all have."""
+        """First of these slots that is full or beyond the window; None: all have room."""
         counts, size, last = self._counts, len(self._counts), self.now + self.ahead
         most = self.capacity * WHOLE - WHOLE // len(slots)
         for slot in slots:
@@ -76,7 +76,7 @@ class Reservations:
         return None
 
     def reserve(self, key: int, slots: range) -> bool:
-        """Take a place in these slots together, or in none."""
+        """Take a place in all these slots, or in none."""
         if not slots or self.full(slots) is not None:
             return False
         part = WHOLE // len(slots)
@@ -86,13 +86,13 @@ class Reservations:
         return True
 
     def release(self, slots: range) -> None:
-        """Give back what one `reserve` took; the filter forgets it when it expires."""
+        """Return the places of one `reserve`; the filter forgets them when they expire."""
         for slot in slots:
             if self.now <= slot <= self.now + self.ahead:
                 self._counts[slot % len(self._counts)] -= WHOLE // len(slots)
 
     def holds(self, key: int) -> bool:
-        """Whether a flow has reserved the present slot; a filter may say so in error, rarely."""
+        """Whether a flow has reserved the present slot; false positives are possible but rare."""
         return self._filter.contains(key, self.now)
 
     def taken(self, slot: int) -> float:
@@ -106,13 +106,14 @@ class Reservations:
 
 
 AHEAD: Final = 2
-"""Packets for which slots are reserved, if the window allows: one may be lost, the next is still expected."""
+"""Packets ahead for which slots are reserved, if the window allows: after one is lost, the next is still
+expected."""
 
 FULL_SLOT: Final = "slot full: a slot it would need has no place left"
 
 
 class ReservedPlaces:
-    """What is reserved for flows; each has a grid by which its next packets are known."""
+    """Reservations of the served flows; each flow's grid predicts its next packets."""
 
     def __init__(self, options: ControlOptions, *, now_us: Instant) -> None:
         self.options = options
@@ -124,14 +125,14 @@ class ReservedPlaces:
             now_us=now_us,
         )
         self._load = 0.0
-        """Places a slot that served flows take on average."""
+        """Places per slot that served flows take on average."""
         self._loads: dict[int, float] = {}
 
     def __len__(self) -> int:
         return len(self._loads)
 
     def admit(self, flow: Flow) -> str:
-        """Serve a flow; why that cannot be, empty if it is done."""
+        """Serve a flow; returns why that is impossible, or an empty text."""
         grid, options = flow.grid, self.options
         assert grid is not None
         self.fit_tolerance(flow)
@@ -149,14 +150,14 @@ class ReservedPlaces:
         return ""
 
     def fit_tolerance(self, flow: Flow) -> None:
-        """δ from the jitter that is seen: half a slot at least, as slots are no finer."""
+        """Set δ from the observed jitter: at least half a slot, as slots are no finer."""
         grid, options = flow.grid, self.options
         assert grid is not None
         wanted = options.sigmas * grid.jitter_us
         flow.tolerance_us = min(max(wanted, options.slot_us / 2), grid.period_us / 2)
 
     def reserve_next(self, flow: Flow) -> bool:
-        """Have slots for the next packets; those of packets that should have come go."""
+        """Reserve slots for the next packets, and release those of packets that should have come."""
         grid, slots = flow.grid, self.reservations
         assert grid is not None
         reserved, now, slot_us = flow.reserved, slots.now, slots.slot_us
@@ -177,10 +178,10 @@ class ReservedPlaces:
         return ahead > 0
 
     def give_back(self, flow: Flow) -> None:
-        """A flow is served no more."""
+        """Release the slots of a flow that is no longer served."""
         for slots in flow.reserved:
             self.reservations.release(slots)
         flow.reserved.clear()
         self._load -= self._loads.pop(flow.key, 0.0)
         if not self._loads:
-            self._load = 0.0  # no rounding errors of years
+            self._load = 0.0  # drop accumulated rounding errors

@@ -1,12 +1,11 @@
-"""Requests: packets that are useful only in a slot of their own, and retry if there is none.
+"""Requests: packets that are useful only in a slot of their own, and are retried if there is none.
 
 Retries follow the exponential arrival pattern (paper §2.1), t0 + 2ⁿ·T; `period` has the constant one. A
-request takes a place of the present slot, or the one that was kept for its retry, and goes ahead like a
-packet that came in its slot. A request that finds no place is told to retry only if the slot of a coming
-retry has room, and that slot is then its own (Jamjoom and Shin; paper §2.2). If all of them within the
-window are full, it is rejected at once: its retries would be for nothing, and take part of the capacity
-they ask for. Requests have a share of each slot to themselves: however many come, they displace no served
-flow.
+request takes a place of the present slot, or the one kept for its retry, and goes ahead like a packet in its
+slot. A request without a place is told to retry only if the slot of a coming retry has room, and that slot is
+then reserved for it (Jamjoom and Shin; paper §2.2). If all of them within the window are full, it is rejected
+at once: its retries would be useless and take part of the capacity they ask for. Requests have their own
+share of each slot: they displace no served flow, however many come.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 RETRIES: Final = 4
-"""Retries by which an exponential pattern is known: one chance gap of twice the last is no rule."""
+"""Retries needed to recognise an exponential pattern: one gap of twice the last may be chance."""
 
 SLACK: Final = 0.25
-"""Of each gap: how much earlier or later a retry may come; who backs off, often rolls dice as well."""
+"""Relative tolerance of each gap; back-off is often randomised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +43,14 @@ class Exponential:
 
     def __post_init__(self) -> None:
         if not 0 < self.period_us <= LONGEST_US:
-            raise SlotError(f"a period of {self.period_us} µs is none: above 0, and at most {LONGEST_US}")
+            raise SlotError(f"period {self.period_us} µs; allowed: above 0, at most {LONGEST_US}")
 
     def retry(self, number: int) -> Instant:
-        """When the retry of this number comes; the first has 0."""
+        """Time of a retry by its number, from 0."""
         return self.start_us + round(min(self.period_us * 2.0**number, LONGEST_US))
 
     def after(self, now_us: Instant) -> Instant:
-        """The next arrival, later than now."""
+        """First arrival after now."""
         if now_us < self.start_us:
             return self.start_us
         number = 0
@@ -60,7 +59,7 @@ class Exponential:
         return self.retry(number)
 
     def until(self, last_us: Instant, *, after_us: Instant) -> Iterator[Instant]:
-        """The retries later than one instant and not later than another."""
+        """Retries after one instant and up to another."""
         number = 0
         while (at_us := self.retry(number)) <= last_us:
             if at_us > after_us:
@@ -69,11 +68,11 @@ class Exponential:
 
 
 def exponential(arrivals_us: Sequence[Instant]) -> Exponential | None:
-    """The pattern of arrivals that double their distance from the first; None if they do not."""
+    """Exponential pattern of arrivals, whose distance from the first doubles; None if it does not."""
     if len(arrivals_us) < RETRIES + 1:
         return None
     start_us, *retries = arrivals_us
-    # The last retry has the least relative error in its distance.
+    # The distance of the last retry has the smallest relative error.
     period_us = (retries[-1] - start_us) / 2 ** (len(retries) - 1)
     if period_us <= 0:
         return None
@@ -88,7 +87,7 @@ def exponential(arrivals_us: Sequence[Instant]) -> Exponential | None:
 
 
 class Answer(StrEnum):
-    """To a request."""
+    """Answer to a request."""
 
     ACCEPTED = "accepted"
     AGAIN = "again"
@@ -97,29 +96,29 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An answer, and when to come again."""
+    """An answer, and when to retry."""
 
     answer: Answer
     at_us: Instant = 0
-    """Of AGAIN: the retry whose slot is reserved."""
+    """For AGAIN: the retry whose slot is reserved."""
     why: str = ""
-    """Of AGAIN and REJECTED."""
+    """Reason, for AGAIN and REJECTED."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A request that was turned away, and the slots kept for its retry."""
+    """A request told to retry, and the slots reserved for its retry."""
 
     first_us: Instant
     slots: range
 
 
 class Retries:
-    """Decides about requests that come again when they are turned away."""
+    """Decides about requests that are retried when refused."""
 
     def __init__(self, reservations: Reservations, *, most: int) -> None:
         if most < 1:
-            raise SlotError(f"{most} requests that come again are none; at least 1")
+            raise SlotError(f"most {most} requests; at least 1")
         self._slots = reservations
         self._most = most
         self._coming: dict[int, Coming] = {}
@@ -151,7 +150,7 @@ class Retries:
             self._forget(slot)
         if len(self._coming) < self._most:
             for at_us in pattern.until(now_us + slots.longest_us - slots.slot_us, after_us=now_us):
-                # It may come a little later than it would, and hardly earlier: what has to travel is late.
+                # A retry may be a little late, because of the network, but hardly early.
                 wanted = slots.slots_between(at_us, at_us + slots.slot_us)
                 if wanted.start > slot and slots.reserve(key, wanted):
                     self._coming[key] = Coming(first_us, wanted)
@@ -163,14 +162,14 @@ class Retries:
         return Verdict(Answer.REJECTED, why=why)
 
     def _forget(self, slot: int) -> None:
-        """Those that did not come again."""
+        """Drop requests whose retry did not come."""
         gone = [key for key, coming in self._coming.items() if coming.slots.stop <= slot]
         for key in gone:
             del self._coming[key]
 
 
 class RequestSlots:
-    """Asked about each request; shares the table with the control of flows."""
+    """Decides about each request; shares the table of `FlowControl`."""
 
     def __init__(self, control: FlowControl) -> None:
         options = control.options
@@ -179,18 +178,18 @@ class RequestSlots:
             slot_us=options.slot_us,
             slots=options.slots,
             capacity=options.request_capacity,
-            positions=64,  # who has which slot is remembered exactly
+            positions=64,  # minimal: `Retries` remembers exactly who has which slot
             now_us=control.reservations.now * options.slot_us,
         )
         self._retries = Retries(slots, most=options.flows)
 
     @property
     def answers(self) -> dict[str, int]:
-        """How many were accepted, told to come again, and rejected."""
+        """Number of requests accepted, told to retry, and rejected."""
         return {answer.value: count for answer, count in self._retries.answers.items()}
 
     def flow(self, client: str, topic: str, *, now_us: Instant) -> Flow | None:
-        """The flow a request belongs to; None: it has slots anyway, or so many cannot be known at a time."""
+        """Flow of a request; None: it has slots anyway, or the table is full."""
         table, key = self._control.table, key_of(client, topic)
         flow = table.get(key) or table.add(key, client, topic, now_us=now_us)
         if flow is None or flow.state is FlowState.SERVED or (flow.client, flow.topic) != (client, topic):
@@ -198,7 +197,7 @@ class RequestSlots:
         return flow
 
     def arrive(self, flow: Flow, period_us: float, *, now_us: Instant) -> Verdict:
-        """A request, or a retry of it; if it is accepted, it goes into the reserved lane."""
+        """A request, or a retry of it; if accepted, it goes into the reserved lane."""
         verdict = self._retries.arrive(flow.key, period_us=period_us, now_us=now_us)
         if verdict.answer is Answer.ACCEPTED:
             flow.arrivals += 1

@@ -1,4 +1,4 @@
-"""The shape of a filter: u bit arrays, v groups of k hash functions, one pair of them for each time slot.
+"""The shape of a filter: u bit arrays and v groups of k hash functions; each time slot has one pair of them.
 
     variant   arrays u   groups v   a slot expires
     SBF       1          1          when the next one begins: a plain Bloom filter
@@ -7,8 +7,8 @@
     MMBF      u          v          with the v − 1 others of its array
     RBF       u          v          by itself; for v ≥ 2 one array more is kept, the spare
 
-Slot s belongs to array (s div v) mod (number of arrays) and group s mod v: equation 6 of the paper for slots
-that never end.
+Slot s belongs to array (s div v) mod (number of arrays) and group s mod v: equation 6 of the paper, for an
+endless sequence of slots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.errors import SlotError
 
 
 class Variant(StrEnum):
-    """The paper's names (§3)."""
+    """Variants of filters, with the paper's names (§3)."""
 
     SBF = "sbf"
     MSBF = "msbf"
@@ -33,19 +33,19 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What two filters must have in common to be merged."""
+    """Parameters of a filter; filters merge only if these are equal."""
 
     variant: Variant = Variant.RBF
     arrays: int = 64
     """u, without the spare."""
     groups: int = 1
-    """v: more of them spread a burst over more bits, and a query costs v times as much."""
+    """v: more groups spread a burst over more bits, and make a query v times as expensive."""
     hashes: int = 8
     """k of each group."""
     positions: int = 1 << 16
     """m, the bits of one array."""
     ahead: int = 0
-    """How many of the slots lie in the future, for reservations."""
+    """Slots in the future, for reservations."""
 
     def __post_init__(self) -> None:
         _within("arrays", self.arrays, 1, limits.SLOT_WINDOW)
@@ -54,14 +54,14 @@ class Shape:
         _within("positions", self.positions, 1, limits.SLOT_POSITIONS)
         if self.slots > limits.SLOT_WINDOW:
             raise SlotError(
-                f"arrays × groups is {self.arrays} × {self.groups} = {self.slots} slots; "
-                f"allowed are 1 to {limits.SLOT_WINDOW}"
+                f"arrays × groups: {self.arrays} × {self.groups} = {self.slots} slots; "
+                f"allowed: 1 to {limits.SLOT_WINDOW}"
             )
         _within("ahead", self.ahead, 0, self.slots - 1)
         one = {Variant.SBF: ("arrays", "groups"), Variant.MSBF: ("groups",), Variant.MHBF: ("arrays",)}
         for name in one.get(self.variant, ()):
             if getattr(self, name) != 1:
-                raise SlotError(f"{name} is {getattr(self, name)}; {self.variant} has 1")
+                raise SlotError(f"{name} {getattr(self, name)}; {self.variant} has 1")
 
     @property
     def slots(self) -> int:
@@ -70,12 +70,12 @@ class Shape:
 
     @property
     def held(self) -> int:
-        """Arrays kept, the spare included."""
+        """Arrays stored, the spare included."""
         return self.arrays + (self.variant is Variant.RBF and self.groups > 1)
 
     @property
     def lanes(self) -> int:
-        """Positions that share a 64-bit word, of `held` bits each."""
+        """Positions that share a 64-bit word, `held` bits each."""
         return 64 // self.held
 
     @property
@@ -85,16 +85,16 @@ class Shape:
 
     @property
     def bits(self) -> int:
-        """Bits that carry something: what the paper counts as storage, with the spare."""
+        """Bits in use, which the paper counts as storage, with the spare."""
         return self.held * self.positions
 
     @property
     def by_block(self) -> bool:
-        """Whether the slots of an array expire together, for want of a spare."""
+        """Whether the slots of an array expire together, because there is no spare."""
         return self.groups > 1 and self.variant is not Variant.RBF
 
     def oldest(self, newest: int) -> int:
-        """The first live slot when `newest` is the last."""
+        """First live slot when `newest` is the last."""
         if self.by_block:
             return (newest // self.groups - self.arrays + 1) * self.groups
         return newest - self.slots + 1
@@ -110,25 +110,25 @@ def shape_for(
     spare_paid: bool = True,
     ahead: int = 0,
 ) -> Shape:
-    """A shape for so many slots in so many bits in all; MMBF and RBF are told their arrays.
+    """Shape for `slots` slots in `bits` bits; MMBF and RBF need `arrays`.
 
-    `spare_paid`: the spare comes out of `bits`; if not it comes on top, as the paper counts.
+    `spare_paid`: the spare is part of `bits`; otherwise it is added to them, as the paper counts.
     """
     variant = _variant(variant)
     _within("slots", slots, 1, limits.SLOT_WINDOW)
     chosen = {Variant.SBF: 1, Variant.MSBF: slots, Variant.MHBF: 1}.get(variant, arrays)
     if chosen is None:
-        raise SlotError(f"{variant} needs the number of its arrays, a divisor of its {slots} slots")
+        raise SlotError(f"{variant} needs arrays, a divisor of its {slots} slots")
     if arrays not in (None, chosen):
-        raise SlotError(f"arrays is {arrays}; {variant} has {chosen}")
+        raise SlotError(f"arrays {arrays}; {variant} has {chosen}")
     if chosen < 1 or slots % chosen:
-        raise SlotError(f"arrays is {chosen}; allowed are the divisors of the {slots} slots")
+        raise SlotError(f"arrays {chosen}; allowed: divisors of the {slots} slots")
     if variant is Variant.SBF and slots != 1:
-        raise SlotError(f"slots is {slots}; {variant} has 1")
+        raise SlotError(f"slots {slots}; {variant} has 1")
     groups = slots // chosen
     parts = chosen + (spare_paid and variant is Variant.RBF and groups > 1)
     if bits < parts:
-        raise SlotError(f"bits is {bits}; {parts} arrays need {parts} at least")
+        raise SlotError(f"bits {bits}; {parts} arrays need at least {parts}")
     return Shape(
         variant=variant, arrays=chosen, groups=groups, hashes=hashes, positions=bits // parts, ahead=ahead
     )
@@ -138,9 +138,9 @@ def _variant(name: Variant | str) -> Variant:
     try:
         return Variant(name)
     except ValueError:
-        raise SlotError(f"there is no filter '{name}'; allowed: {', '.join(Variant)}") from None
+        raise SlotError(f"unknown filter '{name}'; allowed: {', '.join(Variant)}") from None
 
 
 def _within(name: str, value: Any, least: int, most: int) -> None:
     if not (isinstance(value, int) and least <= value <= most):
-        raise SlotError(f"{name} is {value!r}; allowed are whole numbers from {least} to {most}")
+        raise SlotError(f"{name} {value!r}; allowed: whole numbers from {least} to {most}")

@@ -1,12 +1,12 @@
-"""The interface of every memory of arrivals by time slot, and the hash functions these memories use.
+"""The interface of filters and tables that remember arrivals by time slot, and their hash functions.
 
-A slot is a whole number, as `now_us // slot_us`. The window holds the live slots; `advance` moves it, and
-what falls out of it is forgotten. An answer is a mask: bit i stands for slot `oldest + i`.
+A slot is an integer, `now_us // slot_us`. The window holds the live slots; `advance` moves it and forgets the
+slots that leave it. A query returns a mask: bit i stands for slot `oldest + i`.
 
 A flow's 64-bit hash gives positions in a bit array. Two hashes combined linearly (h₁ + i·h₂) leave only m²
 different sets of k positions, and false positives stop falling there. Here the hash is the state of a
-SplitMix64 generator: its n-th output gives positions 2n and 2n + 1, each from 32 bits. Group q takes up where
-group q − 1 ended, so all v·k positions are independent.
+SplitMix64 generator: its n-th output gives positions 2n and 2n + 1, each from 32 bits. Group q continues
+where group q − 1 ended, so all v·k positions are independent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 M64: Final = (1 << 64) - 1
 M32: Final = (1 << 32) - 1
 STEP: Final = 0x9E3779B97F4A7C15
-"""2⁶⁴ / golden ratio: what the generator's state moves by."""
+"""2⁶⁴ / golden ratio: increment of the generator's state."""
 MIX_1: Final = 0xBF58476D1CE4E5B9
 MIX_2: Final = 0x94D049BB133111EB
 
@@ -36,12 +36,12 @@ _S27, _S30, _S31, _S32 = _U(27), _U(30), _U(31), _U(32)
 
 
 def flow_key(flow: str) -> int:
-    """The number a flow is known by: Spark's `xxhash64` of the same text."""
+    """Hash that identifies a flow: Spark's `xxhash64` of the text."""
     return value_hash(flow)
 
 
 def positions(key: int, group: int, *, hashes: int, size: int) -> list[int]:
-    """Where a group looks for a key: `hashes` numbers below `size`."""
+    """Positions of a key in a group: `hashes` numbers below `size`."""
     state = key + group * ((hashes + 1) // 2) * STEP
     found = []
     for _ in range(0, hashes, 2):
@@ -55,14 +55,17 @@ def positions(key: int, group: int, *, hashes: int, size: int) -> list[int]:
 
 
 def as_words(keys: NDArray[np.int64] | Words) -> Words:
-    """Hashes as Spark gives them (signed) or as they are (unsigned), without a copy."""
+    """View signed hashes (as Spark has them) or unsigned ones as unsigned, without a copy."""
     if keys.dtype not in (np.int64, np.uint64):
-        raise SlotError(f"keys are of type {keys.dtype}; allowed are int64 and uint64, hashes of 64 bits")
+        raise SlotError(f"keys of type {keys.dtype}; allowed: int64 and uint64")
     return np.ascontiguousarray(keys).view(np.uint64)
 
 
 def mix_words(keys: Words, turn: int, out: Words, spare: Words) -> None:
-    """The `turn`-th mix (from 1) of many keys; `spare` is scratch of the same size."""
+    """The `turn`-th output (from 1) of the generator for many keys.
+
+    `spare` is scratch memory of equal size.
+    """
     np.add(keys, _U(turn * STEP & M64), out=out)
     np.right_shift(out, _S30, out=spare)
     np.bitwise_xor(out, spare, out=out)
@@ -75,7 +78,7 @@ def mix_words(keys: Words, turn: int, out: Words, spare: Words) -> None:
 
 
 def place_words(mixes: Words, size: int, out: Words, *, high: bool) -> None:
-    """Positions below `size` from the high or the low half of each mix."""
+    """Positions below `size` from the high or the low half of each output."""
     if high:
         np.right_shift(mixes, _S32, out=out)
     else:
@@ -86,31 +89,31 @@ def place_words(mixes: Words, size: int, out: Words, *, high: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotStatistics:
-    """What is in it, at a moment."""
+    """Figures of a filter or table at one moment."""
 
     kind: str
     slots: int
     oldest: int
     newest: int
     inserted: int
-    """Pairs of key and slot taken since the beginning, repeated ones included."""
+    """Accepted pairs of key and slot, repeated ones included."""
     refused: int
-    """Pairs whose slot had expired, lay beyond the window, or found an exact table full."""
+    """Pairs whose slot was outside the window, or that found an exact table full."""
     wiped: int
-    """Arrays wiped (filters), flows forgotten (the exact table)."""
+    """Arrays wiped (filter), flows removed (exact table)."""
     memory_bytes: int
     fullest: float
     """Share of bits set in the fullest array; of places taken in an exact table."""
     joint_false_positive: float
-    """Chance that a key that was never inserted is found in some slot, from the bits that are set."""
+    """Probability that a key never inserted is found in some slot, from the bits set."""
 
     def as_json(self) -> dict[str, Any]:
-        """For commands and the dashboard."""
+        """As a mapping, for commands and the dashboard."""
         return asdict(self)
 
 
 class SlotSets(Protocol):
-    """Keys by time slot; keys are 64-bit hashes (`flow_key`), signed or not."""
+    """Keys by time slot; keys are 64-bit hashes (`flow_key`), signed or unsigned."""
 
     @property
     def oldest(self) -> int:
@@ -119,15 +122,15 @@ class SlotSets(Protocol):
 
     @property
     def newest(self) -> int:
-        """The last live slot; the current one if none is kept for the future."""
+        """The last live slot; the current one if no slots lie in the future."""
         ...
 
     def insert(self, key: int, slot: int) -> bool:
-        """Put a key into a slot; False if the slot is outside the window."""
+        """Insert a key into a slot; False if the slot is outside the window."""
         ...
 
     def query(self, key: int) -> int:
-        """The live slots a key is in, as a mask; of a filter: and perhaps others."""
+        """Mask of the live slots a key is in; a filter may add false positives."""
         ...
 
     def contains(self, key: int, slot: int) -> bool:
@@ -135,15 +138,15 @@ class SlotSets(Protocol):
         ...
 
     def advance(self, slot: int) -> None:
-        """Make this the current slot; an earlier one changes nothing."""
+        """Set the current slot; an earlier one changes nothing."""
         ...
 
     def merge(self, other: Self) -> None:
-        """Take in what another of the same shape holds; the later window counts."""
+        """Merge another of the same shape; the later window counts."""
         ...
 
     def insert_many(self, keys: NDArray[np.int64] | Words, slots: NDArray[np.int64] | int) -> int:
-        """Insert pairs; how many were taken."""
+        """Insert pairs; returns how many were accepted."""
         ...
 
     def query_many(self, keys: NDArray[np.int64] | Words) -> Words:
@@ -151,21 +154,17 @@ class SlotSets(Protocol):
         ...
 
     def statistics(self) -> SlotStatistics:
-        """A snapshot."""
-        ...
-
-    def to_bytes(self) -> bytes:
-        """For another process; `read` takes it back."""
+        """Figures now."""
         ...
 
 
 def checked_slot(slot: int) -> int:
-    """A slot that can be one."""
+    """Return the slot; SlotError if it is out of range."""
     if not 0 <= slot <= limits.SLOT_LATEST:
-        raise SlotError(f"slot is {slot}; allowed are 0 to {limits.SLOT_LATEST}")
+        raise SlotError(f"slot {slot}; allowed: 0 to {limits.SLOT_LATEST}")
     return slot
 
 
 def slots_of(mask: int, oldest: int) -> list[int]:
-    """The slots an answer stands for."""
+    """Slots of a mask."""
     return [oldest + place for place in range(mask.bit_length()) if mask >> place & 1]

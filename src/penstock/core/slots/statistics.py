@@ -7,30 +7,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatistics:
-    """A flow at a moment."""
+    """Figures of a flow at one moment."""
 
     client_id: str
     topic: str
     state: str
     """learning, served, refused or silent."""
     told: str
-    """Where its period is known from: client, table or detected; empty if it is not known."""
+    """Source of its period: client, table or detected; empty if unknown."""
     period_us: int
     jitter_us: int
-    """Standard deviation around the expected times."""
+    """Standard deviation of arrivals around the expected times."""
     tolerance_us: int
     """How much earlier or later than expected a packet is still on time."""
     arrivals: int
     on_time: int
-    """While it was served."""
+    """Packets in their slots while served."""
     late: int
-    """While it was served: outside its slots."""
+    """Packets outside their slots while served."""
     missed: int
-    """While it was served: did not come."""
+    """Expected packets that did not come while served."""
     excess: int
-    """Beyond its rate."""
+    """Packets beyond its rate."""
     on_time_rate: float
-    """Of its last packets while it was served."""
+    """Share of its last packets that were on time while served."""
     since_us: int
     """When its state began."""
     last_us: int

@@ -33,8 +33,12 @@ _SUM: Final = struct.Struct("<Q")
 _COUNT_MOST: Final = (1 << 63) - 1
 
 
-def filter_bytes(filtered: RefreshingFilter) -> bytes:
-    """A filter."""
+def to_bytes(sets: RefreshingFilter | ExactTable) -> bytes:
+    """Encode a filter or an exact table; `read` decodes it."""
+    return _filter_bytes(sets) if isinstance(sets, RefreshingFilter) else _table_bytes(sets)
+
+
+def _filter_bytes(filtered: RefreshingFilter) -> bytes:
     shape = filtered.shape
     head = _HEAD.pack(
         MAGIC,
@@ -52,8 +56,7 @@ def filter_bytes(filtered: RefreshingFilter) -> bytes:
     return _signed(head + filtered.words.astype("<u8", copy=False).tobytes())
 
 
-def table_bytes(table: ExactTable) -> bytes:
-    """An exact table: its flows that have a live slot."""
+def _table_bytes(table: ExactTable) -> bytes:
     keys, masks = table.rows()
     head = _HEAD.pack(
         MAGIC, VERSION, _EXACT, table.slots, 1, 1, 1, table.ahead, table.newest, table.inserted, table.refused
@@ -63,27 +66,27 @@ def table_bytes(table: ExactTable) -> bytes:
 
 
 def read(data: bytes) -> RefreshingFilter | ExactTable:
-    """What `to_bytes` wrote."""
+    """Decode what `to_bytes` wrote; SlotError says what is wrong with it."""
     if len(data) < _HEAD.size + _SUM.size:
-        raise SlotError(f"no filter of time slots: {len(data)} bytes are fewer than its head")
+        raise SlotError(f"not a slot filter: {len(data)} bytes are shorter than its header")
     magic, version, kind, arrays, groups, hashes, positions, ahead, newest, inserted, refused = (
         _HEAD.unpack_from(data)
     )
     if magic != MAGIC:
-        raise SlotError("no filter of time slots: it does not begin with PSLT")
+        raise SlotError("not a slot filter: it does not begin with PSLT")
     if version != VERSION:
-        raise SlotError(f"a filter of version {version}; this Penstock reads version {VERSION}")
+        raise SlotError(f"slot filter of version {version}; supported: {VERSION}")
     body = memoryview(data)[_HEAD.size : -_SUM.size]
     if _SUM.unpack_from(data, len(data) - _SUM.size)[0] != xxhash.xxh64_intdigest(
         memoryview(data)[: -_SUM.size]
     ):
-        raise SlotError("a damaged filter: its bytes do not give its checksum; ask for it again")
+        raise SlotError("damaged filter: wrong checksum")
     if not ahead <= newest <= limits.SLOT_LATEST + limits.SLOT_WINDOW or max(inserted, refused) > _COUNT_MOST:
-        raise SlotError(f"a damaged filter: newest slot {newest}, {inserted} inserted, {refused} refused")
+        raise SlotError(f"damaged filter: newest slot {newest}, {inserted} inserted, {refused} refused")
     if kind == _EXACT:
         return _table(body, slots=arrays, ahead=ahead, newest=newest, counts=(inserted, refused))
     if not 1 <= kind <= len(_KINDS):
-        raise SlotError(f"a filter of an unknown kind, {kind}; known are 0 to {len(_KINDS)}")
+        raise SlotError(f"unknown kind of filter {kind}; allowed: 0 to {len(_KINDS)}")
     shape = Shape(
         variant=_KINDS[kind - 1],
         arrays=arrays,
@@ -93,7 +96,7 @@ def read(data: bytes) -> RefreshingFilter | ExactTable:
         ahead=ahead,
     )
     if len(body) != shape.words * 8:
-        raise SlotError(f"a damaged filter: {len(body)} bytes of words, its shape needs {shape.words * 8}")
+        raise SlotError(f"damaged filter: {len(body)} bytes of words, its shape needs {shape.words * 8}")
     found = RefreshingFilter(shape, start=newest - ahead)
     found.words[:] = np.frombuffer(body, dtype="<u8")
     found.inserted, found.refused = inserted, refused
@@ -103,7 +106,7 @@ def read(data: bytes) -> RefreshingFilter | ExactTable:
 def _table(body: memoryview, *, slots: int, ahead: int, newest: int, counts: tuple[int, int]) -> ExactTable:
     rows, rest = divmod(len(body), 16)
     if rest or rows > limits.SLOT_FLOWS:
-        raise SlotError(f"a damaged table: {len(body)} bytes are not rows of 16, {limits.SLOT_FLOWS} at most")
+        raise SlotError(f"damaged table: {len(body)} bytes are not rows of 16, {limits.SLOT_FLOWS} at most")
     table = ExactTable(slots=slots, ahead=ahead, start=newest - ahead)
     keys: Words = np.frombuffer(body[: rows * 8], dtype="<u8").astype(np.uint64)
     masks: Words = np.frombuffer(body[rows * 8 :], dtype="<u8").astype(np.uint64)

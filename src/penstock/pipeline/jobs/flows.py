@@ -236,7 +236,7 @@ def history_filter(
         part = RefreshingFilter(shape, start=newest)
         for batch in batches:
             part.insert_many(batch.column(0).to_numpy(), batch.column(1).to_numpy())
-        yield pa.RecordBatch.from_pydict({"filter": pa.array([part.to_bytes()], pa.binary())})
+        yield pa.RecordBatch.from_pydict({"filter": pa.array([wire.to_bytes(part)], pa.binary())})
 
     merged = RefreshingFilter(shape, start=newest)
     for row in rows.mapInArrow(build, _SCHEMA).toLocalIterator():

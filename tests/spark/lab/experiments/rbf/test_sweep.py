@@ -34,7 +34,7 @@ def test_filters_of_partitions_merge_into_the_filter_of_all(spark: SparkSession)
         made = RefreshingFilter(shape, start=63)
         for batch in batches:
             made.insert_many(batch.column("key").to_numpy(), batch.column("slot").to_numpy())
-        yield pa.RecordBatch.from_pylist([{"data": made.to_bytes()}])
+        yield pa.RecordBatch.from_pylist([{"data": wire.to_bytes(made)}])
 
     arrivals = spark.range(0, 500, numPartitions=3).selectExpr(
         "xxhash64(concat('flow ', id)) AS key", "id % 64 AS slot"

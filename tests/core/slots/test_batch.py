@@ -84,15 +84,13 @@ def test_signed_hashes_of_spark_are_the_same_keys() -> None:
 
 
 def test_other_numbers_than_hashes_are_refused() -> None:
-    with pytest.raises(SlotError, match="float64; allowed are int64 and uint64"):
+    with pytest.raises(SlotError, match="float64; allowed: int64 and uint64"):
         RefreshingFilter(Shape(positions=4096)).query_many(np.zeros(3))  # type: ignore[arg-type]
 
 
 def test_as_many_slots_as_keys() -> None:
     for tried in (RefreshingFilter(Shape(positions=4096)), ExactTable()):
-        with pytest.raises(
-            SlotError, match="3 keys and 2 slots; allowed is one slot for each key, or for all"
-        ):
+        with pytest.raises(SlotError, match="3 keys and 2 slots; one slot for each key, or one for all"):
             tried.insert_many(np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.int64))
 
 
