@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.client import Client
-from penstock.node.config.channels import Polling
+from penstock.node.config.channels import ChannelSettings, Polling
 from penstock.node.config.read import LoadedConfig
-from penstock.node.config.schema import ChannelSettings, Config, Http, Listener
+from penstock.node.config.schema import Config, Http, Listener
 from penstock.node.service import Node
 from tests.kit.waiting import until
 

@@ -10,8 +10,8 @@ import typer
 
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.errors import ConfigError, GoalMissed, printable
+from penstock.node.config.amounts import UNITS
 from penstock.node.config.read import load
-from penstock.node.config.schema import UNITS
 from penstock.node.config.write import Setting, as_yaml, settings, shown
 
 app = typer.Typer(no_args_is_help=True, help="Check and show a node's configuration.")

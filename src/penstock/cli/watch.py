@@ -129,7 +129,7 @@ def watch(
 
 def seconds_of(text: str, *, least_s: int = 1) -> float:
     """What --every says."""
-    from penstock.node.config.schema import quantity  # noqa: PLC0415  # other commands need no node
+    from penstock.node.config.amounts import quantity  # noqa: PLC0415  # other commands need no node
 
     found = quantity(text, "s")
     if found is None or not least_s <= found <= 31 * 86_400:
@@ -167,9 +167,9 @@ def _node(wanted: WatchArguments) -> Node:
     """A node that watches this page only, and nothing of which stays."""
     from yarl import URL  # noqa: PLC0415
 
-    from penstock.node.config.channels import Polling  # noqa: PLC0415
+    from penstock.node.config.channels import ChannelSettings, Polling  # noqa: PLC0415
     from penstock.node.config.read import LoadedConfig  # noqa: PLC0415
-    from penstock.node.config.schema import ChannelSettings, Config, Http, Listener  # noqa: PLC0415
+    from penstock.node.config.schema import Config, Http, Listener  # noqa: PLC0415
     from penstock.node.outbound.guard import AddressGuard  # noqa: PLC0415
     from penstock.node.service import Node  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ from penstock.node.channels.channel import ChannelFacts
 from penstock.node.channels.registry import ChannelRegistry, HostRules
 from penstock.node.channels.status import PollCounts
 from penstock.node.channels.store import ChannelStore
-from penstock.node.config.schema import ChannelSettings
+from penstock.node.config.channels import ChannelSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

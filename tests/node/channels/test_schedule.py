@@ -18,8 +18,7 @@ from penstock.node.channels.channel import ChannelFacts
 from penstock.node.channels.poll_log import POLLS, SUBSCRIPTIONS
 from penstock.node.channels.registry import ChannelRegistry, HostRules
 from penstock.node.channels.schedule import TABLE, PollSchedule
-from penstock.node.config.channels import Polling
-from penstock.node.config.schema import ChannelSettings
+from penstock.node.config.channels import ChannelSettings, Polling
 from tests.kit.channels import first_version, html, watching
 from tests.kit.waiting import until
 from tests.kit.web_server import WebServer

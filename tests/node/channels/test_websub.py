@@ -21,9 +21,10 @@ from penstock.errors import ChannelRefused
 from penstock.node.channels.channel import Channel, ChannelFacts
 from penstock.node.channels.registry import HostRules
 from penstock.node.channels.websub import WebSubPushes
+from penstock.node.config.channels import ChannelSettings
 from penstock.node.config.notify import NotifySettings
 from penstock.node.config.read import LoadedConfig
-from penstock.node.config.schema import ChannelSettings, Config, Http, Listener
+from penstock.node.config.schema import Config, Http, Listener
 from penstock.node.service import Node
 from tests.kit.channels import Watched, first_version, polling, watching
 from tests.kit.waiting import until

@@ -8,7 +8,8 @@ from msgspec import inspect
 
 from penstock.cli.config import as_markdown
 from penstock.node.config import schema
-from penstock.node.config.schema import Config, quantity
+from penstock.node.config.amounts import quantity
+from penstock.node.config.schema import Config
 from penstock.node.config.write import settings
 from tests.kit.paths import ROOT
 

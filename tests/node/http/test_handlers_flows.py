@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from penstock.cli.app import app
 from penstock.core.slots.flows import key_of
-from penstock.node.config.schema import Listener, SlotSettings
+from penstock.node.config.schema import Listener
+from penstock.node.config.slots import SlotSettings
 from penstock.node.slots.flows import COLUMNS, Flows, Topic
 from penstock.node.store.control_table import TableFollower
 from tests.kit.http_node import Running, running

@@ -20,7 +20,8 @@ from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Publish
 from penstock.node.broker.runs import QOS0
 from penstock.node.config.read import read_config
-from penstock.node.config.schema import Config, Listener, Queues, Rule, SlotSettings
+from penstock.node.config.schema import Config, Listener, Queues, Rule
+from penstock.node.config.slots import SlotSettings
 from penstock.node.slots import publisher
 from penstock.node.slots.declared import Declared, of_connect, of_publish, retry_of
 from penstock.node.store.tables import STORE, Store

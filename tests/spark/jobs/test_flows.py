@@ -15,7 +15,7 @@ from penstock.core.slots.flows import key_of
 from penstock.core.slots.period import estimate
 from penstock.core.slots.shape import Shape
 from penstock.errors import InputError
-from penstock.node.config.schema import SlotSettings
+from penstock.node.config.slots import SlotSettings
 from penstock.node.slots.flows import COLUMNS, RESERVATIONS, Flows, Reserved
 from penstock.node.store.control_table import load
 from penstock.pipeline.jobs.flows import FLOWS, estimates, flows, history_filter, reservations

@@ -16,7 +16,7 @@ from penstock.cli.output import JsonFlag, complain, print_json
 from penstock.core.channels.allocation import Scheme
 from penstock.errors import GoalMissed
 from penstock.model.instant import to_us
-from penstock.node.config.schema import SECONDS, quantity
+from penstock.node.config.amounts import SECONDS, quantity
 
 ENGINES: Final = {"numpy": False, "spark": True}
 LOADS: Final = {"polls": False, "cost": True}

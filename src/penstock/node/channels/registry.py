@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.core.channels.subscriptions import ChannelSubscription
     from penstock.model.instant import Instant
-    from penstock.node.config.schema import ChannelSettings
+    from penstock.node.config.channels import ChannelSettings
 
 
 class HostRules:

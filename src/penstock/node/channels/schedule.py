@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.node.channels.channel import Channel
     from penstock.node.channels.registry import ChannelRegistry
-    from penstock.node.config.schema import ChannelSettings
+    from penstock.node.config.channels import ChannelSettings
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from msgspec import inspect
 
 from penstock import limits
 from penstock.errors import ConfigError, PolicyError
-from penstock.node.config.schema import MOST, UNITS, Config, quantity
+from penstock.node.config.amounts import MOST, UNITS, quantity
+from penstock.node.config.schema import Config
 from penstock.policy.lint import lint
 from penstock.policy.params import shown
 from penstock.policy.text import tree, yaml_form

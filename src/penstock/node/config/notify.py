@@ -7,89 +7,91 @@ from typing import Annotated, Literal
 import msgspec
 
 from penstock import limits
+from penstock.node.config.amounts import SECONDS, InMemory, Million, Thousand, Timeout
 
 
 class XmppSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The chat bot."""
 
     jid: str = ""
-    """Address of the bot's account, as penstock@example.org; empty: there is no bot."""
+    """Address of the bot's account, as penstock@example.org; empty: no bot."""
     password: str = ""
-    """Of the account; empty: from `password_file`, or else from the variable PENSTOCK_XMPP_PASSWORD."""
+    """Password of the account; empty: taken from `password_file`, or else from PENSTOCK_XMPP_PASSWORD."""
     password_file: str = ""
-    """File whose first line is the password."""
+    """File with the password in its first line."""
     host: str = ""
-    """Server to connect to; empty: the one DNS names for the domain of the account."""
+    """Server to connect to; empty: found by DNS from the domain of the account."""
     port: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 5222
     """Port of `host`."""
     tls: Literal["starttls", "direct", "off"] = "starttls"
-    """How it is encrypted; `off` is for a server on a loopback address only."""
+    """Encryption; `off` is allowed for a server on a loopback address only."""
     ca: str = ""
-    """PEM file of authorities that may sign the server's certificate; empty: those of the system."""
+    """PEM file of certificate authorities for the server's certificate; empty: those of the system."""
     accept: tuple[str, ...] = ()
-    """Who may talk to the bot: addresses, or domains as example.org; none: the bot's own domain."""
+    """Addresses or domains, as example.org, that may send commands to the bot; empty: the bot's own
+    domain."""
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Changes as signed HTTP requests."""
 
     enabled: bool = False
-    """Whether subscribers may be web addresses."""
+    """Whether subscribers may be URLs."""
 
 
 class AppriseTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A service that Apprise can notify."""
 
     name: str
-    """Subscribers are called apprise:NAME, so that the address with its secrets is shown to nobody."""
+    """The subscriber is called apprise:NAME, so that the URL with its secrets is not shown."""
     url: str
-    """As Apprise writes it, for example mailto://user:password@example.org."""
+    """Apprise URL, for example mailto://user:password@example.org."""
 
 
 class AppriseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Services notified through Apprise."""
 
     targets: tuple[AppriseTarget, ...] = ()
-    """Those there are; none: Apprise is not used."""
-    send_s: Annotated[float, msgspec.Meta(gt=0, le=600, extra={"unit": "s"})] = 30.0
-    """A notification that takes longer is given up for now."""
+    """Services; empty: Apprise is not used."""
+    send_s: Timeout = 30.0
+    """Timeout of sending a notification; it is tried again later."""
 
 
 class FeedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Atom feeds of channels and of subscribers."""
 
     enabled: bool = False
-    """Whether there are any."""
-    entries: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
-    """Newest changes in one feed."""
+    """Whether the node serves feeds."""
+    entries: Thousand = 50
+    """Largest number of changes in one feed."""
 
 
 class HubSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """WebSub: programs that subscribe to the feeds are sent them when something changed."""
+    """WebSub hub: sends feeds that changed to the programs that subscribed to them."""
 
     enabled: bool = False
-    """Whether the node is the hub of its feeds, which there are then."""
-    lease_s: Annotated[int, msgspec.Meta(ge=60, le=30 * 86_400, extra={"unit": "s"})] = 10 * 86_400
-    """Longest lease; a subscriber that does not ask again by then is forgotten."""
-    subscriptions: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
-    """Leases at the same time."""
+    """Whether the node is the hub of its feeds; turns feeds on."""
+    lease_s: Annotated[int, msgspec.Meta(ge=60, le=30 * 86_400, extra={"unit": SECONDS})] = 10 * 86_400
+    """Longest lease; a subscription that is not renewed by then ends."""
+    subscriptions: Million = 10_000
+    """Largest number of subscriptions."""
 
 
 class NotifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Notifications of changes to people and programs without MQTT."""
 
     networks: tuple[str, ...] = ()
-    """Networks that webhooks and hub subscribers may be in although they are not public, as 10.0.0.0/8."""
+    """Networks that may be sent to although they are not public, as 10.0.0.0/8."""
     per_minute: Annotated[float, msgspec.Meta(gt=0, le=60_000)] = 12.0
-    """Messages to one subscriber, in the long run."""
+    """Messages per minute to one subscriber, on average."""
     burst: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 5
-    """Messages to one subscriber at once, after a pause."""
+    """Messages to one subscriber that may be sent at once after a pause."""
     queue_events: Annotated[int, msgspec.Meta(ge=limits.QUEUE_EVENTS_LEAST, le=100_000)] = 200
-    """Changes that may wait for one subscriber; beyond it the policy decides what becomes a digest."""
-    queue_bytes: Annotated[int, msgspec.Meta(ge=1, le=1 << 30, extra={"unit": "bytes"})] = 4 << 20
-    """Bytes of the same."""
-    give_up_s: Annotated[float, msgspec.Meta(gt=0, le=365 * 86_400, extra={"unit": "s"})] = 3 * 86_400.0
-    """A target that fails for so long loses its subscriptions."""
+    """Changes that may wait for one subscriber; beyond it the policy decides which become a digest."""
+    queue_bytes: InMemory = 4 << 20
+    """Bytes of the changes that may wait for one subscriber."""
+    give_up_s: Annotated[float, msgspec.Meta(gt=0, le=365 * 86_400, extra={"unit": SECONDS})] = 3 * 86_400.0
+    """A subscriber that cannot be reached for this time loses its subscriptions."""
     xmpp: XmppSettings = XmppSettings()
     """The chat bot."""
     webhook: WebhookSettings = WebhookSettings()
@@ -103,7 +105,7 @@ class NotifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def on(self) -> bool:
-        """Whether anybody is to be told by anything."""
+        """Whether any transport is configured."""
         return bool(
             self.xmpp.jid
             or self.webhook.enabled

@@ -17,7 +17,7 @@ from penstock import limits
 from penstock.errors import MqttError, SlotError
 from penstock.model.instant import to_us
 from penstock.mqtt.topics import check_filter, matches
-from penstock.node.config.schema import SECONDS, quantity
+from penstock.node.config.amounts import SECONDS, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

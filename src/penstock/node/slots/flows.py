@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.core.slots.lanes import FlowEvent
     from penstock.core.slots.statistics import FlowStatistics
     from penstock.model.instant import Instant
-    from penstock.node.config.schema import SlotSettings
+    from penstock.node.config.slots import SlotSettings
     from penstock.node.slots.declared import Declared
     from penstock.node.store.control_table import TableVersion
 
