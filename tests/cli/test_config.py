@@ -80,8 +80,8 @@ def test_passwd_prints_an_entry_that_can_be_used() -> None:
     [
         (["--stdin"], "", 3, "the password is empty"),
         ([], "x\n", 3, "standard input is no terminal"),
-        (["a/b", "--stdin"], "x\n", 2, "is no user's name"),
-        (["anonymous", "--stdin"], "x\n", 2, "is no user's name"),
+        (["a/b", "--stdin"], "x\n", 2, "is not a valid user name"),
+        (["anonymous", "--stdin"], "x\n", 2, "is not a valid user name"),
         (["--stdin"], "x" * 70_000, 3, "longer than 65535 bytes"),
     ],
 )

@@ -11,7 +11,7 @@ from penstock.cli.output import print_text, warn
 from penstock.errors import InputError
 from penstock.mqtt.fields import TEXT_BYTES
 from penstock.node.access.passwords import hashed
-from penstock.node.config.checks import problem_with_name
+from penstock.node.config.problems import problem_with_name
 
 SHORT: Final = 8
 """Characters below which a password deserves a warning (NIST SP 800-63B, section 5.1.1)."""

@@ -53,7 +53,7 @@ def test_who_pauses_waits_no_more_but_is_not_forgotten() -> None:
 
 
 def test_idle_channels_go_after_a_day_or_when_room_is_needed() -> None:
-    found = registry(channels=2)
+    found = registry(max_channels=2)
     for url, at_us in ((A, 10), (B, 20)):
         found.client_began("c", url, now_us=1)
         found.client_ended("c", url, now_us=at_us)

@@ -75,12 +75,15 @@ BAD = [
     ("listeners: [{port: true}]", "1:20 listeners[0].port: expected a whole number, found true"),
     ("listeners: [{port: 1.5}]", "1:20 listeners[0].port: expected a whole number, found 1.5"),
     ("listeners: [{port: }]", "1:20 listeners[0].port: expected a whole number, found nothing"),
-    ("listeners: [{}, {}]", "listeners[1].port: 127.0.0.1:1883 is taken by listeners[0].port"),
-    ("http: {port: 1883}", "1:14 http.port: 127.0.0.1:1883 is taken by listeners[0].port"),
+    ("listeners: [{}, {}]", "listeners[1].port: 127.0.0.1:1883 is already used by listeners[0].port"),
+    ("http: {port: 1883}", "1:14 http.port: 127.0.0.1:1883 is already used by listeners[0].port"),
     ("listeners: [{host: ''}]", "1:20 listeners[0].host: is empty"),
     ("listeners: [{host: 127}]", "1:20 listeners[0].host: expected a text, found 127: put it into quotes"),
-    ("listeners: [{kind: tls}]", "listeners[0].certificate: a listener of kind tls needs one"),
-    ("listeners: [{certificate: a.pem}]", "1:27 listeners[0].certificate: a listener of kind tcp does not"),
+    ("listeners: [{kind: tls}]", "listeners[0].certificate: is required for a listener of kind tls"),
+    (
+        "listeners: [{certificate: a.pem}]",
+        "1:27 listeners[0].certificate: is not used by a listener of",
+    ),
     (
         "listeners: [{kind: tls, certificate: /nowhere/a.pem}]",
         "1:38 listeners[0].certificate: certificate /nowhere/a.pem: No such file or directory",
@@ -90,24 +93,24 @@ BAD = [
         "listeners: [{origins: [example.org]}]",
         "1:24 listeners[0].origins[0]: found 'example.org'; allowed: https",
     ),
-    ("http: {host: 0.0.0.0}", "1:7 http.token: required, because 0.0.0.0 is not a loopback address"),
-    ("http: {token: ä}", "1:15 http.token: has letters that no header can carry"),
+    ("http: {host: 0.0.0.0}", "1:7 http.token: is required, because 0.0.0.0 is not a loopback address"),
+    ("http: {token: ä}", "1:15 http.token: has characters that an HTTP header cannot carry"),
     ("http: {enabled: yes}", "1:17 http.enabled: expected true or false, found 'yes'"),
     ("data: /dev/null", "1:7 data: /dev/null is not a folder"),
     ("anonymous: loopbak", "1:12 anonymous: found 'loopbak' (did you mean 'loopback'?)"),
     ("users: [{name: ann}]", "1:9 users[0].password: is missing"),
     (
         "users: [{name: ann, password: secret}]",
-        "1:31 users[0].password: is no argon2 hash; allowed: what `penstock",
+        "1:31 users[0].password: is not an argon2 hash; allowed: the output of `penstock",
     ),
-    (f"users: [{{name: a/b, password: '{HASH}'}}]", "1:16 users[0].name: 'a/b' is no user's name"),
+    (f"users: [{{name: a/b, password: '{HASH}'}}]", "1:16 users[0].name: 'a/b' is not a valid user name"),
     (
         f"users: [{{name: anonymous, password: '{HASH}'}}]",
-        "1:16 users[0].name: 'anonymous' is no user's name",
+        "1:16 users[0].name: 'anonymous' is not a valid user name",
     ),
     (
         f"users: [{{name: a, password: '{HASH}'}}, {{name: a, password: '{HASH}'}}]",
-        "users[1].name: 'a' stands twice",
+        "users[1].name: duplicate user 'a'",
     ),
     (
         "users: [{name: a, password: '" + HASH.replace("m=65536", "m=99999999") + "'}]",
@@ -115,7 +118,7 @@ BAD = [
     ),
     ("acl: [{topic: a/#/b}]", "1:15 acl[0].topic: 'a/#/b': + and # must be whole levels"),
     ("acl: [{topic: ''}]", "1:15 acl[0].topic: empty"),
-    ("acl: [{topic: $share/g/a}]", "1:15 acl[0].topic: a shared subscription has no place here"),
+    ("acl: [{topic: $share/g/a}]", "1:15 acl[0].topic: shared subscriptions are not allowed here"),
     ("acl: [{action: read}]", "1:16 acl[0].action: found 'read'; allowed: both, publish, subscribe"),
     (
         "policies: {a: {levels: [drop: {detla: 1}]}}",
@@ -192,7 +195,7 @@ def test_a_problem_in_one_part_hides_none_in_another(tmp_path: Path) -> None:
     assert "log:" in found[2]
     assert "install[0].filter" in found[3]
     assert "there is no policy 'goood' (did you mean 'good'?)" in found[4]
-    assert "http.token: required" in found[5]
+    assert "http.token: is required" in found[5]
 
 
 @pytest.mark.parametrize(
@@ -287,10 +290,10 @@ def test_tls_files_are_tried(tmp_path: Path) -> None:
         ("listeners: [{host: 0.0.0.0}]", "nobody can connect to tcp 0.0.0.0:1883 from another machine"),
         (
             f"listeners: [{{host: 0.0.0.0}}]\nusers: [{{name: a, password: '{HASH}'}}]",
-            "passwords cross the network readable at tcp 0.0.0.0:1883",
+            "passwords are sent unencrypted at tcp 0.0.0.0:1883",
         ),
         ("http: {token: short}", "http.token: fewer than 16 characters"),
-        ("http: {host: '::', token: 0123456789abcdef}", "http: the token crosses the network readable"),
+        ("http: {host: '::', token: 0123456789abcdef}", "http: the token is sent unencrypted"),
         (
             f"users: [{{name: ann, password: '{HASH}'}}]\nacl: [{{user: anna}}]",
             "acl[0].user: there is no user 'anna' (did you mean 'ann'?)",
@@ -307,7 +310,7 @@ def test_the_command_line_counts_more_and_is_checked() -> None:
     def elsewhere(config: Config) -> Config:
         return Config(listeners=(Listener(port=config.http.port),), http=config.http)
 
-    with pytest.raises(ConfigError, match=r"http\.port: 127\.0\.0\.1:9000 is taken by listeners\[0\]\.port"):
+    with pytest.raises(ConfigError, match=r"http\.port: 127\.0\.0\.1:9000 is already used by listeners"):
         load("http: {port: 9000}", change=elsewhere)
 
 

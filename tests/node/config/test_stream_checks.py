@@ -51,34 +51,43 @@ BAD = [
     ("host: [{name: '', topics: [a]}]", "streams.host[0].name: found ''"),
     ("host: [{name: 'a\\nb', topics: [a]}]".replace("'", '"'), "streams.host[0].name: found 'a\\nb'"),
     ("host: [{name: a, topics: []}]", "streams.host[0].topics: a stream needs at least one"),
-    ("host: [{name: a, topics: [a/#/b]}]", "streams.host[0].topics[0]: 'a/#/b': + and # stand for whole"),
+    ("host: [{name: a, topics: [a/#/b]}]", "streams.host[0].topics[0]: 'a/#/b': + and # must be whole"),
     ("host: [{name: a, topics: ['$SYS/#']}]", "streams.host[0].topics[0]: topics that begin with $"),
-    ("host: [{name: a, topics: [$share/g/a]}]", "streams.host[0].topics[0]: a shared subscription"),
-    ("host: [{name: a, topics: [a]}, {name: a, topics: [b]}]", "streams.host[1].name: 'a' stands twice"),
+    (
+        "host: [{name: a, topics: [$share/g/a]}]",
+        "streams.host[0].topics[0]: shared subscriptions are",
+    ),
+    ("host: [{name: a, topics: [a]}, {name: a, topics: [b]}]", "streams.host[1].name: duplicate name 'a'"),
     (
         "host: [{name: one, topics: [x, a/+/c]}, {name: two, topics: [b, a/b/#]}]",
         "streams.host[1].topics[1]: 'a/b/#' and 'a/+/c' of stream 'one' have topics in common",
     ),
     (f"host: [{{name: {'Ä' * 100}, topics: [a]}}]", "streams.host[0].name: stream "),
-    ("neighbours: [{name: b, host: h, port: 1}]", "streams.node: is needed"),
+    ("neighbours: [{name: b, host: h, port: 1}]", "streams.node: is required"),
     ("node: a\n  neighbours: [{name: a, host: h, port: 1}]", "streams.neighbours[0].name: 'a' is this node"),
     (
         "node: a\n  neighbours: [{name: b, host: h, port: 1}, {name: b, host: i, port: 1}]",
-        "streams.neighbours[1].name: 'b' stands twice",
+        "streams.neighbours[1].name: duplicate name 'b'",
     ),
-    ("node: a\n  neighbours: [{name: b, host: h}]", "streams.neighbours[0].port: is needed to call h"),
-    ("node: a\n  neighbours: [{name: b}]", "streams.neighbours[0].host: is empty, so it must call"),
+    (
+        "node: a\n  neighbours: [{name: b, host: h}]",
+        "streams.neighbours[0].port: is required to connect",
+    ),
+    (
+        "node: a\n  neighbours: [{name: b}]",
+        "streams.neighbours[0].host: is empty, so the neighbour",
+    ),
     (
         "node: a\n  listen: {enabled: true}\n  neighbours: [{name: b, port: 7}]",
-        "streams.neighbours[0].port: is for calling",
+        "streams.neighbours[0].port: is only used with host",
     ),
     (
         "node: a\n  listen: {enabled: true}\n  neighbours: [{name: b, user: u, password: x}]",
-        "streams.neighbours[0].password: is for calling",
+        "streams.neighbours[0].password: is only used with host",
     ),
     (
         "node: a\n  neighbours: [{name: b, host: h, port: 1, password: x}]",
-        "streams.neighbours[0].user: is needed for the password",
+        "streams.neighbours[0].user: is required, because there is a password",
     ),
     (
         "node: a\n  neighbours: [{name: b, host: h, port: 1, where: 'keep: {gt: }'}]",
@@ -93,11 +102,14 @@ BAD = [
         "streams.neighbours[0].ca: ",
     ),
     ("listen: {enabled: true, host: ''}", "streams.listen.host: is empty"),
-    ("listen: {enabled: true, key: k.pem}", "streams.listen.key: is of no use without a certificate"),
+    ("listen: {enabled: true, key: k.pem}", "streams.listen.key: is only used with a certificate"),
     ("listen: {enabled: true, certificate: c.pem}", "streams.listen.certificate: certificate "),
-    ("listen: {enabled: true, host: 127.0.0.1, port: 1883}", "streams.listen.port: 127.0.0.1:1883 is taken"),
-    ("nats: {servers: []}", "streams.nats.servers: there is none"),
-    ("nats: {password: p}", "streams.nats.user: is needed for the password"),
+    (
+        "listen: {enabled: true, host: 127.0.0.1, port: 1883}",
+        "streams.listen.port: 127.0.0.1:1883 is already",
+    ),
+    ("nats: {servers: []}", "streams.nats.servers: is empty"),
+    ("nats: {password: p}", "streams.nats.user: is required, because there is a password"),
 ]
 
 
@@ -110,9 +122,9 @@ def test_what_cannot_work_is_refused(text: str, said: str) -> None:
 HOSTS = "host: [{name: orders, topics: [orders/#]}]"
 FAR = "{enabled: true, host: 0.0.0.0}"
 WARNED = [
-    (f"data: ''\nstreams: {{{HOSTS}}}", "there is no data folder, so what is published is in memory"),
-    (f"data: ''\nstreams: {{log: nats, {HOSTS}}}", "there is no data folder, so places of readers"),
-    ("streams: {listen: {enabled: true}}", "there is nothing to be had"),
+    (f"data: ''\nstreams: {{{HOSTS}}}", "there is no data folder, so messages are kept in memory"),
+    (f"data: ''\nstreams: {{log: nats, {HOSTS}}}", "there is no data folder, so positions of readers"),
+    ("streams: {listen: {enabled: true}}", "no stream is hosted and no neighbour is configured"),
     (f"streams: {{{HOSTS}, listen: {{enabled: true, host: 0.0.0.0}}}}", "nobody can connect"),
     (
         f"anonymous: always\nstreams: {{{HOSTS}, listen: {{enabled: true, host: 0.0.0.0}}}}",
@@ -120,11 +132,11 @@ WARNED = [
     ),
     (
         f"users: [{{name: u, password: '{HASH}'}}]\nstreams: {{{HOSTS}, listen: {FAR}}}",
-        "passwords cross the network readable at streams.listen 0.0.0.0:1884",
+        "passwords are sent unencrypted at streams.listen 0.0.0.0:1884",
     ),
     (
         "streams: {node: a, neighbours: [{name: b, host: far.example, port: 1, user: u, password: p}]}",
-        "the password crosses the network readable; ca encrypts it",
+        "the password is sent unencrypted; configure ca",
     ),
 ]
 
@@ -144,7 +156,7 @@ def test_streams_that_have_nothing_in_common_are_fine() -> None:
 def test_where_there_are_users_a_neighbour_that_calls_must_be_one() -> None:
     text = f"users: [{{name: ann, password: '{HASH}'}}]\nstreams: {{node: a, listen: {{enabled: true}}, "
     (found,) = refused(text + "neighbours: [{name: b}]}")
-    assert "streams.neighbours[0].user: is needed: there are users" in found
+    assert "streams.neighbours[0].user: is required: there are users" in found
     assert load(text + "neighbours: [{name: b, user: ann}]}").warnings == ()
     assert load(text + "neighbours: [{name: b, host: 127.0.0.1, port: 1}]}").warnings == ()
 

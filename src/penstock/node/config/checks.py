@@ -1,21 +1,25 @@
-"""Settings that cannot work (problems), and settings that work and are surely not meant (warnings)."""
+"""Checks a whole configuration: problems that keep a node from starting, and warnings of likely mistakes."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from penstock import limits
 from penstock.core.channels.address import canonical
-from penstock.errors import BadAddress, MqttError, NodeError, SlotError
+from penstock.errors import BadAddress, NodeError, SlotError
 from penstock.model.host import is_loopback
-from penstock.mqtt.fields import check_name
-from penstock.mqtt.topics import SHARE, check_filter
 from penstock.node.config import certificates, notify_checks
+from penstock.node.config.problems import (
+    ADDRESS,
+    Problem,
+    filter_problems,
+    network_problems,
+    problem_with_hash,
+    problem_with_name,
+)
 from penstock.node.config.schema import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -24,26 +28,17 @@ if TYPE_CHECKING:
     from penstock.node.config.schema import Config, Listener
 
 TOKEN_CHARACTERS: Final = 16
-"""A token that is shorter can be guessed over the network within a year."""
-
-
-class Problem(NamedTuple):
-    """Something wrong with one setting."""
-
-    path: str
-    problem: str
-    allowed: str = ""
-    near: str = ""
+"""A shorter token can be guessed over the network within a year."""
 
 
 def problems(config: Config) -> Iterator[Problem]:
-    """What cannot work, in the order of the settings."""
+    """Find what keeps a node from starting, in the order of the settings."""
     yield from _listeners(config)
     yield from _http(config)
     yield from _data(config)
     yield from _users(config)
     for number, rule in enumerate(config.acl):
-        yield from _filter(f"acl[{number}].topic", rule.topic)
+        yield from filter_problems(f"acl[{number}].topic", rule.topic)
     for number, installed in enumerate(config.install):
         if installed.policy not in config.policies:
             near = get_close_matches(installed.policy, config.policies, n=1)
@@ -53,23 +48,23 @@ def problems(config: Config) -> Iterator[Problem]:
                 allowed=", ".join(config.policies) or "none: `policies` is empty",
                 near=near[0] if near else "",
             )
-        yield from _filter(f"install[{number}].filter", installed.filter)
+        yield from filter_problems(f"install[{number}].filter", installed.filter)
     for number, topic in enumerate(config.recorder.topics):
-        yield from _filter(f"recorder.topics[{number}]", topic)
+        yield from filter_problems(f"recorder.topics[{number}]", topic)
     try:
         config.slots.options()
     except SlotError as error:
         yield Problem("slots", str(error))
     yield from _channels(config)
-    yield from (Problem(*found) for found in notify_checks.problems(config))
+    yield from notify_checks.problems(config)
     if config.streams != type(config.streams)():
-        from penstock.node.config import stream_checks as streams  # noqa: PLC0415  # most nodes have none
+        from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
-        yield from (Problem(*found) for found in streams.problems(config))
+        yield from stream_checks.problems(config)
 
 
 def warnings(config: Config) -> Iterator[str]:
-    """What works and is surely not meant."""
+    """Find settings that work and are probably mistakes."""
     far = [listener for listener in config.listeners if not is_loopback(listener.host)]
     where = ", ".join(_shown(listener) for listener in far)
     certified = any(listener.client_ca for listener in config.listeners)
@@ -79,17 +74,17 @@ def warnings(config: Config) -> Iterator[str]:
         yield f"nobody can connect to {where} from another machine: there are no users"
     plain = ", ".join(_shown(listener) for listener in far if not listener.encrypted)
     if plain and config.users:
-        yield f"passwords cross the network readable at {plain}; kind: tls or websockets encrypts them"
+        yield f"passwords are sent unencrypted at {plain}; use kind: tls or websockets"
     if config.http.enabled and not is_loopback(config.http.host):
-        yield f"http: the token crosses the network readable at {config.http.host}:{config.http.port}"
+        yield f"http: the token is sent unencrypted at {config.http.host}:{config.http.port}"
     if config.http.token and len(config.http.token) < TOKEN_CHARACTERS:
         yield f"http.token: fewer than {TOKEN_CHARACTERS} characters can be guessed"
     if config.slots != type(config.slots)() and not any(listener.slots for listener in config.listeners):
         yield "slots: no listener has `slots: true`, so nothing is reserved"
     if config.streams != type(config.streams)():
-        from penstock.node.config import stream_checks as streams  # noqa: PLC0415  # most nodes have none
+        from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
-        yield from streams.warnings(config)
+        yield from stream_checks.warnings(config)
     names = {user.name for user in config.users}
     for number, rule in enumerate(config.acl):
         if not certified and rule.user not in (*names, "*", ANONYMOUS):
@@ -108,11 +103,13 @@ def _listeners(config: Config) -> Iterator[Problem]:
     taken: dict[tuple[str, int], str] = {}
     for number, listener in enumerate(config.listeners):
         path = f"listeners[{number}]"
-        yield from _place(taken, f"{path}.port", listener.host, listener.port)
+        yield from _port(taken, f"{path}.port", listener.host, listener.port)
         if not listener.host:
-            yield Problem(f"{path}.host", "is empty", allowed="an address; 0.0.0.0 or :: for all")
+            yield Problem(f"{path}.host", "is empty", allowed=ADDRESS)
         if listener.web and not re.fullmatch(r"/[\w./~-]*", listener.path, re.ASCII):
-            yield Problem(f"{path}.path", f"found {listener.path!r}", allowed="/ and letters of a URL")
+            yield Problem(
+                f"{path}.path", f"found {listener.path!r}", allowed="/ followed by characters of a URL path"
+            )
         for place, origin in enumerate(listener.origins):
             if origin != "*" and not _is_origin(origin):
                 yield Problem(
@@ -122,15 +119,15 @@ def _listeners(config: Config) -> Iterator[Problem]:
                 )
         yield from _tls(path, listener)
     if config.http.enabled:
-        yield from _place(taken, "http.port", config.http.host, config.http.port)
+        yield from _port(taken, "http.port", config.http.host, config.http.port)
     if config.streams.listen.enabled:
-        door = config.streams.listen
-        yield from _place(taken, "streams.listen.port", door.host, door.port)
+        listen = config.streams.listen
+        yield from _port(taken, "streams.listen.port", listen.host, listen.port)
 
 
-def _place(taken: dict[tuple[str, int], str], path: str, host: str, port: int) -> Iterator[Problem]:
+def _port(taken: dict[tuple[str, int], str], path: str, host: str, port: int) -> Iterator[Problem]:
     if port and (host, port) in taken:
-        yield Problem(path, f"{host}:{port} is taken by {taken[host, port]}")
+        yield Problem(path, f"{host}:{port} is already used by {taken[host, port]}")
     taken[host, port] = path
 
 
@@ -151,12 +148,12 @@ def _tls(path: str, listener: Listener) -> Iterator[Problem]:
             if getattr(listener, name):
                 yield Problem(
                     f"{path}.{name}",
-                    f"a listener of kind {listener.kind} does not encrypt",
+                    f"is not used by a listener of kind {listener.kind}",
                     allowed="with kind: tls or websockets",
                 )
         return
     if not listener.certificate:
-        yield Problem(f"{path}.certificate", f"a listener of kind {listener.kind} needs one")
+        yield Problem(f"{path}.certificate", f"is required for a listener of kind {listener.kind}")
         return
     try:
         certificates.context(listener)
@@ -168,12 +165,14 @@ def _http(config: Config) -> Iterator[Problem]:
     http = config.http
     if http.enabled and not http.token and not is_loopback(http.host):
         yield Problem(
-            "http.token", f"required, because {http.host} is not a loopback address", allowed="a long text"
+            "http.token", f"is required, because {http.host} is not a loopback address", allowed="a long text"
         )
     if http.token and not (http.token.isascii() and http.token.isprintable() and " " not in http.token):
-        yield Problem("http.token", "has letters that no header can carry", allowed="ASCII without spaces")
+        yield Problem(
+            "http.token", "has characters that an HTTP header cannot carry", allowed="ASCII without spaces"
+        )
     if not (http.contact.isprintable() and http.contact.isascii()):
-        yield Problem("http.contact", "has letters that no header can carry", allowed="ASCII")
+        yield Problem("http.contact", "has characters that an HTTP header cannot carry", allowed="ASCII")
     if http.base_url:
         yield from _base_url(http.base_url)
 
@@ -211,40 +210,9 @@ def _channels(config: Config) -> Iterator[Problem]:
             "channels.polling.most_s",
             f"{polling.most_s:g} is less than least_s, which is {polling.least_s:g}",
         )
-    for number, network in enumerate(polling.networks):
-        try:
-            ip_network(network)
-        except ValueError as error:
-            yield Problem(f"channels.polling.networks[{number}]", str(error), allowed="as 192.168.0.0/16")
+    yield from network_problems("channels.polling.networks", polling.networks)
     if channels.log and not config.data:
         yield Problem("channels.log", "there is no data folder to write to", allowed="with `data`")
-
-
-def problem_with_name(name: str) -> str:
-    """Why somebody cannot have that name; empty if he can."""
-    if not name or name in ("*", ANONYMOUS) or re.search(r'[+#/"\\]', name):
-        return f"{name!r} is no user's name: not empty, not * or {ANONYMOUS}, and without + # / \" \\"
-    try:
-        check_name(name, where="")
-    except MqttError as error:
-        return error.problem
-    return ""
-
-
-def problem_with_hash(hash_: str) -> str:
-    """What is wrong with a hash; empty if nothing is."""
-    import argon2  # noqa: PLC0415  # a node without users needs none
-
-    try:
-        costs = argon2.extract_parameters(hash_)
-    except argon2.exceptions.InvalidHashError:
-        return "is no argon2 hash"
-    if costs.memory_cost > limits.ARGON2_KIB or costs.time_cost > limits.ARGON2_ROUNDS:
-        return (
-            f"costs {costs.memory_cost} KiB and {costs.time_cost} rounds a check; "
-            f"at most {limits.ARGON2_KIB} KiB and {limits.ARGON2_ROUNDS} rounds"
-        )
-    return ""
 
 
 def _users(config: Config) -> Iterator[Problem]:
@@ -255,18 +223,8 @@ def _users(config: Config) -> Iterator[Problem]:
         if wrong:
             yield Problem(f"{path}.name", wrong)
         if user.name in seen:
-            yield Problem(f"{path}.name", f"'{user.name}' stands twice")
+            yield Problem(f"{path}.name", f"duplicate user '{user.name}'")
         seen.add(user.name)
         wrong = problem_with_hash(user.password)
         if wrong:
-            yield Problem(f"{path}.password", wrong, allowed="what `penstock passwd` prints")
-
-
-def _filter(path: str, found: str) -> Iterator[Problem]:
-    try:
-        check_filter(found, where="")
-    except MqttError as error:
-        yield Problem(path, error.problem, allowed="a topic filter, as ward/+/pulse or ward/#")
-        return
-    if found.startswith(SHARE):
-        yield Problem(path, "a shared subscription has no place here", allowed="the filter behind its group")
+            yield Problem(f"{path}.password", wrong, allowed="the output of `penstock passwd`")

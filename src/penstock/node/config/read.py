@@ -1,6 +1,6 @@
-"""From a file to a configuration: YAML 1.2, every problem with its place.
+"""Reads a configuration file (YAML 1.2): decodes and checks it, and reports every problem with its place.
 
-Relative paths in a file are relative to its folder. Policies come out as texts, wherever they were written.
+Relative paths in a file are relative to its folder. Policies become texts, wherever they were written.
 """
 
 from __future__ import annotations
@@ -24,77 +24,77 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration that can be used."""
+    """A configuration without problems."""
 
     config: Config
     warnings: tuple[str, ...] = ()
-    """What works and is surely not meant."""
+    """Settings that work and are probably mistakes."""
     files: tuple[Path, ...] = ()
-    """The file it was read from, and those that are named in it."""
+    """The file that was read, and the files named in it."""
 
 
 def read_config(source: Path | str) -> Config:
-    """The configuration in a file, or in a text; ConfigError tells all that is wrong with it."""
+    """Read the configuration in a file or a text; ConfigError has all problems."""
     return load(source).config
 
 
 def load(source: Path | str | None, *, change: Callable[[Config], Config] | None = None) -> LoadedConfig:
-    """The same with what else is known about it; without a source, the defaults.
+    """Read the configuration in a file or a text, with warnings and the files used; None: the defaults.
 
-    `change` is what the command line says, which counts more than the file.
+    `change` applies the options of the command line, which take precedence over the file.
     """
-    reading = ConfigDecoder(str(source) if isinstance(source, Path) else "")
+    decoder = ConfigDecoder(str(source) if isinstance(source, Path) else "")
     if isinstance(source, Path):
-        reading.folder = source.parent
-        reading.files.append(source)
-    text = _text(source, reading) if isinstance(source, Path) else source or ""
-    config = _resolved(reading.read(text), reading.folder)
+        decoder.folder = source.parent
+        decoder.files.append(source)
+    text = _text(source, decoder) if isinstance(source, Path) else source or ""
+    config = _resolved(decoder.read(text), decoder.folder)
     if change is not None:
         config = change(config)
-    _check(config, reading)
-    reading.stop()
+    _check(config, decoder)
+    decoder.stop()
     for listener in config.listeners:
         names = (listener.certificate, listener.key, listener.client_ca)
-        reading.files.extend(Path(name) for name in names if name)
-    return LoadedConfig(config, (*reading.warnings, *checks.warnings(config)), tuple(reading.files))
+        decoder.files.extend(Path(name) for name in names if name)
+    return LoadedConfig(config, (*decoder.warnings, *checks.warnings(config)), tuple(decoder.files))
 
 
-def _check(config: Config, reading: ConfigDecoder) -> None:
-    """Complain about what cannot work, as far as it is known: a default in the place of something unreadable
-    is not the user's mistake."""
-    uncertain = reading.uncertain()
+def _check(config: Config, decoder: ConfigDecoder) -> None:
+    """Report settings that cannot work together, unless the problem involves a section that was not readable
+    and has its default value, which nobody wrote."""
+    uncertain = decoder.uncertain()
     if "" in uncertain:
         return
     for found in checks.problems(config):
         words = re.findall(r"\w+", f"{found.path} {found.problem} {found.allowed}")
         if uncertain.isdisjoint(words):
-            reading.complain(found.problem, found.path, allowed=found.allowed, near=found.near)
+            decoder.complain(found.problem, found.path, allowed=found.allowed, near=found.near)
 
 
-def _text(path: Path, reading: ConfigDecoder) -> str:
-    """A file's text; nothing if it cannot be read, which is complained about."""
+def _text(path: Path, decoder: ConfigDecoder) -> str:
+    """Read the text of a file; if that fails, report it and return an empty text."""
     try:
         with path.open("rb") as file:
             data = file.read(limits.CONFIG_BYTES + 1)
         if len(data) > limits.CONFIG_BYTES:
-            reading.complain(f"is larger than {limits.CONFIG_BYTES} bytes", "")
+            decoder.complain(f"is larger than {limits.CONFIG_BYTES} bytes", "")
             return ""
         return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        reading.complain(f"is not UTF-8 at offset {error.start}", "")
+        decoder.complain(f"is not UTF-8 at offset {error.start}", "")
     except OSError as error:
-        reading.complain(f"cannot be read: {error.strerror}", "")
+        decoder.complain(f"cannot be read: {error.strerror}", "")
     return ""
 
 
 def _resolved(config: Config, folder: Path) -> Config:
-    """The same with paths that start at the folder of the file."""
+    """Return the configuration with relative paths resolved from the folder of the file."""
 
     def at(name: str) -> str:
         return str(folder / name) if name else ""
 
     xmpp = config.notify.xmpp
-    door = config.streams.listen
+    listen = config.streams.listen
     return msgspec.structs.replace(
         config,
         data=at(config.data),
@@ -106,7 +106,10 @@ def _resolved(config: Config, folder: Path) -> Config:
                 msgspec.structs.replace(one, ca=at(one.ca)) for one in config.streams.neighbours
             ),
             listen=msgspec.structs.replace(
-                door, certificate=at(door.certificate), key=at(door.key), client_ca=at(door.client_ca)
+                listen,
+                certificate=at(listen.certificate),
+                key=at(listen.key),
+                client_ca=at(listen.client_ca),
             ),
         ),
         notify=msgspec.structs.replace(

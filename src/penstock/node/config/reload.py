@@ -1,4 +1,5 @@
-"""Which changed settings a running node can take, and whether the files of its configuration changed."""
+"""Which changed settings a running node can apply, and whether the files of its configuration have
+changed."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from penstock.node.config.streams import Neighbour, Streams
 
 _AT_START: Final = ("data", "recorder", "slots", "channels", "notify", "sys_interval_s", "watch_s")
-"""What is read only when a node starts."""
+"""Settings that are read only when a node starts."""
 
 
 def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
-    """The part of the wanted configuration that needs no restart, and the settings that do."""
+    """Return the part of the wanted configuration that needs no restart, and the settings that need one."""
     waiting = [name for name in _AT_START if getattr(running, name) != getattr(wanted, name)]
     kept = {name: getattr(running, name) for name in _AT_START}
     if tuple(map(_place, running.listeners)) != tuple(map(_place, wanted.listeners)):
@@ -34,7 +35,7 @@ def applicable(running: Config, wanted: Config) -> tuple[Config, list[str]]:
 
 
 def _streams(running: Streams, wanted: Streams) -> Streams:
-    """The running settings of streams with what can be changed of the links."""
+    """Return the running settings of streams with the changes of links that need no restart."""
     changed = {one.name: one for one in wanted.neighbours}
     return msgspec.structs.replace(
         running,
@@ -45,7 +46,8 @@ def _streams(running: Streams, wanted: Streams) -> Streams:
 
 
 def _neighbour(running: Neighbour, wanted: Neighbour) -> Neighbour:
-    """Its rate, whether it is on, and as whom it calls: users change at once, too."""
+    """Take over the rate, whether the link is enabled, and the user name with which the neighbour
+    connects."""
     calls = not running.host and not wanted.host
     return msgspec.structs.replace(
         running,
@@ -56,19 +58,19 @@ def _neighbour(running: Neighbour, wanted: Neighbour) -> Neighbour:
 
 
 def _place(listener: Listener) -> Listener:
-    """A listener but for its files, which can be read again."""
+    """Return a listener without its files, which can be loaded again without a restart."""
     return msgspec.structs.replace(listener, certificate="", key="", client_ca="")
 
 
 Look: TypeAlias = tuple[int, int, int] | None
-"""When a file was written, its size and its number; None if it is not there."""
+"""Modification time, size and inode of a file; None if it does not exist."""
 
 
 class Files:
-    """Files that are looked at from time to time.
+    """Files that are checked for changes from time to time.
 
-    A file that is being written is empty or half there, and half a configuration may lack its access list. So
-    a change counts once two looks in a row find the same.
+    A file that is being written may be incomplete, and half a configuration may lack its access list. So a
+    change counts only when two checks in a row find the same state.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -76,7 +78,7 @@ class Files:
         self._read = self._seen
 
     def changed(self) -> bool:
-        """Whether one was written, replaced or removed since this was last said, and none is any more."""
+        """Return whether a file was changed since the last True, and none has changed since the last call."""
         before, self._seen = self._seen, {path: _look(path) for path in self._seen}
         if self._seen != before or self._seen == self._read:
             return False
@@ -84,7 +86,8 @@ class Files:
         return True
 
     def follow(self, paths: Iterable[Path]) -> None:
-        """Look at these from now on; what changes between a look and the reading after it is not missed."""
+        """Check these files from now on. Known files keep the state of the last check, taken before they were
+        read, so that no change in between is missed."""
         self._seen = {path: self._seen[path] if path in self._seen else _look(path) for path in paths}
         self._read = self._seen
 

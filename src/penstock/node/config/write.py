@@ -1,8 +1,8 @@
 """A configuration as text: every setting as a row of the reference, and all values as YAML.
 
-A row has the name of a setting, what it may be, its default, its unit and its meaning. Rows are made from
-the classes of the configuration, the sentences from below their fields. YAML has defaults included and
-secrets hidden.
+A row has the name of a setting, its type and bounds, its default, its unit and its meaning, taken from the
+classes of the configuration and the sentences below their fields. The YAML includes defaults and hides
+secrets.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Setting:
     """`bounds.packet_bytes`; in lists `users[].name`."""
     kind: str
     unit: str
-    """`s` or `bytes`, where it has one."""
+    """`s`, `bytes` or empty."""
     default: Any
     required: bool
     doc: str
 
 
 def settings() -> list[Setting]:
-    """All settings, in the order of the file."""
+    """Return all settings, in the order of the classes."""
     found = inspect.type_info(schema.Config)
     assert isinstance(found, inspect.StructType)
     return list(_settings(found, ""))
@@ -91,7 +91,8 @@ def _kind(type_: inspect.Type) -> str:
 
 
 def _docs(kind: type) -> dict[str, str]:
-    """The sentences below the fields of a class, by field; the compiler does not keep them."""
+    """Return the sentences below the fields of a class, by field, from its source: they are not kept at run
+    time."""
     found: dict[str, str] = {}
     (node,) = ast.parse(getsource(kind)).body
     assert isinstance(node, ast.ClassDef)
@@ -107,7 +108,7 @@ HIDDEN: Final = "(hidden)"
 
 
 def shown(config: Config) -> dict[str, Any]:
-    """The configuration as plain values."""
+    """Return the configuration as plain values, with secrets hidden."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))
     if found["http"]["token"]:
         found["http"]["token"] = HIDDEN
@@ -116,12 +117,12 @@ def shown(config: Config) -> dict[str, Any]:
     if found["notify"]["xmpp"]["password"]:
         found["notify"]["xmpp"]["password"] = HIDDEN
     for target in found["notify"]["apprise"]["targets"]:
-        target["url"] = HIDDEN  # it holds passwords and keys
+        target["url"] = HIDDEN  # contains passwords and keys
     return found
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines are written as they read."""
+    """Writes texts of several lines as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -132,7 +133,7 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(config: Config) -> str:
-    """The configuration in YAML."""
+    """Return the configuration as YAML, with secrets hidden."""
     text: str = yaml.dump(
         shown(config),
         Dumper=_Dumper,
