@@ -1,12 +1,7 @@
 """A policy built in Python: checked, explained, written as YAML, tried on a queue."""
 
-from penstock.errors import PolicyError
-from penstock.model import Event
-from penstock.policy import evaluate
-from penstock.policy.explain import explain
-from penstock.policy.lint import lint
-from penstock.policy.text.forms import parse, to_yaml
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock import Event, PolicyError, explain, lint, parse
+from penstock.policy import drop, evaluate, keep, policy, to_yaml
 
 ward = policy(
     drop.delta(5),

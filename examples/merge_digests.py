@@ -3,10 +3,9 @@
 import json
 from functools import reduce
 
-from penstock.model import Digest, Event
-from penstock.model.digest_wire import from_bytes, to_bytes, to_json
-from penstock.policy import evaluate
-from penstock.policy.text.python_form import keep, policy
+from penstock import Digest, Event
+from penstock.model import digest_wire
+from penstock.policy import evaluate, keep, policy
 
 POLICY = policy(
     keep.latest(1),
@@ -34,14 +33,14 @@ def digest_of(queue: list[Event]) -> Digest:
     return digest
 
 
-wire = [to_bytes(digest_of(events(0, 600))), to_bytes(digest_of(events(600, 400)))]
+wire = [digest_wire.to_bytes(digest_of(events(0, 600))), digest_wire.to_bytes(digest_of(events(600, 400)))]
 print(f"two digests of {len(wire[0])} and {len(wire[1])} bytes")
 
-merged = reduce(Digest.merge, map(from_bytes, wire))
+merged = reduce(Digest.merge, map(digest_wire.from_bytes, wire))
 whole = digest_of(events(0, 1000))
 print(f"as many as in one digest of everything: {merged.count == whole.count}")
 
-found = to_json(merged)
+found = digest_wire.to_json(merged)
 temperature = found["attributes"]["temperature"]
 print(f"{found['count']} events, numbers {found['seq'][0]} to {found['seq'][1]}")
 print(f"mean {temperature['mean']:.3f}, standard deviation {temperature['stddev']:.3f}")

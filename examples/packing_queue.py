@@ -2,9 +2,9 @@
 
 from math import sin
 
+from penstock import Digest, Event, parse
 from penstock.core.queues import PackingQueue, QueueOptions
-from penstock.model import SECOND_US, Digest, Event
-from penstock.policy.text.forms import parse
+from penstock.model import SECOND_US
 
 POLICY = parse("""
 attribute: pulse

@@ -3,12 +3,9 @@
 import asyncio
 import json
 
-from penstock import Client
-from penstock.model import Digest
-from penstock.mqtt.codes import Reason
-from penstock.node.config.read import LoadedConfig
-from penstock.node.config.schema import Config, Http, Listener
-from penstock.node.service import Node, about
+from penstock import Client, Digest
+from penstock.mqtt import Reason
+from penstock.node import Config, Http, Listener, LoadedConfig, Node, about
 
 MAY_GO = """
 attribute: pulse

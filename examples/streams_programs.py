@@ -2,7 +2,7 @@
 
 from tempfile import TemporaryDirectory
 
-from penstock.client import StreamReader, StreamWriter
+from penstock import StreamReader, StreamWriter
 from penstock_lab.rigs.local_node import local_node
 
 LINES = ["three apples", "two pears", "a plum"]

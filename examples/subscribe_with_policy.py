@@ -2,12 +2,9 @@
 
 import asyncio
 
-from penstock import Client
-from penstock.model import Digest
-from penstock.node.config.read import LoadedConfig
-from penstock.node.config.schema import Config, Http, Listener, Queues
-from penstock.node.service import Node, about
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock import Client, Digest
+from penstock.node import Config, Http, Listener, LoadedConfig, Node, Queues, about
+from penstock.policy import drop, keep, policy
 
 VITALS = policy(
     drop.within(50, 100),  # the normal range goes first

@@ -65,3 +65,24 @@ def test_the_map_of_a_package_names_all_of_its_modules(package: str) -> None:
     assert [
         each.name for each in sorted(folder.glob("[a-z]*.py")) if not re.search(rf"\b{each.name}\b", shown)
     ] == []
+
+
+IMPORT = re.compile(r"^\s*(?:from|import) (penstock(?:\.\w+)*)\b", re.MULTILINE)
+
+
+def test_docs_and_examples_import_public_names_only() -> None:
+    """From `penstock`, from a folder of it, or from a folder below `penstock.core`."""
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/*.*"),
+        *ROOT.glob("lab/*.md"),
+    ]
+    deep = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in pages
+        for name in IMPORT.findall(page.read_text())
+        if (name.count(".") > 1 and not name.startswith("penstock.core."))
+        or not (ROOT / "src" / name.replace(".", "/")).is_dir()
+    ]
+    assert deep == []

@@ -17,8 +17,9 @@ streams/         StreamReader and StreamWriter over a blocking connection
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -53,11 +54,4 @@ _MODULES: Final = {
     "Will": "penstock.mqtt.packets.connect",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name on first use: a Spark worker that reads a stream needs no asyncio client."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = found
-    return found
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -10,3 +10,20 @@
 A peer's mistake raises an error below `penstock.errors.MqttError`; its `reason` is the MQTT reason code to
 answer with. The codec checks each packet by itself; the session rules check what depends on earlier packets.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from penstock.mqtt.codes import Reason
+
+__all__ = ["Reason"]
+
+_MODULES: Final = {
+    "Reason": "penstock.mqtt.codes",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

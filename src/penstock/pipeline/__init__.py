@@ -16,8 +16,9 @@ progress.py  progress of a running Spark job
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.pipeline.compile.digest_rows import (
@@ -29,29 +30,42 @@ if TYPE_CHECKING:
     )
     from penstock.pipeline.compile.transforms import effect, pack
     from penstock.pipeline.connector.data_source import register
-    from penstock.pipeline.stream.pack_stream import pack_stream
+    from penstock.pipeline.session import open_session
+    from penstock.pipeline.stream.pack_stream import held, pack_stream, stands_for
+    from penstock.pipeline.tables.folders import folder_stream, write_folder
 
 __all__ = [
     "digest_of_row",
     "effect",
+    "folder_stream",
+    "held",
     "items_of_rows",
+    "open_session",
     "pack",
     "pack_stream",
     "register",
     "row_of_digest",
+    "stands_for",
     "with_digests",
     "with_wire",
+    "write_folder",
 ]
 
-_WHERE: Final = {
-    "effect": "compile.transforms",
-    "pack": "compile.transforms",
-    "pack_stream": "stream.pack_stream",
-    "register": "connector.data_source",
+_MODULES: Final = {
+    "digest_of_row": "penstock.pipeline.compile.digest_rows",
+    "effect": "penstock.pipeline.compile.transforms",
+    "folder_stream": "penstock.pipeline.tables.folders",
+    "held": "penstock.pipeline.stream.pack_stream",
+    "items_of_rows": "penstock.pipeline.compile.digest_rows",
+    "open_session": "penstock.pipeline.session",
+    "pack": "penstock.pipeline.compile.transforms",
+    "pack_stream": "penstock.pipeline.stream.pack_stream",
+    "register": "penstock.pipeline.connector.data_source",
+    "row_of_digest": "penstock.pipeline.compile.digest_rows",
+    "stands_for": "penstock.pipeline.stream.pack_stream",
+    "with_digests": "penstock.pipeline.compile.digest_rows",
+    "with_wire": "penstock.pipeline.compile.digest_rows",
+    "write_folder": "penstock.pipeline.tables.folders",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'compile.digest_rows')}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

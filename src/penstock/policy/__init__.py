@@ -13,3 +13,45 @@ explain.py      a policy in plain words
 lint.py         warnings about a valid policy
 schema.py       a JSON Schema for editors
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from penstock.policy.columns.plan import Plan
+    from penstock.policy.nodes import Policy, Step
+    from penstock.policy.text.forms import parse, to_json, to_python, to_xml, to_yaml
+    from penstock.policy.text.python_form import drop, keep, policy
+
+__all__ = [
+    "Plan",
+    "Policy",
+    "Step",
+    "drop",
+    "keep",
+    "parse",
+    "policy",
+    "to_json",
+    "to_python",
+    "to_xml",
+    "to_yaml",
+]
+
+_MODULES: Final = {
+    "Plan": "penstock.policy.columns.plan",
+    "Policy": "penstock.policy.nodes",
+    "Step": "penstock.policy.nodes",
+    "drop": "penstock.policy.text.python_form",
+    "keep": "penstock.policy.text.python_form",
+    "parse": "penstock.policy.text.forms",
+    "policy": "penstock.policy.text.python_form",
+    "to_json": "penstock.policy.text.forms",
+    "to_python": "penstock.policy.text.forms",
+    "to_xml": "penstock.policy.text.forms",
+    "to_yaml": "penstock.policy.text.forms",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

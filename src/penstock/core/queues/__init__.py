@@ -10,12 +10,20 @@ replay.py        a recorded stream run through one queue
 holding.py       the error of a receiver that holds the last value it got
 """
 
-from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-from penstock.core.queues.controllers import Controller, Ladder, LadderState, Predictive, Smoothing
-from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
-from penstock.core.queues.packing import PackingQueue
-from penstock.core.queues.replay import Drain, Replay, Replayed, ReplayReader, drain
-from penstock.core.queues.statistics import PackRecord, QueueStatistics
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from penstock.core.queues.bounded import BoundedQueue, QueueOptions
+    from penstock.core.queues.buffers import SharedQueue
+    from penstock.core.queues.controllers import Controller, Ladder, LadderState, Predictive, Smoothing
+    from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
+    from penstock.core.queues.packing import PackingQueue
+    from penstock.core.queues.replay import Drain, Replay, Replayed, ReplayReader, drain
+    from penstock.core.queues.statistics import PackRecord, QueueStatistics
 
 __all__ = [
     "BoundedQueue",
@@ -33,6 +41,30 @@ __all__ = [
     "Replay",
     "ReplayReader",
     "Replayed",
+    "SharedQueue",
     "Smoothing",
     "drain",
 ]
+
+_MODULES: Final = {
+    "BoundedQueue": "penstock.core.queues.bounded",
+    "Controller": "penstock.core.queues.controllers",
+    "Drain": "penstock.core.queues.replay",
+    "DropNewestQueue": "penstock.core.queues.dropping",
+    "DropOldestQueue": "penstock.core.queues.dropping",
+    "Ladder": "penstock.core.queues.controllers",
+    "LadderState": "penstock.core.queues.controllers",
+    "SharedQueue": "penstock.core.queues.buffers",
+    "PackRecord": "penstock.core.queues.statistics",
+    "PackingQueue": "penstock.core.queues.packing",
+    "Predictive": "penstock.core.queues.controllers",
+    "QueueOptions": "penstock.core.queues.bounded",
+    "QueueStatistics": "penstock.core.queues.statistics",
+    "Replay": "penstock.core.queues.replay",
+    "ReplayReader": "penstock.core.queues.replay",
+    "Replayed": "penstock.core.queues.replay",
+    "Smoothing": "penstock.core.queues.controllers",
+    "drain": "penstock.core.queues.replay",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -23,3 +23,29 @@ Flows:
     silence.py       served flows that stopped sending
     retries.py       requests without a slot, and when they may retry
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from penstock.core.slots.control import FlowControl
+    from penstock.core.slots.filter import RefreshingFilter
+    from penstock.core.slots.options import ControlOptions
+    from penstock.core.slots.shape import Shape
+    from penstock.core.slots.slot_sets import flow_key, slots_of
+
+__all__ = ["ControlOptions", "FlowControl", "RefreshingFilter", "Shape", "flow_key", "slots_of"]
+
+_MODULES: Final = {
+    "ControlOptions": "penstock.core.slots.options",
+    "FlowControl": "penstock.core.slots.control",
+    "RefreshingFilter": "penstock.core.slots.filter",
+    "Shape": "penstock.core.slots.shape",
+    "flow_key": "penstock.core.slots.slot_sets",
+    "slots_of": "penstock.core.slots.slot_sets",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
