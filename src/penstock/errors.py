@@ -32,6 +32,7 @@
     ├── SlotError                 invalid parameters of a time slot filter or a flow
     ├── StreamError               invalid options or messages of a reliable stream
     ├── SimulationError           a simulation was set up wrongly, or does not end
+    ├── RequestRefused            an HTTP request is refused; carries the status to answer with
     ├── MissingTool               exit code 4: Java, Spark or another program is not installed
     ├── SparkFailed               a Spark session or job failed
     └── GoalMissed                exit code 1: the command ran, and its check failed
@@ -314,6 +315,26 @@ class StreamError(PenstockError):
 
 class SimulationError(PenstockError):
     """A simulation was set up wrongly, or does not end."""
+
+
+class RequestRefused(PenstockError):
+    """An HTTP request is refused; the HTTP server makes the answer from the attributes."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        where: str = "",
+        policy: dict[str, object] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """`where` names the part of the request that is wrong, `policy` the facts of a policy error."""
+        super().__init__(printable(detail))
+        self.status = status
+        self.where = where
+        self.policy = policy
+        self.headers = headers or {}
 
 
 class MissingTool(PenstockError):

@@ -16,7 +16,7 @@ from penstock import limits
 from penstock.errors import ChannelRefused, NodeError
 from penstock.node.config.notify import XmppSettings
 from penstock.node.notify.xmpp import PASSWORD_VARIABLE, may_talk, password_of
-from tests.kit.channel_api import MemoryDesk
+from tests.kit.channel_api import MemoryChannels
 from tests.kit.notify_service import notifying
 from tests.kit.prosody import PROSODY, Prosody, prosody
 
@@ -124,8 +124,8 @@ async def settled(at: NotifyService) -> None:
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_commands_and_changes(server: Prosody, loop: Any) -> None:
     async def run() -> None:
-        desk = MemoryDesk()
-        async with notifying(desk, xmpp=settings(server)) as at, person("ann", server) as ann:
+        channels = MemoryChannels()
+        async with notifying(channels, xmpp=settings(server)) as at, person("ann", server) as ann:
             await connected(at)
             assert "subscribe URL" in await ann.ask("help")
             assert await ann.ask(f"subscribe {PAGE}") == f"You are subscribed to {PAGE}."
@@ -134,12 +134,12 @@ def test_commands_and_changes(server: Prosody, loop: Any) -> None:
             assert "must begin with http" in await ann.ask("subscribe gopher://x")
             assert "not allowed" in await ann.ask("subscribe http://refused.example/")
             assert "every 15 min" in await ann.ask(f"why {PAGE}")
-            desk.change(PAGE, "fresh <b>news</b> & \x00\x0b\ufffe more", title="Daily")
+            channels.change(PAGE, "fresh <b>news</b> & \x00\x0b\ufffe more", title="Daily")
             told = await ann.hear()
             assert r"fresh <b>news</b> & \x00\x0b\ufffe more" in told  # raw, they would end the stream
             assert await ann.ask("pause") == "paused"
-            desk.change(PAGE)
-            desk.change(PAGE)
+            channels.change(PAGE)
+            channels.change(PAGE)
             ann.say("resume")
             answers = {await ann.hear(), await ann.hear()}
             assert "resumed" in answers
@@ -153,22 +153,22 @@ def test_commands_and_changes(server: Prosody, loop: Any) -> None:
 
 
 async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody, tmp_path: Path) -> None:
-    desk = MemoryDesk()
-    async with notifying(desk, data=tmp_path, xmpp=settings(server)) as at:
+    channels = MemoryChannels()
+    async with notifying(channels, data=tmp_path, xmpp=settings(server)) as at:
         await connected(at)
         async with person("bob", server) as bob:
             await bob.ask(f"subscribe {PAGE}")
             await bob.befriended()
-            desk.change(PAGE, "while there")
+            channels.change(PAGE, "while there")
             assert "while there" in await bob.hear()
         async with asyncio.timeout(120):
             while not at._transports["xmpp"].away("xmpp:bob@localhost"):
                 await asyncio.sleep(0.02)
         for number in range(3):
-            desk.change(PAGE, f"while away {number}")
+            channels.change(PAGE, f"while away {number}")
         await asyncio.sleep(0.3)
         assert at.statistics().waiting == 3
-    async with notifying(desk, data=tmp_path, xmpp=settings(server)) as at:
+    async with notifying(channels, data=tmp_path, xmpp=settings(server)) as at:
         await connected(at)
         await asyncio.sleep(0.3)
         assert at.statistics().waiting == 3  # still not there
@@ -181,25 +181,25 @@ async def test_who_is_offline_is_told_later_even_after_a_restart(server: Prosody
 
 
 async def test_strangers_are_told_that_they_are(server: Prosody) -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     only = settings(server, accept=("ann@localhost",))
-    async with notifying(desk, xmpp=only) as at, person("bob", server) as bob:
+    async with notifying(channels, xmpp=only) as at, person("bob", server) as bob:
         await connected(at)
         assert "I take no commands from you" in await bob.ask(f"subscribe {PAGE}")
         with pytest.raises(ChannelRefused, match="does not talk to 'bob@localhost'"):
             at.check("xmpp:Bob@localhost/phone")
         assert at.check("xmpp:Ann@localhost/phone") == "xmpp:ann@localhost"
-        assert desk.subscriptions() == []
+        assert channels.subscriptions() == []
 
 
 async def test_one_person_is_not_flooded(server: Prosody) -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     pace = {"per_minute": 6.0, "burst": 2, "queue_events": 4}
-    async with notifying(desk, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
+    async with notifying(channels, xmpp=settings(server), **pace) as at, person("ann", server) as ann:  # type: ignore[arg-type]
         await connected(at)
         await ann.ask(f"subscribe {PAGE}")
         for _ in range(30):
-            desk.change(PAGE)
+            channels.change(PAGE)
         told = [await ann.hear(), await ann.hear()]
         assert any("not sent one by one, because too many waited" in one for one in told)
         await asyncio.sleep(0.3)
@@ -213,13 +213,13 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(limits, "RECONNECT_LEAST_S", 0.1)
 
     async def run(server: Prosody) -> None:
-        desk = MemoryDesk()
-        async with notifying(desk, xmpp=settings(server)) as at:
+        channels = MemoryChannels()
+        async with notifying(channels, xmpp=settings(server)) as at:
             await connected(at)
             async with person("ann", server) as ann:
                 await ann.ask(f"subscribe {PAGE}")
             await asyncio.to_thread(server.stop)
-            desk.change(PAGE, "while the server was away")
+            channels.change(PAGE, "while the server was away")
             async with asyncio.timeout(120):
                 while not at.status().transports["xmpp"]["fault"]:
                     await asyncio.sleep(0.02)
@@ -243,7 +243,7 @@ def test_a_server_that_goes_and_comes_back(tmp_path: Path, monkeypatch: pytest.M
 )
 async def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, Any], fault: str) -> None:
     given = msgspec.structs.replace(settings(server), **more)
-    async with notifying(MemoryDesk(), xmpp=given) as at:
+    async with notifying(MemoryChannels(), xmpp=given) as at:
         async with asyncio.timeout(120):
             while not (said := str(at.status().transports["xmpp"]["fault"])):
                 await asyncio.sleep(0.02)
@@ -255,25 +255,25 @@ async def test_what_comes_back_is_not_counted_as_told(
     server: Prosody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.2)
-    desk = MemoryDesk()
-    async with notifying(desk, xmpp=settings(server), give_up_s=0.5) as at:
+    channels = MemoryChannels()
+    async with notifying(channels, xmpp=settings(server), give_up_s=0.5) as at:
         await connected(at)
-        await desk.subscribe("xmpp:nobody@localhost", PAGE)
-        desk.change(PAGE)
+        await channels.subscribe("xmpp:nobody@localhost", PAGE)
+        channels.change(PAGE)
         async with asyncio.timeout(120):
             while not at.status().sending["failing"]:
                 await asyncio.sleep(0.02)
         assert "came back" in at.status().sending["failing"]["xmpp:nobody@localhost"]
         assert at.statistics() == (1, 0, 0, 1, 0, 1)
         async with asyncio.timeout(120):
-            while desk.subscriptions():  # nobody ever comes
+            while channels.subscriptions():  # nobody ever comes
                 await asyncio.sleep(0.02)
         assert at.statistics() == (1, 0, 0, 0, 1, 0)
 
 
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:
     async def connects(given: XmppSettings) -> None:
-        async with notifying(MemoryDesk(), xmpp=given) as at:
+        async with notifying(MemoryChannels(), xmpp=given) as at:
             await connected(at)
 
     direct = settings(server, tls="direct")

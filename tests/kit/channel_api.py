@@ -1,4 +1,4 @@
-"""A desk in memory: the channels as the doors see them, changed by the test."""
+"""A channels in memory: the channels as the doors see them, changed by the test."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 START_US = 1_700_000_000_000_000
 
 
-class MemoryDesk:
-    """Implements Desk; `change` is what a poll would find."""
+class MemoryChannels:
+    """Implements `ChannelApi`; `change` is what a poll would find."""
 
     def __init__(self, *, refused: str = "refused.example") -> None:
-        self.told: Notifier | None = None
+        self.notifier: Notifier | None = None
         self._refused = refused
         self._found: dict[tuple[str, str], ChannelSubscription] = {}
         self._deltas: dict[str, list[Delta]] = {}
 
     async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
         url = canonical(url)
-        who = self.told.check(who) if self.told is not None else who
+        who = self.notifier.check(who) if self.notifier is not None else who
         if f"//{self._refused}" in url:
             raise ChannelRefused(f"{self._refused} is not allowed here")
         self._found[who, url] = ChannelSubscription(who, url, policy=policy, since_us=START_US)
@@ -40,8 +40,8 @@ class MemoryDesk:
         url = canonical(url)
         if self._found.pop((who, url), None) is None:
             raise ChannelError(f"you are not subscribed to {url}")
-        if self.told is not None:
-            self.told.forget(who, url)
+        if self.notifier is not None:
+            self.notifier.forget(who, url)
         return f"You are not subscribed to {url} any more."
 
     async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
@@ -51,8 +51,8 @@ class MemoryDesk:
             raise ChannelError(f"you are not subscribed to {wanted or 'anything'}")
         for key in keys:
             self._found[key] = replace(self._found[key], paused=paused)
-            if self.told is not None and not paused:
-                self.told.released(*key)
+            if self.notifier is not None and not paused:
+                self.notifier.resumed(*key)
         return "paused" if paused else "resumed"
 
     def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
@@ -78,8 +78,8 @@ class MemoryDesk:
         delta = made(url, len(known) + 1, *lines, title=title)
         known.append(delta)
         for one in self.subscribers(url):
-            if self.told is not None:
-                self.told.tell(one, delta, now_us=delta.at_us)
+            if self.notifier is not None:
+                self.notifier.notify(one, delta, now_us=delta.at_us)
         return delta
 
 

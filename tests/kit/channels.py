@@ -62,10 +62,10 @@ class Told:
         """Everybody can be told."""
         return who
 
-    def released(self, who: str, url: str) -> None:
+    def resumed(self, who: str, url: str) -> None:
         """Nothing was held."""
 
-    def tell(
+    def notify(
         self, subscribed: ChannelSubscription, delta: Delta, *, now_us: int, again: bool = False
     ) -> None:
         """Note it."""
@@ -73,7 +73,7 @@ class Told:
         self.again += again
         self.heard.append((subscribed.who, delta))
 
-    async def safe(self) -> None:
+    async def flush(self) -> None:
         """When the test says so."""
         await self.written.wait()
 
@@ -90,7 +90,7 @@ class Watched:
         self.told = Told()
         assert node.channels is not None
         self.channels: ChannelService = node.channels
-        self.channels.tell_through(self.told)
+        self.channels.notify_through(self.told)
         self.port = node.listeners[0].port
 
     def client(self, client_id: str, **how: Any) -> Client:

@@ -10,6 +10,7 @@ from aiohttp import web
 from penstock.node.config.notify import FeedSettings, HubSettings
 from penstock.node.config.schema import Http
 from penstock.node.http.guard import Guard
+from penstock.node.http.notify import NotifyHandlers
 from tests.kit.notify_service import notifying
 from tests.kit.ports import free_port
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.node.notify.service import NotifyService
-    from tests.kit.channel_api import MemoryDesk
+    from tests.kit.channel_api import MemoryChannels
 
 TOKEN = "a-token-of-some-length"  # noqa: S105
 
 
 @asynccontextmanager
 async def served(
-    desk: MemoryDesk, *, data: Path | None = None, hub: bool = False
+    channels: MemoryChannels, *, data: Path | None = None, hub: bool = False
 ) -> AsyncIterator[NotifyService]:
     """With its routes behind the guard of a node that has a token."""
     guard = Guard(Http(token=TOKEN))
@@ -34,13 +35,13 @@ async def served(
     port = free_port()
     base = f"http://127.0.0.1:{port}"
     async with notifying(
-        desk,
+        channels,
         data=data,
         feeds=FeedSettings(enabled=True, entries=3),
         hub=HubSettings(enabled=hub),
         http=Http(base_url=base),
     ) as at:
-        app.router.add_routes(at.routes())
+        app.router.add_routes(NotifyHandlers(at).routes())
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.kit.channel_api import MemoryDesk
+    from tests.kit.channel_api import MemoryChannels
 
 LOOPBACK = ("127.0.0.0/8",)
 
@@ -30,7 +30,7 @@ async def counted(at: NotifyService, *figures: int) -> None:
 
 @asynccontextmanager
 async def notifying(
-    desk: MemoryDesk,
+    channels: MemoryChannels,
     *,
     data: Path | None = None,
     per_minute: float = 60_000,
@@ -41,11 +41,11 @@ async def notifying(
     """Webhooks to loopback unless told otherwise, at full speed."""
     settings.setdefault("webhook", WebhookSettings(enabled=True))
     made = Settings(per_minute=per_minute, networks=networks, **settings)
-    at = NotifyService(desk, Config(http=http or Http(), notify=made), data)
-    desk.told = at
+    at = NotifyService(channels, Config(http=http or Http(), notify=made), data)
+    channels.notifier = at
     await at.start()
     try:
         yield at
     finally:
         await at.close()
-        desk.told = None
+        channels.notifier = None

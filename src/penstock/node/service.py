@@ -128,9 +128,7 @@ class Node:
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            more = [] if self.notify is None else self.notify.routes()
-            more += [] if self.channels is None else self.channels.routes()
-            self._window = await start_http(self.observed, config, channels=self.channels, more=more)
+            self._window = await start_http(self.observed, config, channels=self.channels, notify=self.notify)
             self._stack.push_async_callback(self._window.close)
         if config.sys_interval_s:
             topics = SysTopics(self.observed.status, self.broker.publish)
@@ -158,7 +156,7 @@ class Node:
             channels, self.config, Path(self.config.data) if self.config.data else None
         )
         self._stack.push_async_callback(self.notify.close)
-        channels.tell_through(self.notify)
+        channels.notify_through(self.notify)
         self.observed.notify = self.notify
         await self.notify.start()
 

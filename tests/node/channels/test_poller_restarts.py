@@ -192,8 +192,8 @@ async def test_a_node_that_was_not_closed_says_what_it_waits_for(
     async with WebServer() as server:
         url = server.put("/news", "text")
         async with watching(str(tmp_path)) as node:
-            assert node.channels._store.life() is not None
-            began_us = node.channels._clock()
+            assert node.channels._engine.store.life() is not None
+            began_us = node.channels._engine.clock()
         store = ChannelStore(tmp_path / CHANNELS_FILE)
         assert store.life() is None
         store.write([sql.put_life(Life(began_us, crashes=16))])
@@ -232,9 +232,9 @@ async def test_a_node_starts_and_ends_while_its_disk_is_full_and_tells_later_wha
     async with watching(str(tmp_path)) as node:
         await until(lambda: "disk is full" in str(node.channels.status().faults))
     async with watching(str(tmp_path)) as node:
-        assert node.channels._store.life() is None
+        assert node.channels._engine.store.life() is None
         full = False
-        await until(lambda: node.channels._store.life() and not node.channels._store.untold())
+        await until(lambda: node.channels._engine.store.life() and not node.channels._engine.store.untold())
 
 
 def test_a_file_from_before_budgets_were_kept_is_taken_up(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ A, B, C = (f"https://{name}.example.org/" for name in "abc")
 DAY_US = limits.CHANNEL_IDLE_S * 1_000_000
 
 
-def registry(**web: int) -> ChannelRegistry:
-    made = ChannelSettings(**web)  # type: ignore[arg-type]
+def registry(**settings: int) -> ChannelRegistry:
+    made = ChannelSettings(**settings)  # type: ignore[arg-type]
     return ChannelRegistry(made, HostRules(made))
 
 

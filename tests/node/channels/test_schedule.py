@@ -153,21 +153,21 @@ async def test_a_control_table_decides_and_a_broken_one_is_refused(
         url = server.put("/news", html("one"))
         put_table(tmp_path, 1, {url: 7 * SECOND_US})
         async with watching(interval_s=60.0, table=str(tmp_path)) as node:
-            desk = node.channels
-            desk.add(url)
-            assert desk.channel(url).interval_us == 7 * SECOND_US
-            assert "The control table gives it 7 s (allocation, version 1)." in desk.why(url)
+            service = node.channels
+            service.add(url)
+            assert service.channel(url).interval_us == 7 * SECOND_US
+            assert "The control table gives it 7 s (allocation, version 1)." in service.why(url)
             put_table(tmp_path, 2, {url: 8 * SECOND_US}, announced=5)
-            await until(lambda: desk.status().faults)
-            assert "expected 5" in desk.status().faults[0]
-            assert desk.status().table_version == 1
-            assert desk.channel(url).interval_us == 7 * SECOND_US
+            await until(lambda: service.status().faults)
+            assert "expected 5" in service.status().faults[0]
+            assert service.status().table_version == 1
+            assert service.channel(url).interval_us == 7 * SECOND_US
             put_table(tmp_path, 3, {url: -1})
-            await until(lambda: "no interval of a channel" in "".join(desk.status().faults))
+            await until(lambda: "no interval of a channel" in "".join(service.status().faults))
             put_table(tmp_path, 4, {url: 9 * SECOND_US})
-            await until(lambda: not desk.status().faults)
-            assert desk.status().table_version == 4
-            await until(lambda: desk.channel(url).interval_us == 9 * SECOND_US)
+            await until(lambda: not service.status().faults)
+            assert service.status().table_version == 4
+            await until(lambda: service.channel(url).interval_us == 9 * SECOND_US)
 
 
 def test_polls_and_subscriptions_are_tables(tmp_path: Path) -> None:
@@ -201,20 +201,20 @@ def test_polls_and_subscriptions_are_tables(tmp_path: Path) -> None:
 def test_every_poll_that_is_counted_is_a_row_two_fetches_at_once_and_pushes_as_well(tmp_path: Path) -> None:
     async def story() -> int:
         async with WebServer() as server, watching(str(tmp_path), log=True, interval_s=3_600.0) as node:
-            desk = node.channels
+            service = node.channels
             url = server.put("/news", html("one"))
-            desk.add(url)
+            service.add(url)
             await first_version(node, url)
             server.put("/news", html("one", "two"))
-            channel = desk._registry.known(url)
-            while not await desk._contrasting.contrast(channel):  # too soon after the last poll
+            channel = service._engine.registry.known(url)
+            while not await service._engine._noise.contrast(channel):  # too soon after the last poll
                 await asyncio.sleep(0.01)
-            await until(lambda: desk.channel(url).counts.changes == 1)
-            pushed = desk._pushed(url, html("one", "two", "three").encode(), "text/html")
+            await until(lambda: service.channel(url).counts.changes == 1)
+            pushed = service._engine._pushed(url, html("one", "two", "three").encode(), "text/html")
             assert pushed is not None
             await pushed
-            assert desk.channel(url).counts.changes == 2
-            return desk.status().counts.polls
+            assert service.channel(url).counts.changes == 2
+            return service.status().counts.polls
 
     polls = asyncio.run(story())
     rows = pq.read_table(tmp_path / POLLS.name).to_pylist()

@@ -1,4 +1,4 @@
-"""Pages as streams: subscribed to by MQTT or at the desk, polled, compared, told, kept over a restart."""
+"""Pages as streams: subscribed to by MQTT or at the node, polled, compared, told, kept over a restart."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_a_page_that_cannot_be_watched_is_refused_with_a_reason(
 async def test_the_numbers_of_channels_and_subscriptions_are_bounded() -> None:
     async with (
         WebServer() as server,
-        watching(channels=3, per_subscriber=2, subscriptions=4) as node,
+        watching(max_channels=3, max_per_subscriber=2, max_subscriptions=4) as node,
         node.client("a") as client,
     ):
         urls = [server.put(f"/{number}", html("x")) for number in range(5)]
@@ -118,17 +118,17 @@ async def test_the_numbers_of_channels_and_subscriptions_are_bounded() -> None:
         with pytest.raises(SubscribeRefused, match="2 channels, which is the most") as caught:
             await client.subscribe(topic_of(urls[2]))
         assert caught.value.reason == Reason.QUOTA_EXCEEDED
-        desk = node.channels
-        await desk.subscribe("feed:ann", urls[2])
+        service = node.channels
+        await service.subscribe("feed:ann", urls[2])
         with pytest.raises(ChannelsFull, match="watches 3 pages already"):
-            await desk.subscribe("feed:ann", urls[3])
-        await desk.subscribe("feed:ann", urls[0])
+            await service.subscribe("feed:ann", urls[3])
+        await service.subscribe("feed:ann", urls[0])
         with pytest.raises(ChannelsFull, match="4 subscriptions, which is the most"):
-            await desk.subscribe("feed:bob", urls[0])
-        await desk.unsubscribe("feed:ann", urls[2])
-        await desk.subscribe("feed:bob", urls[3])  # an idle channel makes room
-        assert {each.url for each in desk.channels()} == {urls[0], urls[1], urls[3]}
-        assert desk.status().subscriptions == 4
+            await service.subscribe("feed:bob", urls[0])
+        await service.unsubscribe("feed:ann", urls[2])
+        await service.subscribe("feed:bob", urls[3])  # an idle channel makes room
+        assert {each.url for each in service.channels()} == {urls[0], urls[1], urls[3]}
+        assert service.status().subscriptions == 4
 
 
 async def test_unsubscribing_and_leaving_end_the_polling() -> None:
@@ -149,35 +149,37 @@ async def test_unsubscribing_and_leaving_end_the_polling() -> None:
         assert server.counts["/news"] == polls
 
 
-async def test_the_desk_answers_in_sentences() -> None:
+async def test_the_service_answers_in_sentences() -> None:
     async with WebServer() as server, watching() as node:
-        desk = node.channels
+        service = node.channels
         url = server.put("/news", html("one"))
-        assert await desk.subscribe("xmpp:ann@example.org", f"{url}#top") == f"You are subscribed to {url}."
+        assert (
+            await service.subscribe("xmpp:ann@example.org", f"{url}#top") == f"You are subscribed to {url}."
+        )
         await first_version(node, url)
-        again = await desk.subscribe("xmpp:ann@example.org", url)
+        again = await service.subscribe("xmpp:ann@example.org", url)
         assert again == f"You were subscribed to {url} already."
         server.put("/news", html("one", "two"))
         await until(lambda: node.told.heard)
         who, delta = node.told.heard[0]
         assert (who, delta.url, delta.changes[0].new) == ("xmpp:ann@example.org", url, ("two",))
-        assert desk.deltas(url) == [delta]
-        assert "paused" in await desk.pause("xmpp:ann@example.org", None, paused=True)
-        assert desk.subscriptions("xmpp:ann@example.org")[0].paused
-        assert desk.channel(url).state == "idle"
-        assert "told again" in await desk.pause("xmpp:ann@example.org", url, paused=False)
-        assert [each.who for each in desk.subscribers(url)] == ["xmpp:ann@example.org"]
-        assert "polled" in desk.why(url)
-        await desk.unsubscribe("xmpp:ann@example.org", url)
+        assert service.deltas(url) == [delta]
+        assert "paused" in await service.pause("xmpp:ann@example.org", None, paused=True)
+        assert service.subscriptions("xmpp:ann@example.org")[0].paused
+        assert service.channel(url).state == "idle"
+        assert "told again" in await service.pause("xmpp:ann@example.org", url, paused=False)
+        assert [each.who for each in service.subscribers(url)] == ["xmpp:ann@example.org"]
+        assert "polled" in service.why(url)
+        await service.unsubscribe("xmpp:ann@example.org", url)
         assert node.told.forgotten == [("xmpp:ann@example.org", url)]
-        assert desk.status().balanced
-        assert desk.status().handed == 1
+        assert service.status().balanced
+        assert service.status().handed == 1
 
 
 async def test_nobody_is_promised_what_nobody_tells() -> None:
     async with watching() as node:
-        node.channels._announcing.told = None
-        with pytest.raises(ChannelRefused, match="tells MQTT clients only"):
+        node.channels._engine.publisher.notifier = None
+        with pytest.raises(ChannelRefused, match="notifies MQTT clients only"):
             await node.channels.subscribe("feed:ann", "https://example.org/")
 
 
@@ -240,14 +242,14 @@ async def test_a_change_that_was_found_and_not_told_is_told_after_a_restart(tmp_
             async def dies(channel: Channel, delta: object) -> None:
                 raise RuntimeError(f"{channel.url}: {delta}")
 
-            node.channels._polls.tell = dies  # type: ignore[assignment, method-assign]
+            node.channels._engine.results.tell = dies  # type: ignore[assignment, method-assign]
             server.put("/news", html("one", "two"))
             await until(lambda: not node.channels.status().balanced)  # everybody can see it
         async with watching(str(tmp_path)) as node, node.client("a") as client:
             found = await next_change(await client.subscribe(topic_of(url), qos=1))
             assert found["changes"][0]["new"] == ["two"]
         async with watching(str(tmp_path), retain=False) as node:
-            assert node.channels._store.untold() == []
+            assert node.channels._engine.store.untold() == []
 
 
 async def test_a_change_counts_as_told_when_subscribers_have_it_on_disk(
@@ -264,70 +266,70 @@ async def test_a_change_counts_as_told_when_subscribers_have_it_on_disk(
             await until(lambda: node.told.heard)
         async with watching(str(tmp_path)) as node:  # told again at its start, before anybody listened
             await first_version(node, url)
-            assert node.channels._store.untold() == []
+            assert node.channels._engine.store.untold() == []
             assert node.channels.status().published == 0  # that one was on disk with all that waits
 
 
 async def test_a_channel_is_added_paused_resumed_checked_and_removed() -> None:
     async with WebServer() as server, watching(interval_s=60.0) as node:
-        desk = node.channels
+        service = node.channels
         url = server.put("/news", html("one"))
-        assert desk.add(url, every_s=30).every_us == 30_000_000
+        assert service.add(url, every_s=30).every_us == 30_000_000
         await first_version(node, url)
-        assert "Somebody asked for an interval of 30 s." in desk.why(url)
+        assert "Somebody asked for an interval of 30 s." in service.why(url)
         server.put("/news", html("two"))
         await asyncio.sleep(0.06)
-        assert await desk.check_now(url) == "It has changed."
+        assert await service.check_now(url) == "It has changed."
         await asyncio.sleep(0.06)
-        assert await desk.check_now(url) == "It has not changed."
-        assert desk.hold(url, paused=True).state == "paused"
-        assert desk.why(url) == "It is paused, and not polled until it is resumed."
-        assert desk.hold(url, paused=False).state == "polled"
-        assert "removed" in desk.remove(url)
+        assert await service.check_now(url) == "It has not changed."
+        assert service.hold(url, paused=True).state == "paused"
+        assert service.why(url) == "It is paused, and not polled until it is resumed."
+        assert service.hold(url, paused=False).state == "polled"
+        assert "removed" in service.remove(url)
         with pytest.raises(ChannelError):
-            desk.channel(url)
+            service.channel(url)
         with pytest.raises(ChannelRefused, match="more often than"):
-            desk.add(url, every_s=0.01)
+            service.add(url, every_s=0.01)
         async with node.client("a") as client:
             await client.subscribe(topic_of(url))
             with pytest.raises(ChannelRefused, match="1 MQTT client subscribes"):
-                desk.remove(url)
+                service.remove(url)
 
 
 async def test_rules_decide_what_is_a_change() -> None:
     async with WebServer() as server, watching() as node:
-        desk = node.channels
+        service = node.channels
         page = "<html><body><main><p id='price'>10</p><p id='mood'>{}</p></main></body></html>"
         url = server.put("/shop", page.format("calm"))
-        desk.add(url)
+        service.add(url)
         await first_version(node, url)
-        desk.add(url, rules={"css": ["#price"]})
-        await until(lambda: desk.channel(url).counts.first == 2)
-        assert desk.rules(url) == {"css": ("#price",)}
+        service.add(url, rules={"css": ["#price"]})
+        await until(lambda: service.channel(url).counts.first == 2)
+        assert service.rules(url) == {"css": ("#price",)}
         server.put("/shop", page.format("wild"))
-        await until(lambda: desk.channel(url).counts.noise)
-        assert desk.channel(url).counts.changes == 0
+        await until(lambda: service.channel(url).counts.noise)
+        assert service.channel(url).counts.changes == 0
         server.put("/shop", page.format("wild").replace("10", "12"))
-        await until(lambda: desk.deltas(url))
-        assert desk.deltas(url)[0].changes[0].new == ("12",)
+        await until(lambda: service.deltas(url))
+        assert service.deltas(url)[0].changes[0].new == ("12",)
         with pytest.raises(ChannelError, match=r"rules\.css\[0\]"):
-            desk.add(url, rules={"css": ["["]})
+            service.add(url, rules={"css": ["["]})
         with pytest.raises(ChannelError, match="rules"):
-            desk.add(url, rules={"colour": "red"})
+            service.add(url, rules={"colour": "red"})
 
 
 async def test_what_fails_is_said_and_counted() -> None:
     async with WebServer() as server, watching() as node:
-        desk = node.channels
+        service = node.channels
         gone = server.page("/gone", status(410))
         picture = server.put("/picture", b"\x89PNG\x00\x01\x02", content_type="image/png")
         for url in (gone, picture):
-            desk.add(url)
-        await until(lambda: all(each.state == "failing" for each in desk.channels()))
-        assert "410" in desk.channel(gone).problem
-        assert "only feeds, pages, JSON and text" in desk.channel(picture).problem
-        assert desk.status().failing == 2
-        assert desk.status().balanced
+            service.add(url)
+        await until(lambda: all(each.state == "failing" for each in service.channels()))
+        assert "410" in service.channel(gone).problem
+        assert "only feeds, pages, JSON and text" in service.channel(picture).problem
+        assert service.status().failing == 2
+        assert service.status().balanced
 
 
 async def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed() -> None:
@@ -371,7 +373,7 @@ async def test_a_page_that_robots_txt_keeps_us_away_from_says_so_and_is_read_onc
 
 async def test_noise_is_learned_from_two_fetches_at_once() -> None:
     async with WebServer() as server, watching() as node:
-        desk = node.channels
+        service = node.channels
         count = 0
 
         def page(_: web.BaseRequest) -> web.Response:
@@ -384,19 +386,19 @@ async def test_noise_is_learned_from_two_fetches_at_once() -> None:
             return web.Response(text=text, content_type="text/html")
 
         url = server.page("/noisy", page)
-        desk.add(url)
-        await until(lambda: desk.channel(url).counts.changes >= 3)
-        channel = desk._registry.known(url)
+        service.add(url)
+        await until(lambda: service.channel(url).counts.changes >= 3)
+        channel = service._engine.registry.known(url)
         learned = 0
         while learned < 2:  # once might have been a change between the two
             await asyncio.sleep(0.05)
-            learned += await desk._contrasting.contrast(channel)
-        changes = desk.channel(url).counts.changes
-        noise = desk.channel(url).counts.noise
-        await until(lambda: desk.channel(url).counts.noise >= noise + 3)
-        assert desk.channel(url).counts.changes <= changes + 1
-        assert desk.status().contrasted == 2
-        assert desk.status().balanced
+            learned += await service._engine._noise.contrast(channel)
+        changes = service.channel(url).counts.changes
+        noise = service.channel(url).counts.noise
+        await until(lambda: service.channel(url).counts.noise >= noise + 3)
+        assert service.channel(url).counts.changes <= changes + 1
+        assert service.status().contrasted == 2
+        assert service.status().balanced
 
 
 async def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(tmp_path: Path) -> None:

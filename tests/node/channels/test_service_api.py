@@ -78,14 +78,14 @@ async def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None
 async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: Path) -> None:
     async with watching(str(tmp_path), http=True, polling=polling(networks=())) as node:
         writes = 0
-        write = node.channels._store.write
+        write = node.channels._engine.store.write
 
         def counted(rows: Any) -> None:
             nonlocal writes
             writes += 1
             write(rows)
 
-        node.channels._store.write = counted  # type: ignore[method-assign]
+        node.channels._engine.store.write = counted  # type: ignore[method-assign]
         feeds = "".join(f'<outline xmlUrl="http://127.0.0.1/{number}"/>' for number in range(200))
         listed = {"opml": f"<opml><body>{feeds}</body></opml>", "who": "feed:ann"}
         most = 0

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.node.notify.commands import COMMANDS, ChatCommands
-from tests.kit.channel_api import MemoryDesk
+from tests.kit.channel_api import MemoryChannels
 
 ANN = "xmpp:ann@example.org"
 
 
-def clerk(desk: MemoryDesk | None = None) -> ChatCommands:
-    return ChatCommands(desk or MemoryDesk(), feed_of=lambda who: f"https://p.example/{who}")
+def clerk(channels: MemoryChannels | None = None) -> ChatCommands:
+    return ChatCommands(channels or MemoryChannels(), feed_of=lambda who: f"https://p.example/{who}")
 
 
 def say(at: ChatCommands, *texts: str) -> list[str]:
@@ -85,8 +85,8 @@ def test_help_names_every_command() -> None:
 
 
 def test_a_long_list_is_cut() -> None:
-    desk = MemoryDesk()
-    at = clerk(desk)
+    channels = MemoryChannels()
+    at = clerk(channels)
     say(at, *(f"subscribe http://a.example/{number}" for number in range(limits.LIST_LINES + 5)))
     (said,) = say(at, "list")
     assert said.endswith("\n… and 5 more")

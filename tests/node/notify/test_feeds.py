@@ -9,8 +9,8 @@ import feedparser  # type: ignore[import-untyped]
 import pytest
 from yarl import URL
 
-from penstock.node.notify.feeds import is_known
-from tests.kit.channel_api import MemoryDesk
+from penstock.node.http.notify import is_known
+from tests.kit.channel_api import MemoryChannels
 from tests.kit.notify_http import TOKEN, served
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ PAGE = "http://page.example/?a=1&b=<2>"
 
 
 async def test_a_channels_feed_holds_its_newest_changes() -> None:
-    desk = MemoryDesk()
-    async with served(desk) as at, aiohttp.ClientSession() as session:
-        await desk.subscribe("feed:ann", PAGE)
-        url = desk.subscriptions()[0].url
+    channels = MemoryChannels()
+    async with served(channels) as at, aiohttp.ClientSession() as session:
+        await channels.subscribe("feed:ann", PAGE)
+        url = channels.subscriptions()[0].url
         for number in range(5):
-            desk.change(PAGE, f"<script>{number}</script> \x00 & more", title="A & B")
+            channels.change(PAGE, f"<script>{number}</script> \x00 & more", title="A & B")
         assert at.feeds is not None
         address = URL(at.feeds.channel_url(url), encoded=True)
         async with session.get(address) as answer:
@@ -42,20 +42,20 @@ async def test_a_channels_feed_holds_its_newest_changes() -> None:
         async with session.get(address, headers={"If-None-Match": f'"x", W/{etag}'}) as answer:
             assert answer.status == 304
             assert await answer.read() == b""
-        desk.change(PAGE, "another")
+        channels.change(PAGE, "another")
         async with session.get(address, headers={"If-None-Match": etag}) as answer:
             assert answer.status == 200
 
 
 async def test_a_subscribers_feed_is_of_all_channels_that_are_not_paused(tmp_path: Path) -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     addresses = []
     for _ in range(2):  # the address stays the same over a restart
-        async with served(desk, data=tmp_path) as at, aiohttp.ClientSession() as session:
+        async with served(channels, data=tmp_path) as at, aiohttp.ClientSession() as session:
             for page in ("http://a.example/", "http://b.example/", "http://c.example/"):
-                await desk.subscribe("feed:ann", page)
-                desk.change(page)
-            await desk.pause("feed:ann", "http://c.example/", paused=True)
+                await channels.subscribe("feed:ann", page)
+                channels.change(page)
+            await channels.pause("feed:ann", "http://c.example/", paused=True)
             address = at.feed_of("feed:ann").split("/", 3)[3]
             addresses.append(address)
             async with session.get(URL(at.feed_of("feed:ann"), encoded=True)) as answer:
@@ -75,9 +75,9 @@ async def test_a_subscribers_feed_is_of_all_channels_that_are_not_paused(tmp_pat
     ],
 )
 async def test_who_does_not_know_the_address_finds_nothing(path: str) -> None:
-    desk = MemoryDesk()
-    async with served(desk) as at, aiohttp.ClientSession() as session:
-        await desk.subscribe("feed:ann", "http://page.example/")
+    channels = MemoryChannels()
+    async with served(channels) as at, aiohttp.ClientSession() as session:
+        await channels.subscribe("feed:ann", "http://page.example/")
         base = at.feed_of("feed:ann").partition("/feeds")[0]
         async with session.get(URL(base + path, encoded=True)) as answer:
             assert answer.status == 404
@@ -86,16 +86,16 @@ async def test_who_does_not_know_the_address_finds_nothing(path: str) -> None:
 
 
 async def test_the_api_behind_the_token() -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with served(desk) as at, aiohttp.ClientSession(headers=headers) as session:
+    async with served(channels) as at, aiohttp.ClientSession(headers=headers) as session:
         base = at.feed_of("feed:ann").partition("/feeds")[0] + "/api/v1/notify"
 
         async def get(path: str) -> tuple[int, str]:
             async with session.get(base + path) as answer:
                 return answer.status, await answer.text()
 
-        await desk.subscribe("feed:ann", "http://page.example/")
+        await channels.subscribe("feed:ann", "http://page.example/")
         assert (await get(""))[0] == 200
         status, body = await get("/webhook-key?target=http://127.0.0.1/x")
         assert status == 200

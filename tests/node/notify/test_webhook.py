@@ -21,7 +21,7 @@ from penstock.node.notify.transport import Notification
 from penstock.node.notify.webhook import key_of, signature
 from penstock.policy.columns import Plan
 from penstock.policy.text.forms import parse
-from tests.kit.channel_api import MemoryDesk, made
+from tests.kit.channel_api import MemoryChannels, made
 from tests.kit.notify_service import counted, notifying
 from tests.kit.webhook_receiver import Receiver
 
@@ -45,10 +45,10 @@ def genuine(request: Request, key: str) -> bool:
 
 
 async def test_a_change_is_sent_signed_and_counted() -> None:
-    desk = MemoryDesk()
-    async with Receiver() as receiver, notifying(desk) as at:
-        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-        delta = desk.change(PAGE, "news")
+    channels = MemoryChannels()
+    async with Receiver() as receiver, notifying(channels) as at:
+        await channels.subscribe(f"webhook:{receiver.url}", PAGE)
+        delta = channels.change(PAGE, "news")
         (request,) = await receiver.wait(1)
         assert genuine(request, at.webhook_key(receiver.url))
         assert not genuine(request, at.webhook_key(receiver.url + "/other"))
@@ -71,11 +71,11 @@ def test_the_signature_is_the_one_of_the_specification() -> None:
 
 async def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
-    desk = MemoryDesk()
-    async with Receiver(500, 302, 429) as receiver, notifying(desk) as at:
-        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-        desk.change(PAGE, "one")
-        desk.change(PAGE, "two")
+    channels = MemoryChannels()
+    async with Receiver(500, 302, 429) as receiver, notifying(channels) as at:
+        await channels.subscribe(f"webhook:{receiver.url}", PAGE)
+        channels.change(PAGE, "one")
+        channels.change(PAGE, "two")
         requests = await receiver.wait(5)
         ids = [request.headers["webhook-id"] for request in requests]
         assert len(set(ids[:4])) == 1  # a redirect is a failure: it is not followed
@@ -88,11 +88,11 @@ async def test_retry_after_is_obeyed(
 ) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
     caplog.set_level("INFO")
-    desk = MemoryDesk()
-    async with Receiver(503, headers={"Retry-After": "60"}) as receiver, notifying(desk) as at:
+    channels = MemoryChannels()
+    async with Receiver(503, headers={"Retry-After": "60"}) as receiver, notifying(channels) as at:
         address = f"{receiver.url}?token=as-good-as-a-password"
-        await desk.subscribe(f"webhook:{address}", PAGE)
-        desk.change(PAGE)
+        await channels.subscribe(f"webhook:{address}", PAGE)
+        channels.change(PAGE)
         await receiver.wait(1)
         await failing(at)
         await asyncio.sleep(0.1)
@@ -107,29 +107,29 @@ async def test_gone_or_too_long_silent_ends_the_subscription(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
-    desk = MemoryDesk()
-    async with Receiver(*[status] * 50) as receiver, notifying(desk, give_up_s=0.05) as at:
-        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-        desk.change(PAGE)
-        desk.change(PAGE)
+    channels = MemoryChannels()
+    async with Receiver(*[status] * 50) as receiver, notifying(channels, give_up_s=0.05) as at:
+        await channels.subscribe(f"webhook:{receiver.url}", PAGE)
+        channels.change(PAGE)
+        channels.change(PAGE)
         async with asyncio.timeout(120):
-            while desk.subscriptions():
+            while channels.subscriptions():
                 await asyncio.sleep(0.01)
         await counted(at, 2, 0, 0, 0, 2, 0)
         count = len(receiver.requests)
-        desk.change(PAGE)
+        channels.change(PAGE)
         await asyncio.sleep(0.05)
         assert len(receiver.requests) == count
 
 
 async def test_addresses_of_this_machine_are_refused() -> None:
-    desk = MemoryDesk()
-    async with Receiver() as receiver, notifying(desk, networks=()) as at:
+    channels = MemoryChannels()
+    async with Receiver() as receiver, notifying(channels, networks=()) as at:
         with pytest.raises(ChannelError, match="private network"):
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+            await channels.subscribe(f"webhook:{receiver.url}", PAGE)
         by_name = receiver.url.replace("127.0.0.1", "localhost")
-        await desk.subscribe(f"webhook:{by_name}", PAGE)  # what a name leads to is seen when it is used
-        desk.change(PAGE)
+        await channels.subscribe(f"webhook:{by_name}", PAGE)  # what a name leads to is seen when it is used
+        channels.change(PAGE)
         assert "localhost leads to" in await failing(at)
         assert receiver.requests == []
 
@@ -143,12 +143,12 @@ async def failing(at: NotifyService) -> str:
 
 
 async def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     async with Receiver() as receiver:
         url = receiver.url
-    async with notifying(desk) as at:
-        await desk.subscribe(f"webhook:{url}", PAGE)
-        desk.change(PAGE)
+    async with notifying(channels) as at:
+        await channels.subscribe(f"webhook:{url}", PAGE)
+        channels.change(PAGE)
         assert "127.0.0.1 does not take connections: Connection refused" in await failing(at)
 
 
@@ -157,7 +157,7 @@ async def test_a_receiver_that_is_not_there_is_said_in_words() -> None:
     ["webhook:", "webhook:ftp://a/", "webhook:nonsense", "apprise:x", "feed:ann", "xmpp:a@b", "", "x:y"],
 )
 async def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
-    async with notifying(MemoryDesk()) as at:
+    async with notifying(MemoryChannels()) as at:
         with pytest.raises((ChannelError, ChannelRefused)):
             at.check(who)
 
@@ -165,20 +165,20 @@ async def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
 async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 100.0)
 
-    async def before(url: str, desk: MemoryDesk) -> None:
-        async with notifying(desk, data=tmp_path, queue_events=4) as at:
-            await desk.subscribe(f"webhook:{url}", PAGE)
+    async def before(url: str, channels: MemoryChannels) -> None:
+        async with notifying(channels, data=tmp_path, queue_events=4) as at:
+            await channels.subscribe(f"webhook:{url}", PAGE)
             for _ in range(10):
-                desk.change(PAGE)
+                channels.change(PAGE)
             async with asyncio.timeout(120):
                 while not at.status().sending["failures"]:
                     await asyncio.sleep(0.01)
             assert at.statistics().waiting == 10
 
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     async with Receiver(500) as receiver:
-        await before(receiver.url, desk)
-        async with notifying(desk, data=tmp_path, queue_events=6) as at:
+        await before(receiver.url, channels)
+        async with notifying(channels, data=tmp_path, queue_events=6) as at:
             async with asyncio.timeout(120):
                 while at.statistics().waiting:
                     await asyncio.sleep(0.01)
@@ -192,12 +192,12 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_a_way_that_was_switched_off_is_missed_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    desk = MemoryDesk()
-    async with Receiver() as receiver, notifying(desk) as at:
-        await desk.subscribe(f"webhook:{receiver.url}", PAGE)
+    channels = MemoryChannels()
+    async with Receiver() as receiver, notifying(channels) as at:
+        await channels.subscribe(f"webhook:{receiver.url}", PAGE)
         del at._transports["webhook"]
-        desk.change(PAGE)
-        desk.change(PAGE)
+        channels.change(PAGE)
+        channels.change(PAGE)
         assert [one.message for one in caplog.records] == [
             "transport 'webhook' is no longer configured; its subscribers are not notified"
         ]
@@ -228,16 +228,16 @@ def test_digests_that_stand_for_other_changes_have_other_ids() -> None:
 
 
 async def test_what_waits_is_not_taken_twice_when_a_killed_node_tells_it_again(tmp_path: Path) -> None:
-    desk = MemoryDesk()
+    channels = MemoryChannels()
     async with Receiver(503) as receiver:
-        async with notifying(desk, data=tmp_path) as at:
-            await desk.subscribe(f"webhook:{receiver.url}", PAGE)
-            delta = desk.change(PAGE)
+        async with notifying(channels, data=tmp_path) as at:
+            await channels.subscribe(f"webhook:{receiver.url}", PAGE)
+            delta = channels.change(PAGE)
             await receiver.wait(1)
-            await at.safe()
-        async with notifying(desk, data=tmp_path) as at:
-            (subscribed,) = desk.subscriptions()
-            at.tell(subscribed, delta, now_us=delta.at_us, again=True)
+            await at.flush()
+        async with notifying(channels, data=tmp_path) as at:
+            (subscribed,) = channels.subscriptions()
+            at.notify(subscribed, delta, now_us=delta.at_us, again=True)
             assert at.statistics().waiting == 1
-            at.tell(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
+            at.notify(subscribed, made(PAGE, 2), now_us=delta.at_us, again=True)
             assert at.statistics().waiting == 2

@@ -15,7 +15,7 @@ from penstock.node.notify import subscriber_queue as sql
 from penstock.node.notify.service import STORE
 from penstock.node.notify.writer import OutboxWriter
 from penstock.node.store.database import Database
-from tests.kit.channel_api import MemoryDesk
+from tests.kit.channel_api import MemoryChannels
 from tests.kit.notify_service import notifying
 from tests.kit.outbox import outbox, put, told
 
@@ -88,7 +88,7 @@ async def test_safe_returns_when_what_was_put_is_on_disk(
 async def test_a_file_that_is_not_ours_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / STORE).write_bytes(b"this is no database, but long enough to be taken for one" * 20)
     with pytest.raises(StoreError, match="move the file away"):
-        async with notifying(MemoryDesk(), data=tmp_path):
+        async with notifying(MemoryChannels(), data=tmp_path):
             pass
 
 

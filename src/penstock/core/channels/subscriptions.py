@@ -70,7 +70,7 @@ class Notifier(Protocol):
         """Canonical form of a subscriber; ChannelError if no configured transport can reach it."""
         ...
 
-    def tell(
+    def notify(
         self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant, again: bool = False
     ) -> None:
         """Queue a delta for one subscriber; the queue is bounded, and sent when the subscriber can be
@@ -80,11 +80,11 @@ class Notifier(Protocol):
         """
         ...
 
-    async def safe(self) -> None:
+    async def flush(self) -> None:
         """Return when everything passed to `tell` so far is on disk."""
         ...
 
-    def released(self, who: str, url: str) -> None:
+    def resumed(self, who: str, url: str) -> None:
         """A subscription was resumed: changes during the pause may be sent as one digest."""
         ...
 

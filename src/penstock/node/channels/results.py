@@ -54,8 +54,8 @@ class ChangePublisher:
     def __init__(self, broker: Broker, *, retain: bool) -> None:
         self._broker = broker
         self._retain = retain
-        self.told: Notifier | None = None
-        """Where subscribers other than MQTT clients are told."""
+        self.notifier: Notifier | None = None
+        """Notifies subscribers other than MQTT clients; None: nobody does."""
         self.published = 0
         """Changes published."""
         self.handed = 0
@@ -69,9 +69,9 @@ class ChangePublisher:
         if not (again and self._published(topic, payload, now_us)):
             self._broker.publish(topic, payload, qos=QOS, retain=self._retain, properties=_JSON)
             self.published += 1
-        if self.told is not None:
+        if self.notifier is not None:
             for subscribed in list(channel.people.values()):
-                self.told.tell(subscribed, delta, now_us=now_us, again=again)
+                self.notifier.notify(subscribed, delta, now_us=now_us, again=again)
                 self.handed += 1
 
     def _published(self, topic: str, payload: bytes, now_us: Instant) -> bool:
@@ -84,16 +84,16 @@ class ChangePublisher:
         told = asyncio.Event()
         if self._broker.journal is not None and self._broker.journal.hold(told.set):
             await told.wait()
-        if self.told is not None and channel.people:
-            await self.told.safe()
+        if self.notifier is not None and channel.people:
+            await self.notifier.flush()
 
     def forget(self, channel: Channel) -> None:
         """A channel is gone: its last change is retained no more, its subscribers get nothing."""
         if self._retain:
             self._broker.publish(topic_of(channel.url), b"", retain=True)
-        if self.told is not None:
+        if self.notifier is not None:
             for who in channel.people:
-                self.told.forget(who, channel.url)
+                self.notifier.forget(who, channel.url)
 
 
 log = logging.getLogger(__name__)

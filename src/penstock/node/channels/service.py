@@ -22,12 +22,45 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.core.channels.delta import Delta
+    from penstock.core.channels.subscriptions import Notifier
+    from penstock.node.broker.broker import Broker
     from penstock.node.channels.channel import Channel
-    from penstock.node.channels.status import ChannelStatus
+    from penstock.node.channels.status import ChannelsStatus, ChannelStatus
+    from penstock.node.channels.websub import WebSubSubscriber
+    from penstock.node.config.schema import Config
 
 
-class ChannelService(ChannelEngine):
-    """The channels of a node."""
+class ChannelService:
+    """The channels of a node; implements `ChannelApi`. `start` it, and `close` it before the broker."""
+
+    def __init__(self, broker: Broker, config: Config) -> None:
+        """Open the store; StoreError, MissingTool or NodeError says why channels cannot be served."""
+        self._engine = ChannelEngine(broker, config)
+
+    def notify_through(self, notifier: Notifier) -> None:
+        """Set who notifies subscribers other than MQTT clients; before `start`."""
+        self._engine.publisher.notifier = notifier
+
+    async def start(self) -> None:
+        """Restore what was stored, and poll from now on."""
+        await self._engine.start()
+
+    async def close(self) -> None:
+        """Stop polling, publish what was found, and write everything down."""
+        await self._engine.close()
+
+    async def flush(self) -> None:
+        """Wait until all changes so far are on disk, but not for a disk that is full."""
+        await self._engine.flush()
+
+    def status(self) -> ChannelsStatus:
+        """Take a snapshot of all channels together."""
+        return self._engine.status()
+
+    @property
+    def hub_subscriber(self) -> WebSubSubscriber | None:
+        """Answers what WebSub hubs ask; None if the node asks no hub for anything."""
+        return self._engine.pushes.subscriber
 
     # -- subscribers -----------------------------------------------------------------------------------------
 
@@ -39,71 +72,72 @@ class ChannelService(ChannelEngine):
             raise ChannelError(
                 f"'{who}' is no subscriber: write it as xmpp:ann@example.org or webhook:https://…"
             )
-        if self._announcing.told is None:
+        if self._engine.publisher.notifier is None:
             raise ChannelRefused("this node notifies MQTT clients only: `notify` is not configured")
-        who = self._announcing.told.check(who)
-        self._registry.check_subscriber(who, url)
+        who = self._engine.publisher.notifier.check(who)
+        self._engine.registry.check_subscriber(who, url)
         if policy:
             try:
-                self._broker.policies.asked(policy)
+                self._engine.broker.policies.asked(policy)
             except PolicyError as error:
                 raise ChannelError(f"the policy cannot be used: {error}") from None
-        channel = self._registry.get(url)
+        channel = self._engine.registry.get(url)
         before = channel.people.get(who) if channel is not None else None
-        subscribed = ChannelSubscription(who, url, policy=policy, since_us=self._clock())
+        subscribed = ChannelSubscription(who, url, policy=policy, since_us=self._engine.clock())
         if before is not None:
             subscribed = replace(before, policy=policy)
-        channel = self._registry.subscribe(subscribed, now_us=self._clock())
-        self._keeping.put([sql.put_subscription(subscribed)])
+        channel = self._engine.registry.subscribe(subscribed, now_us=self._engine.clock())
+        self._engine.writer.put([sql.put_subscription(subscribed)])
         if before is not None:
-            self._changed(channel)
-            await self.settle()
+            self._engine.changed(channel)
+            await self._engine.flush()
             news = "; it has another policy now" if policy != before.policy else ""
             return f"You were subscribed to {url} already{news}."
-        self._wanted(channel, kind, +1)
-        await self.settle()
-        return f"You are subscribed to {url}{f' ({channel.known.title})' * bool(channel.known.title)}."
+        title = f" ({channel.known.title})" if channel.known.title else ""
+        self._engine.wanted(channel, kind, +1)
+        await self._engine.flush()
+        return f"You are subscribed to {url}{title}."
 
     async def unsubscribe(self, who: str, url: str) -> str:
         """End a subscription and return a sentence."""
         url = canonical(url)
-        channel = self._registry.unsubscribe(who, url, now_us=self._clock())
+        channel = self._engine.registry.unsubscribe(who, url, now_us=self._engine.clock())
         if channel is None:
             raise ChannelError(f"you are not subscribed to {url}")
-        self._keeping.put([sql.end_subscription(who, url)])
-        if self._announcing.told is not None:
-            self._announcing.told.forget(who, url)
-        self._wanted(channel, who.partition(":")[0], -1)
-        await self.settle()
+        self._engine.writer.put([sql.end_subscription(who, url)])
+        if self._engine.publisher.notifier is not None:
+            self._engine.publisher.notifier.forget(who, url)
+        self._engine.wanted(channel, who.partition(":")[0], -1)
+        await self._engine.flush()
         return f"You are not subscribed to {url} any more."
 
     async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
         """Hold or resume one subscription, or all of them; what changes meanwhile is told by one digest."""
         if url is None:
-            channels = self._registry.of(who)
+            channels = self._engine.registry.of(who)
             if not channels:
                 raise ChannelError("you are subscribed to nothing")
         else:
             url = canonical(url)
-            channel = self._registry.get(url)
+            channel = self._engine.registry.get(url)
             if channel is None or who not in channel.people:
                 raise ChannelError(f"you are not subscribed to {url}")
             channels = [channel]
         for channel in channels:
             subscribed = channel.people[who] = replace(channel.people[who], paused=paused)
-            self._keeping.put([sql.put_subscription(subscribed)])
-            self._changed(channel)
-            if self._announcing.told is not None and not paused:
-                self._announcing.told.released(who, channel.url)
-        await self.settle()
+            self._engine.writer.put([sql.put_subscription(subscribed)])
+            self._engine.changed(channel)
+            if self._engine.publisher.notifier is not None and not paused:
+                self._engine.publisher.notifier.resumed(who, channel.url)
+        await self._engine.flush()
         what = url or f"{len(channels)} channel{'s' * (len(channels) != 1)}"
         return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
 
     def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
         """Of one subscriber, or all."""
         if who is not None:
-            return [channel.people[who] for channel in self._registry.of(who) if who in channel.people]
-        return [each for channel in self._registry for each in channel.people.values()]
+            return [channel.people[who] for channel in self._engine.registry.of(who) if who in channel.people]
+        return [each for channel in self._engine.registry for each in channel.people.values()]
 
     def subscribers(self, url: str) -> Sequence[ChannelSubscription]:
         """Of one channel."""
@@ -111,7 +145,7 @@ class ChannelService(ChannelEngine):
 
     def deltas(self, url: str, *, most: int = 20) -> Sequence[Delta]:
         """The newest deltas of a channel, newest first."""
-        return self._store.deltas(self._known(url).url, most=most)
+        return self._engine.store.deltas(self._known(url).url, most=most)
 
     def why(self, url: str) -> str:
         """Why the channel is polled when it is, in sentences."""
@@ -122,8 +156,9 @@ class ChannelService(ChannelEngine):
         if not channel.polled:
             since = f" since {moment(known.idle_us)}" if known.idle_us else ""
             return f"Nobody waits for it{since}, so it is not polled."
-        told = (self._poller.why(channel.url), self._pushes.why(channel.url), self._schedule.why(channel))
-        return "\n".join(filter(None, told))
+        engine = self._engine
+        said = (engine.poller.why(channel.url), engine.pushes.why(channel.url), engine.schedule.why(channel))
+        return "\n".join(filter(None, said))
 
     # -- operators -------------------------------------------------------------------------------------------
 
@@ -132,15 +167,15 @@ class ChannelService(ChannelEngine):
     ) -> ChannelStatus:
         """Watch a page until it is removed, whoever subscribes; or change how one is watched."""
         url = canonical(url)
-        self._registry.check(url)
-        least_s = self._settings.polling.least_s
+        self._engine.registry.check(url)
+        least_s = self._engine.settings.polling.least_s
         if every_s is not None and every_s and every_s < least_s:
             raise ChannelRefused(
                 f"no page is fetched more often than every {duration(to_us(least_s))} "
                 "(channels.polling.least_s)"
             )
         given = None if rules is None else rules_of(rules)
-        channel = self._registry.add(url, now_us=self._clock())
+        channel = self._engine.registry.add(url, now_us=self._engine.clock())
         known = channel.known
         known.kept = True
         if every_s is not None:
@@ -148,14 +183,14 @@ class ChannelService(ChannelEngine):
         if given is not None and given != known.rules:
             known.rules = given
             self._read_anew(channel)
-        self._changed(channel)
+        self._engine.changed(channel)
         return status_of(channel)
 
     def _read_anew(self, channel: Channel) -> None:
         """The same bytes by other rules are another content: they are to come again, whole."""
         known = channel.known
-        self._polls.refresh(channel)
-        self._poller.remove(channel.url)
+        self._engine.results.refresh(channel)
+        self._engine.poller.remove(channel.url)
         known.print = b""
         known.poll = msgspec.structs.replace(known.poll, etag="", last_modified="", polled_us=0)
 
@@ -168,21 +203,21 @@ class ChannelService(ChannelEngine):
                 f"{count} MQTT client{'s subscribe' if count > 1 else ' subscribes'} to {channel.url}: "
                 "pause it, or let them unsubscribe first"
             )
-        self._remove(channel.url)
+        self._engine.remove(channel.url)
         return f"{channel.url} is removed."
 
     def hold(self, url: str, *, paused: bool) -> ChannelStatus:
         """Stop polling a page for everybody, or go on."""
         channel = self._known(url)
         channel.known.paused = paused
-        self._changed(channel)
+        self._engine.changed(channel)
         return status_of(channel)
 
     async def check_now(self, url: str) -> str:
         """Poll a page now; a sentence that says what came of it."""
         channel = self._known(url)
         changes = channel.known.counts.changes
-        fetched = await self._poller.poll_now(channel.url)
+        fetched = await self._engine.poller.poll_now(channel.url)
         if fetched is None:
             return f"It was not fetched. {self.why(url)}"
         if channel.known.problem:
@@ -195,7 +230,7 @@ class ChannelService(ChannelEngine):
 
     def channels(self) -> Iterator[ChannelStatus]:
         """All of them, in the order in which they came."""
-        return map(self._status_of, self._registry)
+        return map(self._status_of, self._engine.registry)
 
     def find(
         self, *, search: str = "", state: str = "", offset: int = 0, limit: int
@@ -205,7 +240,7 @@ class ChannelService(ChannelEngine):
         wanted = search.casefold()
         found = [
             each
-            for each in self._registry
+            for each in self._engine.registry
             if (not state or state_of(each) == state)
             and (not wanted or wanted in each.url.casefold() or wanted in each.known.title.casefold())
         ]
@@ -219,11 +254,11 @@ class ChannelService(ChannelEngine):
         return {name: value for name, value in found.items() if value != usual[name]}
 
     def _status_of(self, channel: Channel) -> ChannelStatus:
-        self._polls.refresh(channel)
+        self._engine.results.refresh(channel)
         return status_of(channel)
 
     def _known(self, url: str) -> Channel:
-        return self._registry.known(canonical(url))
+        return self._engine.registry.known(canonical(url))
 
 
 def _trouble(channel: Channel) -> tuple[bool, int, str]:

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.core.channels.address import TOPIC_ROOT, topic_of, url_of
 from penstock.errors import BadAddress
 from penstock.mqtt.topics import shared_of
 from penstock.node.broker.extensions import SessionListener
+from penstock.node.channels.registry import MQTT_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from penstock.model.instant import Instant
     from penstock.node.broker.extensions import SessionIdentity
     from penstock.node.broker.subscription import Subscription
-    from penstock.node.channels.status import ChannelsStatus
-
-
-class ClientSubscriptions(Protocol):
-    """Where channels are kept."""
-
-    def check_client(self, client_id: str, url: str) -> None:
-        """ChannelError if the client may not subscribe to the page."""
-        ...
-
-    def client_began(self, client_id: str, url: str) -> None:
-        """A client subscribed."""
-        ...
-
-    def client_ended(self, client_id: str, url: str) -> None:
-        """It did, and does no more."""
-        ...
-
-    def status(self) -> ChannelsStatus:
-        """All channels together."""
-        ...
+    from penstock.node.channels.channel import Channel
+    from penstock.node.channels.registry import ChannelRegistry
 
 
 class ChannelTopics(SessionListener):
-    """Between the broker's filters and the channels' addresses. Filters with wildcards only look on."""
+    """Follows the subscriptions of MQTT clients. Filters with wildcards do not make the node poll a page."""
 
-    def __init__(self, wanted: ClientSubscriptions) -> None:
+    def __init__(
+        self,
+        registry: ChannelRegistry,
+        *,
+        clock: Callable[[], Instant],
+        wanted: Callable[[Channel, str, int], None],
+    ) -> None:
+        """`wanted` is called with a channel, a kind of subscriber, and +1 or -1: one more or one less."""
+        self._registry = registry
+        self._clock = clock
         self._wanted = wanted
 
     def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:  # noqa: ARG002
@@ -53,11 +45,7 @@ class ChannelTopics(SessionListener):
             raise BadAddress(
                 topic.removeprefix(TOPIC_ROOT), f"this page has its changes on the topic {topic_of(url)}"
             )
-        self._wanted.check_client(client_id, url)
-
-    def status(self) -> ChannelsStatus:
-        """All channels together, at this moment."""
-        return self._wanted.status()
+        self._registry.check_subscriber(MQTT_KIND + client_id, url)
 
     def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
         """A client subscribed; nothing changes if it was subscribed to the page before."""
@@ -67,14 +55,20 @@ class ChannelTopics(SessionListener):
     def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
         """The client unsubscribed, or its session has ended."""
         url = _url(filter_)
-        if url is not None:
-            self._wanted.client_ended(session.client_id, url)
+        if url is None:
+            return
+        channel = self._registry.client_ended(session.client_id, url, now_us=self._clock())
+        if channel is not None:
+            self._wanted(channel, "mqtt", -1)
 
     def began(self, client_id: str, filter_: str) -> None:
         """A subscription is there, perhaps since before channels were started."""
         url = _url(filter_)
-        if url is not None:
-            self._wanted.client_began(client_id, url)
+        if url is None:
+            return
+        channel = self._registry.client_began(client_id, url, now_us=self._clock())
+        if channel.clients[client_id] == 1:
+            self._wanted(channel, "mqtt", +1)
 
 
 def _url(filter_: str) -> str | None:

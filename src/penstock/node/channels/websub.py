@@ -16,29 +16,27 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from aiohttp import web
-from yarl import URL
-
 from penstock import limits
 from penstock.core.channels.address import registrable
-from penstock.core.channels.polling.http_rules import seconds
 from penstock.core.channels.websub import (
-    MAX_LEASE_S,
+    FORM_TYPE,
     HubLink,
+    HubRequest,
     HubSubscription,
+    Verification,
     discover_hub,
     restored_subscription,
     signature_matches,
 )
-from penstock.errors import ChannelRefused, printable
-from penstock.model.instant import SECOND_US, to_us
+from penstock.errors import ChannelRefused, RequestRefused
+from penstock.model.instant import SECOND_US
 from penstock.node.access.secret import derived, own_secret, token
 from penstock.node.clock import wall_us
-from penstock.node.http.replies import RequestRefused
 from penstock.node.outbound.post import Poster
 
 if TYPE_CHECKING:
     from asyncio import Task
+    from collections.abc import Mapping
 
     from penstock.core.channels.difference import Content
     from penstock.core.channels.websub import HubLease
@@ -55,9 +53,6 @@ PATH: Final = "/websub"
 
 LEASE_S: Final = 10 * 86_400
 """Asked for; the hub decides."""
-
-FAILED_S: Final = (300.0, 86_400.0)
-"""First and longest pause after a hub could not be asked, or said no."""
 
 OnPush: TypeAlias = Callable[[str, bytes, str], bool]
 """Takes a channel's URL, its new content, and the content type; False: not now, the hub may come again."""
@@ -133,7 +128,7 @@ class WebSubSubscriber:
     def active(self, url: str) -> bool:
         """Whether the hub would tell us now, so that a slow back-up poll is enough."""
         standing = self._channels.get(url)
-        return standing is not None and standing.until_us > self._now_us() and not standing.doubt
+        return standing is not None and standing.active(self._now_us())
 
     def missed(self, url: str) -> None:
         """A poll found a change; a hub that is relied on should have told of it."""
@@ -173,49 +168,35 @@ class WebSubSubscriber:
                 continue
             who = registrable(standing.hub.url)
             if who in silent:
-                self._failed(url, standing, "failed", silent[who])
+                self._failed(url, standing, silent[who])
             elif not await self._ask(url, standing):
                 silent[who] = standing.reason
 
     async def _ask(self, url: str, standing: HubSubscription) -> bool:
-        """Ask a hub for one channel; whether there was any answer."""
+        """Ask a hub to push one channel; return whether there was any answer."""
         if standing.state != "active":
             standing.state = "asking"
         before_us = standing.due_us
         posted = await self._post("subscribe", url, standing.hub)
         if standing.due_us != before_us or self._channels.get(url) is not standing:
-            return True  # it was verified, denied, or given up meanwhile
+            return True  # verified, denied or given up while the request was on its way
         if posted.ok:
-            standing.due_us = self._now_us() + to_us(limits.WEBSUB_VERIFY_S)
-            self._noted(url, standing)
+            standing.waits(self._now_us())
+            self._store(url, standing)
         else:
-            self._failed(url, standing, "failed", f"{standing.hub.url}: {posted.sentence()}")
+            self._failed(url, standing, f"{standing.hub.url}: {posted.sentence()}")
         return posted.status != 0
 
-    async def _post(self, mode: str, url: str, hub: HubLink) -> PostResult:
-        form = {
-            "hub.callback": f"{self._base}{PATH}/{self._word(url)}",
-            "hub.mode": mode,
-            "hub.topic": hub.topic,
-            "hub.lease_seconds": str(LEASE_S),
-            "hub.secret": self._key(url, hub),
-        }
-        body = URL.build(query=form).raw_query_string.encode()
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        return await self._poster.post(hub.url, body, headers)
+    async def _post(self, mode: Literal["subscribe", "unsubscribe"], url: str, hub: HubLink) -> PostResult:
+        callback = f"{self._base}{PATH}/{self._word(url)}"
+        asked = HubRequest(mode, callback, hub.topic, LEASE_S, self._key(url, hub))
+        return await self._poster.post(hub.url, asked.to_form(), {"Content-Type": FORM_TYPE})
 
-    def _failed(
-        self, url: str, standing: HubSubscription, state: Literal["denied", "failed"], reason: str
-    ) -> None:
-        standing.state = state
-        standing.reason = printable(reason[:300])
-        least_s, most_s = FAILED_S
-        pause_s = min(least_s * 2 ** min(standing.failures, 16), most_s)
-        standing.failures += 1
-        standing.due_us = self._now_us() + to_us(pause_s)
-        self._noted(url, standing)
+    def _failed(self, url: str, standing: HubSubscription, reason: str) -> None:
+        standing.refused("failed", reason, self._now_us())
+        self._store(url, standing)
 
-    def _noted(self, url: str, standing: HubSubscription) -> None:
+    def _store(self, url: str, standing: HubSubscription) -> None:
         self._keep(url, standing.lease(self._base))
 
     def _word(self, url: str) -> str:
@@ -224,78 +205,59 @@ class WebSubSubscriber:
     def _key(self, url: str, hub: HubLink) -> str:
         return derived(self._secret, "websub key", url, hub.url, hub.topic).hex()
 
-    # -- what hubs say -----------------------------------------------------------------------------------
+    # -- requests of hubs --------------------------------------------------------------------------------
 
-    def routes(self) -> list[web.RouteDef]:
-        """Callbacks, for the node's HTTP port."""
-        path = f"{PATH}/{{word}}"
-        return [web.get(path, self.verify, allow_head=False), web.post(path, self.push)]
+    def verify(self, word: str, query: Mapping[str, str]) -> str:
+        """Answer a hub that verifies a request or denies it; return the text to answer with.
 
-    async def verify(self, request: web.Request) -> web.Response:
-        """A hub asks whether a request was ours, or says that it refuses it."""
-        query = request.query
-        mode, topic = query.get("hub.mode", ""), query.get("hub.topic", "")
-        word = request.match_info["word"]
-        challenge = query.get("hub.challenge", "")[: limits.POST_ANSWER_BYTES]
-        if mode == "unsubscribe" and word in self._leaving and self._leaving[word] == topic:
+        `word` is the last part of the callback URL. RequestRefused: this node did not ask for that.
+        """
+        asked = Verification.from_query(query)
+        if asked.mode == "unsubscribe" and self._leaving.get(word) == asked.topic:
             del self._leaving[word]
-            return web.Response(text=challenge)
+            return asked.challenge
         url = self._words.get(word, "")
         standing = self._channels.get(url)
-        if standing is None or standing.hub.topic != topic:
+        if standing is None or standing.hub.topic != asked.topic:
             raise RequestRefused(HTTPStatus.NOT_FOUND, "nobody here asked for this", where="hub.topic")
-        if mode == "denied":
-            standing.until_us = 0
-            self._failed(url, standing, "denied", query.get("hub.reason", "") or "the hub gave no reason")
-            return web.Response()
-        if mode != "subscribe":
+        if asked.mode == "denied":
+            standing.refused("denied", asked.reason or "the hub gave no reason", self._now_us())
+            self._store(url, standing)
+            return ""
+        if asked.mode != "subscribe":
             raise RequestRefused(
-                HTTPStatus.NOT_FOUND, f"'{mode[:80]}' is not what was asked for", where="hub.mode"
+                HTTPStatus.NOT_FOUND, f"'{asked.mode[:80]}' is not what was asked for", where="hub.mode"
             )
-        lease_s = seconds(query.get("hub.lease_seconds", "")) or LEASE_S
-        self._verified(url, standing, min(lease_s, MAX_LEASE_S))
-        return web.Response(text=challenge)
-
-    def _verified(self, url: str, standing: HubSubscription, lease_s: int) -> None:
-        now_us = self._now_us()
-        standing.state, standing.reason, standing.failures = "active", "", 0
-        standing.until_us = now_us + lease_s * SECOND_US
-        standing.due_us = now_us + to_us(max(0.8 * lease_s, limits.WEBSUB_LEASE_LEAST_S))
-        self._noted(url, standing)
+        standing.verified(asked.lease_s or LEASE_S, self._now_us())
+        self._store(url, standing)
         self._changed.set()
+        return asked.challenge
 
-    async def push(self, request: web.Request) -> web.Response:
-        """A hub sends what changed."""
-        self._wanted(request)
-        body = bytearray()
-        async for piece in request.content.iter_any():
-            body += piece
-            if len(body) > limits.WEBSUB_PUSH_BYTES:
-                raise RequestRefused(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
-                )
-        url, standing = self._wanted(request)  # it may have been given up while this came
-        if not signature_matches(
-            bytes(body), request.headers.get("X-Hub-Signature", ""), self._key(url, standing.hub)
-        ):
+    def check_push(self, word: str) -> str:
+        """Return the URL of the page that a push is about; RequestRefused if it is not subscribed to."""
+        url = self._words.get(word, "")
+        if url not in self._channels:  # 410 lets the hub end the subscription
+            raise RequestRefused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
+        return url
+
+    def push(self, word: str, body: bytes, *, content_type: str, signature: str) -> bool:
+        """Take new content of a page from its hub; return whether the signature is right.
+
+        RequestRefused: the page is no longer subscribed to, or too many pushes wait.
+        """
+        url = self.check_push(word)
+        standing = self._channels[url]
+        if not signature_matches(body, signature, self._key(url, standing.hub)):
             self._doubt(url, "what was sent in its name is not signed as agreed")
-            return web.Response(status=HTTPStatus.ACCEPTED)  # section 8.1: ignored, and not told apart
-        if not self._on_push(url, bytes(body), request.headers.get("Content-Type", "")):
+            return False
+        if not self._on_push(url, body, content_type):
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "more was pushed than can be taken now; come again",
                 headers={"Retry-After": "60"},
             )
         standing.doubt = ""
-        return web.Response()
-
-    def _wanted(self, request: web.Request) -> tuple[str, HubSubscription]:
-        """The channel that a push is about."""
-        url = self._words.get(request.match_info["word"], "")
-        standing = self._channels.get(url)
-        if standing is None:  # the hub may forget it
-            raise RequestRefused(HTTPStatus.GONE, "nobody here is subscribed to this any more")
-        return url, standing
+        return True
 
 
 OnChannelPush: TypeAlias = Callable[[str, bytes, str], "Task[None] | None"]
@@ -340,9 +302,10 @@ class WebSubPushes:
             await self._websub.close()
             await self._poster.close()
 
-    def routes(self) -> list[web.RouteDef]:
-        """What hubs call, for the node's HTTP port."""
-        return [] if self._websub is None else self._websub.routes()
+    @property
+    def subscriber(self) -> WebSubSubscriber | None:
+        """Answers what hubs ask; None if no hub is asked for anything."""
+        return self._websub
 
     def _take(self, url: str, data: bytes, content_type: str) -> bool:
         """A hub sent what is new on a page; whether there is room for it."""

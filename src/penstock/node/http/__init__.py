@@ -4,8 +4,8 @@ server.py    aiohttp on one port; connections are bounded until their first requ
 guard.py     tokens, hosts and origins; security headers
 routes.py    the table of requests; openapi.py, the same table as an OpenAPI document
 handlers.py  answers to requests, with the values of answers.py and the helpers of replies.py
-channels.py  routes, values and handlers of web channels
-notify.py    routes of notifications
+channels.py  routes, values and handlers of channels
+notify.py    routes and handlers of notifications: API, feeds, the hub; websub.py, callbacks for hubs
 trial.py     a policy tried on what is being published
 page/        the files of the dashboard
 """

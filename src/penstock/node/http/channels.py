@@ -14,10 +14,10 @@ from aiohttp import web
 
 from penstock import limits
 from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads the annotations
-from penstock.errors import ChannelError, ChannelRefused, ChannelsFull
+from penstock.errors import ChannelError, ChannelRefused, ChannelsFull, RequestRefused
 from penstock.node.channels.status import ChannelsStatus, ChannelStatus  # noqa: TC001  # msgspec reads the annotations
 from penstock.node.http.answers import Done
-from penstock.node.http.replies import RequestRefused, body_of, json_answer, number_of, page_of
+from penstock.node.http.replies import body_of, json_answer, number_of, page_of
 from penstock.node.http.routes import API, PAGE, Parameter, Route
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class ChannelHandlers:
         self._changed = changed
 
     @property
-    def _desk(self) -> ChannelService:
+    def _service(self) -> ChannelService:
         if self._channels is None:
             raise RequestRefused(
                 HTTPStatus.CONFLICT,
@@ -265,12 +265,12 @@ class ChannelHandlers:
     def _details(self, url: str) -> ChannelDetails:
         try:
             return ChannelDetails(
-                channel=self._desk.channel(url),
-                why=tuple(self._desk.why(url).splitlines()),
-                rules=self._desk.rules(url),
+                channel=self._service.channel(url),
+                why=tuple(self._service.why(url).splitlines()),
+                rules=self._service.rules(url),
                 subscribers=tuple(
                     Subscriber(each.who, each.policy, each.paused, each.since_us)
-                    for each in self._desk.subscribers(url)
+                    for each in self._service.subscribers(url)
                 ),
             )
         except ChannelError as error:
@@ -280,8 +280,8 @@ class ChannelHandlers:
         """Its changes."""
         most = number_of(request, "limit", default=20, most=1_000)
         try:
-            deltas = tuple(self._desk.deltas(_url(request), most=most))
-            url = self._desk.channel(_url(request)).url
+            deltas = tuple(self._service.deltas(_url(request), most=most))
+            url = self._service.channel(_url(request)).url
         except ChannelError as error:
             raise _refused(error, where="url") from None
         return json_answer(ChannelHistory(url, deltas))
@@ -292,7 +292,7 @@ class ChannelHandlers:
 
         feeds: list[tuple[str, str]] = []
         pages: list[tuple[str, str]] = []
-        for each in self._desk.channels():
+        for each in self._service.channels():
             if each.state != "idle":
                 (feeds if each.kind in ("feed", "") else pages).append((each.url, each.title))
         body = write_opml(feeds, title="Channels of a Penstock node", pages=pages)
@@ -304,10 +304,10 @@ class ChannelHandlers:
         """Watch a page, or change how."""
         asked = await body_of(request, NewPage)
         try:
-            self._desk.add(asked.url, rules=asked.rules, every_s=asked.every_s)
+            self._service.add(asked.url, rules=asked.rules, every_s=asked.every_s)
         except ChannelError as error:
             raise _refused(error, where="rules" if str(error).startswith("rules") else "url") from None
-        await self._desk.settle()
+        await self._service.flush()
         self._changed()
         return json_answer(self._details(asked.url))
 
@@ -315,10 +315,10 @@ class ChannelHandlers:
         """Forget a page."""
         asked = await body_of(request, Page)
         try:
-            said = self._desk.remove(asked.url)
+            said = self._service.remove(asked.url)
         except ChannelError as error:
             raise _refused(error, where="url") from None
-        await self._desk.settle()
+        await self._service.flush()
         self._changed()
         return json_answer(Done(said))
 
@@ -326,10 +326,10 @@ class ChannelHandlers:
         """Poll it no more for now, or again."""
         asked = await body_of(request, PausedPage)
         try:
-            self._desk.hold(asked.url, paused=asked.paused)
+            self._service.hold(asked.url, paused=asked.paused)
         except ChannelError as error:
             raise _refused(error, where="url") from None
-        await self._desk.settle()
+        await self._service.flush()
         self._changed()
         return json_answer(self._details(asked.url))
 
@@ -337,7 +337,7 @@ class ChannelHandlers:
         """Poll a page now."""
         asked = await body_of(request, Page)
         try:
-            said = await self._desk.check_now(asked.url)
+            said = await self._service.check_now(asked.url)
         except ChannelError as error:
             raise _refused(error, where="url") from None
         self._changed()
@@ -347,7 +347,7 @@ class ChannelHandlers:
         """Tell somebody."""
         asked = await body_of(request, SubscriberOf)
         try:
-            said = await self._desk.subscribe(asked.who, asked.url, policy=asked.policy)
+            said = await self._service.subscribe(asked.who, asked.url, policy=asked.policy)
         except ChannelError as error:
             raise _refused(error, where="who, url, policy") from None
         self._changed()
@@ -357,7 +357,7 @@ class ChannelHandlers:
         """Tell somebody no more."""
         asked = await body_of(request, SubscriberOf)
         try:
-            said = await self._desk.unsubscribe(asked.who, asked.url)
+            said = await self._service.unsubscribe(asked.who, asked.url)
         except ChannelError as error:
             raise _refused(error, where="who, url") from None
         self._changed()
@@ -377,7 +377,7 @@ class ChannelHandlers:
             some = urls[place : place + AT_ONCE]
             outcomes = await asyncio.gather(*(self._import(url, asked.who) for url in some))
             refused += [one for one in outcomes if one is not None]
-        await self._desk.settle()
+        await self._service.flush()
         self._changed()
         return json_answer(Imported(len(urls) - len(refused), tuple(refused)))
 
@@ -385,9 +385,9 @@ class ChannelHandlers:
         """One feed of a list; some of them wait for the disk together."""
         try:
             if who:
-                await self._desk.subscribe(who, url)
+                await self._service.subscribe(who, url)
             else:
-                self._desk.add(url)
+                self._service.add(url)
         except ChannelError as error:
             return NotImported(url, str(error))
         return None

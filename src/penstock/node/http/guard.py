@@ -15,10 +15,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
 from aiohttp import web
 
+from penstock.errors import RequestRefused
 from penstock.model.host import is_loopback
-from penstock.node.http.replies import RequestRefused, answer
+from penstock.node.http.answers import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -129,6 +131,24 @@ class Guard:
         kind, _, given = request.headers.get("Authorization", "").partition(" ")
         shown = given.strip().encode("utf-8", "surrogateescape")  # as aiohttp decoded it
         return kind.lower() == "bearer" and hmac.compare_digest(shown, self.token.encode())
+
+
+def answer(refused: RequestRefused) -> web.Response:
+    """Make the answer to a refused request: a problem object (RFC 9457)."""
+    status = HTTPStatus(refused.status)
+    problem = Problem(
+        title=status.phrase,
+        status=status.value,
+        detail=str(refused),
+        where=refused.where,
+        policy=refused.policy,
+    )
+    return web.Response(
+        status=status,
+        body=msgspec.json.encode(problem),
+        content_type="application/problem+json",
+        headers=refused.headers,
+    )
 
 
 def stream_headers() -> dict[str, str]:

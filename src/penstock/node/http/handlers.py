@@ -10,11 +10,11 @@ import msgspec
 from aiohttp import web
 
 from penstock import limits
-from penstock.errors import MqttError, PenstockError, PolicyError
+from penstock.errors import MqttError, PenstockError, PolicyError, RequestRefused
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.topics import check_filter, check_topic
 from penstock.node.http import answers, guard
-from penstock.node.http.replies import RequestRefused, bad_policy, body_of, json_answer, number_of, page_of
+from penstock.node.http.replies import bad_policy, body_of, json_answer, number_of, page_of
 from penstock.node.http.trial import try_policy
 from penstock.node.observe import rows
 from penstock.policy.explain import explain

@@ -1,11 +1,24 @@
-"""The notify routes of the API: one table for the server and for the OpenAPI document."""
+"""Notifications over HTTP: feeds and the hub, open to everybody, and the notify routes of the API."""
 
 from __future__ import annotations
 
-from typing import Final
+from hashlib import sha256
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
 
+from aiohttp import web
+
+from penstock.core.channels.address import canonical
+from penstock.core.channels.websub import link_header
+from penstock.errors import ChannelError, RequestRefused
+from penstock.node.http.replies import json_answer
 from penstock.node.http.routes import API, Parameter, Route
 from penstock.node.notify import status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.notify.service import NotifyService
 
 _WHO: Final = Parameter("who", "a subscriber with its kind in front, as xmpp:ann@example.org")
 
@@ -42,4 +55,119 @@ ROUTES: Final = (
         parameters=(_WHO,),
     ),
 )
-"""Of the API, behind its token."""
+"""Routes of the API, which need its token; the OpenAPI document is made of this table, too."""
+
+
+class NotifyHandlers:
+    """Answers requests about notifications."""
+
+    def __init__(self, notify: NotifyService) -> None:
+        self._notify = notify
+
+    def routes(self) -> list[web.RouteDef]:
+        """Make all routes; the first three need no token: feed readers and hubs know none."""
+        from penstock.node.notify.feeds import CHANNEL_PATH, HUB_PATH, USER_PATH  # noqa: PLC0415  # if on
+
+        found = [
+            web.get(f"{CHANNEL_PATH}/{{word}}", self.channel_feed),
+            web.get(f"{USER_PATH}/{{word}}", self.user_feed),
+            web.post(HUB_PATH, self.hub),
+        ]
+        return found + [web.route(each.method, each.path, getattr(self, each.handler)) for each in ROUTES]
+
+    # -- open to everybody -------------------------------------------------------------------------------
+
+    async def channel_feed(self, request: web.Request) -> web.Response:
+        """Answer with the feed of a channel."""
+        feeds = self._notify.feeds
+        return self._feed(request, "url", feeds.channel if feeds is not None else None)
+
+    async def user_feed(self, request: web.Request) -> web.Response:
+        """Answer with the feed of a subscriber."""
+        feeds = self._notify.feeds
+        return self._feed(request, "who", feeds.user if feeds is not None else None)
+
+    def _feed(self, request: web.Request, name: str, made: Callable[[str], bytes] | None) -> web.Response:
+        from penstock.node.notify.feeds import CONTENT_TYPE  # noqa: PLC0415  # loaded, if there are feeds
+
+        feeds, value = self._notify.feeds, request.query.get(name, "")
+        if feeds is None or made is None or not feeds.known(request.match_info["word"], name, value):
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such feed", where=request.path)
+        try:
+            body = made(value)
+        except ChannelError as error:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, str(error), where=name) from None
+        headers = {
+            "ETag": etag_of(body),
+            "Cache-Control": "private, max-age=60",
+            "Content-Type": CONTENT_TYPE,
+        }
+        if name == "url" and feeds.hub_url:
+            headers["Link"] = link_header(feeds.hub_url, feeds.channel_url(value))
+        if is_known(request.headers.get("If-None-Match", ""), headers["ETag"]):
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return web.Response(body=body, headers=headers)
+
+    async def hub(self, request: web.Request) -> web.Response:
+        """Take a request to the node's WebSub hub."""
+        from penstock.node.http.websub import hub_form  # noqa: PLC0415  # most nodes are no hub
+
+        hub = self._notify.hub
+        if hub is None:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "this node is no hub (notify.hub.enabled)")
+        hub.take(await hub_form(request))
+        return web.Response(status=HTTPStatus.ACCEPTED)
+
+    # -- with the token ----------------------------------------------------------------------------------
+
+    async def status(self, _: web.Request) -> web.Response:
+        """Answer with what was sent and what waits."""
+        return json_answer(self._notify.status())
+
+    async def webhook_key(self, request: web.Request) -> web.Response:
+        """Answer with the key by which the receiver of a webhook checks signatures."""
+        try:
+            target = self._notify.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
+        except ChannelError as error:
+            raise _unprocessable(error, where="target") from None
+        return json_answer(status.WebhookKey(target, self._notify.webhook_key(target)))
+
+    async def feed_url(self, request: web.Request) -> web.Response:
+        """Answer with the address of a feed."""
+        feeds = self._notify.feeds
+        if feeds is None:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, "there are no feeds (notify.feeds.enabled)")
+        url, who = request.query.get("url", ""), request.query.get("who", "")
+        if bool(url) == bool(who):
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "give either url or who", where="url")
+        try:
+            found = self._notify.feed_of(who) if who else feeds.channel_url(canonical(url))
+        except ChannelError as error:
+            raise _unprocessable(error, where="url") from None
+        return json_answer(status.FeedAddress(found))
+
+    async def export(self, request: web.Request) -> web.Response:
+        """Answer with the channels of a subscriber as OPML."""
+        from penstock.node.notify.opml import write_opml  # noqa: PLC0415  # seldom asked for
+
+        who = request.query.get("who", "")
+        found = sorted(self._notify.channels.subscriptions(who), key=lambda one: one.url)
+        if not found:
+            raise RequestRefused(HTTPStatus.NOT_FOUND, f"'{who}' is subscribed to nothing", where="who")
+        body = write_opml([(one.url, "") for one in found], title=f"Channels of {who}")
+        return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
+
+
+def _unprocessable(error: ChannelError, *, where: str) -> RequestRefused:
+    return RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), where=where)
+
+
+def etag_of(body: bytes) -> str:
+    """Make the validator of a document."""
+    return f'"{sha256(body).hexdigest()[:32]}"'
+
+
+def is_known(if_none_match: str, etag: str) -> bool:
+    """Whether the client has the document already (RFC 9110, 13.1.2)."""
+    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    return etag in tags or "*" in tags

@@ -24,16 +24,18 @@ from penstock.node.http import openapi
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
 from penstock.node.http.handlers import Handlers
+from penstock.node.http.notify import NotifyHandlers
 from penstock.node.http.routes import API, ROUTES
 from penstock.node.observe.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from aiohttp.web import Server
 
     from penstock.node.channels.service import ChannelService
     from penstock.node.config.schema import Config
+    from penstock.node.notify.service import NotifyService
     from penstock.node.observe.history import History
     from penstock.node.observe.status import Observed
 
@@ -155,7 +157,7 @@ async def start_http(
     *,
     history: History | None = None,
     channels: ChannelService | None = None,
-    more: Iterable[web.RouteDef] = (),
+    notify: NotifyService | None = None,
 ) -> Window:
     """Open the window that the configuration describes."""
     http = config.http
@@ -173,7 +175,7 @@ async def start_http(
     about_channels = ChannelHandlers(channels, changed=watch.changed)
     for route in CHANNEL_ROUTES:
         app.router.add_route(route.method, route.path, getattr(about_channels, route.handler))
-    app.router.add_routes(more)
+    app.router.add_routes(_open_routes(channels, notify))
     app.router.add_get(
         f"{API}/openapi.json", _fixed(msgspec.json.encode(openapi.document()), "application/json")
     )
@@ -191,6 +193,18 @@ async def start_http(
         await runner.cleanup()
         raise cannot_listen(http.host, http.port, error) from None
     return Window(server=server, pending=pending, watch=watch, guard=guard, runner=runner)
+
+
+def _open_routes(channels: ChannelService | None, notify: NotifyService | None) -> list[web.RouteDef]:
+    """Make the routes of notifications and of WebSub, where they are on."""
+    found = []
+    if notify is not None:
+        found += NotifyHandlers(notify).routes()
+    if channels is not None and channels.hub_subscriber is not None:
+        from penstock.node.http.websub import HubCallbacks  # noqa: PLC0415  # most nodes ask no hub
+
+        found += HubCallbacks(channels.hub_subscriber).routes()
+    return found
 
 
 def _server_log() -> logging.Logger:

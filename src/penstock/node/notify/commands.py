@@ -34,10 +34,10 @@ def help_text() -> str:
 
 
 class ChatCommands:
-    """Answers commands at the desk."""
+    """Answers commands at the channels."""
 
-    def __init__(self, desk: ChannelApi, *, feed_of: Callable[[str], str]) -> None:
-        self._desk = desk
+    def __init__(self, channels: ChannelApi, *, feed_of: Callable[[str], str]) -> None:
+        self._channels = channels
         self._feed_of = feed_of
         """The address of somebody's feed; empty if there are no feeds."""
 
@@ -63,16 +63,16 @@ class ChatCommands:
             return str(error)
 
     async def _do(self, who: str, name: str, rest: list[str]) -> str:
-        desk = self._desk
+        channels = self._channels
         match name, rest:
             case "subscribe", [url, *policy]:
-                return await desk.subscribe(who, url, policy=policy[0] if policy else "")
+                return await channels.subscribe(who, url, policy=policy[0] if policy else "")
             case "unsubscribe", [url]:
-                return await desk.unsubscribe(who, url)
+                return await channels.unsubscribe(who, url)
             case "why", [url]:
-                return desk.why(canonical(url))
+                return channels.why(canonical(url))
             case (("pause" | "resume"), _):
-                return await desk.pause(who, rest[0] if rest else None, paused=name == "pause")
+                return await channels.pause(who, rest[0] if rest else None, paused=name == "pause")
             case "list", _:
                 return self._list(who)
             case "feed", _:
@@ -83,7 +83,7 @@ class ChatCommands:
                 return help_text()
 
     def _list(self, who: str) -> str:
-        found = sorted(self._desk.subscriptions(who), key=lambda one: one.url)
+        found = sorted(self._channels.subscriptions(who), key=lambda one: one.url)
         if not found:
             return "You are subscribed to nothing. Say subscribe URL."
         lines = [

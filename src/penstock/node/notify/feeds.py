@@ -6,7 +6,6 @@ The URL of a feed ends with an unguessable word, because feed readers cannot sen
 from __future__ import annotations
 
 import hmac
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -34,8 +33,10 @@ HUB_PATH: Final = "/hub"
 class AtomFeeds:
     """Addresses and documents."""
 
-    def __init__(self, desk: ChannelApi, *, secret: bytes, base_url: str, entries: int, hub: bool) -> None:
-        self._desk = desk
+    def __init__(
+        self, channels: ChannelApi, *, secret: bytes, base_url: str, entries: int, hub: bool
+    ) -> None:
+        self._channels = channels
         self._secret = secret
         self._base = base_url.rstrip("/")
         self._entries = entries
@@ -66,7 +67,7 @@ class AtomFeeds:
             url = URL(topic).query.get("url", "")
             if topic != self.channel_url(url):
                 return None
-            self._desk.subscribers(url)
+            self._channels.subscribers(url)
         except (ValueError, ChannelError):
             return None
         return url
@@ -75,16 +76,16 @@ class AtomFeeds:
 
     def channel(self, url: str) -> bytes:
         """The newest changes of a channel."""
-        deltas = self._desk.deltas(url, most=self._entries)
+        deltas = self._channels.deltas(url, most=self._entries)
         title = next((delta.title for delta in deltas if delta.title), url)
         return self._document(self.channel_url(url), title, deltas, page=url, hub=self.hub_url)
 
     def user(self, who: str) -> bytes:
         """The newest changes of all channels of a subscriber, but for those that are paused."""
-        urls = [one.url for one in self._desk.subscriptions(who) if not one.paused]
-        last = [delta for url in urls for delta in self._desk.deltas(url, most=1)]
+        urls = [one.url for one in self._channels.subscriptions(who) if not one.paused]
+        last = [delta for url in urls for delta in self._channels.deltas(url, most=1)]
         moving = [delta.url for delta in self._newest(last)]  # no others can have one of the newest
-        deltas = [delta for url in moving for delta in self._desk.deltas(url, most=self._entries)]
+        deltas = [delta for url in moving for delta in self._channels.deltas(url, most=self._entries)]
         return self._document(self.user_url(who), "What changed", self._newest(deltas))
 
     def _newest(self, deltas: list[Delta]) -> list[Delta]:
@@ -111,17 +112,6 @@ class AtomFeeds:
             _add(entry, "link", rel="alternate", href=delta.url)
             _add(entry, "content", html_of(delta), type="html")
         return bytes(ET.tostring(feed, encoding="utf-8", xml_declaration=True))
-
-
-def etag_of(body: bytes) -> str:
-    """The validator of a document."""
-    return f'"{sha256(body).hexdigest()[:32]}"'
-
-
-def is_known(if_none_match: str, etag: str) -> bool:
-    """Whether who asks has the document already (RFC 9110, 13.1.2)."""
-    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return etag in tags or "*" in tags
 
 
 def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:

@@ -1,22 +1,16 @@
-"""The service of notifications: outbox, dispatcher and transports put together, with their HTTP handlers.
+"""The service of notifications: outbox, dispatcher and transports put together.
 
-`NotifyService` implements `Notifier` for channels. Feeds and the hub are open to everybody; the other
-routes need the token of the API.
+`NotifyService` implements `Notifier` for channels; `node/http/notify.py` answers HTTP requests with it.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-from aiohttp import web
-
 from penstock import limits
-from penstock.core.channels.address import canonical
 from penstock.core.queues import QueueOptions
 from penstock.errors import ChannelError, PolicyError, StoreError
 from penstock.model.instant import SECOND_US, to_us
@@ -24,25 +18,14 @@ from penstock.node.access.rate import RateLimits
 from penstock.node.access.secret import own_secret
 from penstock.node.broker.policies import Policies
 from penstock.node.clock import wall_us
-from penstock.node.http.notify import ROUTES
-from penstock.node.http.replies import RequestRefused
 from penstock.node.notify import subscriber_queue as outbox_tables
 from penstock.node.notify import webhook
 from penstock.node.notify import websub_hub as hub_tables
 from penstock.node.notify.commands import ChatCommands
 from penstock.node.notify.dispatch import Dispatcher
-from penstock.node.notify.feeds import (
-    CHANNEL_PATH,
-    CONTENT_TYPE,
-    HUB_PATH,
-    USER_PATH,
-    AtomFeeds,
-    etag_of,
-    is_known,
-)
-from penstock.node.notify.opml import write_opml
+from penstock.node.notify.feeds import AtomFeeds
 from penstock.node.notify.outbox import Outbox
-from penstock.node.notify.status import FeedAddress, NotifyFigures, NotifyStatus, WebhookKey
+from penstock.node.notify.status import NotifyFigures, NotifyStatus
 from penstock.node.notify.subscribers import PULL_KINDS, SubscriberNames
 from penstock.node.notify.writer import OutboxWriter
 from penstock.node.outbound.post import Poster
@@ -51,7 +34,6 @@ from penstock.policy.columns import Plan
 from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from penstock.core.channels.delta import Delta
@@ -63,123 +45,6 @@ if TYPE_CHECKING:
     from penstock.node.notify.transport import Transport
     from penstock.node.notify.websub_hub import WebSubHub
     from penstock.node.store.database import Row
-
-
-class NotifyHandlers:
-    """One method per question."""
-
-    def __init__(self, notify: NotifyService) -> None:
-        self._notify = notify
-
-    def routes(self) -> list[web.RouteDef]:
-        """All of them, for the server; the first are open to everybody."""
-        found = [
-            web.get(f"{CHANNEL_PATH}/{{word}}", self.channel_feed),
-            web.get(f"{USER_PATH}/{{word}}", self.user_feed),
-            web.post(HUB_PATH, self.hub),
-        ]
-        return found + [web.route(each.method, each.path, getattr(self, each.handler)) for each in ROUTES]
-
-    # -- open to everybody -------------------------------------------------------------------------------
-
-    async def channel_feed(self, request: web.Request) -> web.Response:
-        """The feed of a channel."""
-        feeds = self._notify.feeds
-        return self._feed(request, "url", feeds.channel if feeds is not None else None)
-
-    async def user_feed(self, request: web.Request) -> web.Response:
-        """The feed of a subscriber."""
-        feeds = self._notify.feeds
-        return self._feed(request, "who", feeds.user if feeds is not None else None)
-
-    def _feed(self, request: web.Request, name: str, made: Callable[[str], bytes] | None) -> web.Response:
-        feeds, value = self._notify.feeds, request.query.get(name, "")
-        if feeds is None or made is None or not feeds.known(request.match_info["word"], name, value):
-            raise RequestRefused(HTTPStatus.NOT_FOUND, "there is no such feed", where=request.path)
-        try:
-            body = made(value)
-        except ChannelError as error:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, str(error), where=name) from None
-        headers = {
-            "ETag": etag_of(body),
-            "Cache-Control": "private, max-age=60",
-            "Content-Type": CONTENT_TYPE,
-        }
-        if name == "url" and feeds.hub_url:
-            self_url = feeds.channel_url(value)
-            headers["Link"] = f'<{feeds.hub_url}>; rel="hub", <{self_url}>; rel="self"'
-        if is_known(request.headers.get("If-None-Match", ""), headers["ETag"]):
-            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return web.Response(body=body, headers=headers)
-
-    async def hub(self, request: web.Request) -> web.Response:
-        """A request to the hub."""
-        hub = self._notify.hub
-        if hub is None:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, "this node is no hub (notify.hub.enabled)")
-        if request.content_type != "application/x-www-form-urlencoded":
-            raise RequestRefused(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                "the body should be application/x-www-form-urlencoded",
-                where="Content-Type",
-            )
-        try:
-            form = await request.post()
-        except (ValueError, LookupError) as error:
-            raise RequestRefused(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from None
-        hub.take({name: value for name, value in form.items() if isinstance(value, str)})
-        return web.Response(status=HTTPStatus.ACCEPTED)
-
-    # -- behind the token --------------------------------------------------------------------------------
-
-    async def status(self, _: web.Request) -> web.Response:
-        """The figures."""
-        return _json(self._notify.status())
-
-    async def webhook_key(self, request: web.Request) -> web.Response:
-        """A receiver's key."""
-        with _said(where="target"):
-            target = self._notify.check(f"webhook:{request.query.get('target', '')}").partition(":")[2]
-        return _json(WebhookKey(target, self._notify.webhook_key(target)))
-
-    async def feed_url(self, request: web.Request) -> web.Response:
-        """A feed's address."""
-        feeds = self._notify.feeds
-        if feeds is None:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, "there are no feeds (notify.feeds.enabled)")
-        url, who = request.query.get("url", ""), request.query.get("who", "")
-        if bool(url) == bool(who):
-            raise RequestRefused(HTTPStatus.BAD_REQUEST, "give either url or who", where="url")
-        with _said(where="url"):
-            found = self._notify.feed_of(who) if who else feeds.channel_url(canonical(url))
-        return _json(FeedAddress(found))
-
-    async def export(self, request: web.Request) -> web.Response:
-        """A subscriber's list."""
-        who = request.query.get("who", "")
-        found = sorted(self._notify.desk.subscriptions(who), key=lambda one: one.url)
-        if not found:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, f"'{who}' is subscribed to nothing", where="who")
-        body = write_opml([(one.url, "") for one in found], title=f"Channels of {who}")
-        return web.Response(body=body, content_type="text/x-opml", charset="utf-8")
-
-
-class _said:  # noqa: N801  # reads as a sentence
-    """Answers with what is wrong."""
-
-    def __init__(self, *, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, ChannelError):
-            raise RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), where=self._where) from None
-
-
-def _json(found: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 
 log = logging.getLogger(__name__)
@@ -197,10 +62,10 @@ SCHEMA: Final = 1
 class NotifyService:
     """Implements Told for the channels; `start`, and at the end `close`."""
 
-    def __init__(self, desk: ChannelApi, config: Config, data: Path | None) -> None:
+    def __init__(self, channels: ChannelApi, config: Config, data: Path | None) -> None:
         """Open the store and make the transports; what cannot work is a NodeError or a MissingTool."""
         settings = config.notify
-        self.desk = desk
+        self.channels = channels
         self._secret = own_secret(data)
         self._policies = Policies(config)
         self._default = Plan(parse(f"levels: [{{keep: {{latest: {max(1, settings.queue_events // 2)}}}}}]"))
@@ -238,14 +103,13 @@ class NotifyService:
         kinds = (*self._transports, *(PULL_KINDS if self.feeds is not None else ()))
         self._subscribers = SubscriberNames(settings, kinds, self._poster)
         self._writing: OutboxWriter | None = None
-        self.handlers = NotifyHandlers(self)
 
     def _feeds(self, config: Config) -> AtomFeeds | None:
         settings = config.notify
         if not (settings.feeds.enabled or settings.hub.enabled):
             return None
         return AtomFeeds(
-            self.desk,
+            self.channels,
             secret=self._secret,
             base_url=base_url(config),
             entries=settings.feeds.entries,
@@ -258,7 +122,7 @@ class NotifyService:
             self._transports["webhook"] = webhook.WebhookTransport(self._poster, secret=self._secret)
         if settings.hub.enabled and self.feeds is not None:
             self.hub = hub_tables.WebSubHub(
-                self.desk,
+                self.channels,
                 self.feeds,
                 self._poster,
                 settings.hub,
@@ -273,7 +137,7 @@ class NotifyService:
         if settings.xmpp.jid:
             from penstock.node.notify.xmpp import XmppTransport  # noqa: PLC0415  # the same
 
-            clerk = ChatCommands(self.desk, feed_of=self.feed_of)
+            clerk = ChatCommands(self.channels, feed_of=self.feed_of)
             self._transports["xmpp"] = XmppTransport(
                 settings.xmpp,
                 answer=clerk.answer,
@@ -305,13 +169,9 @@ class NotifyService:
         """Other registered policies; the rest takes effect at the next start."""
         self._policies.reconfigure(config)
 
-    def routes(self) -> list[web.RouteDef]:
-        """For the node's HTTP port."""
-        return self.handlers.routes()
-
     # -- told by the channels ----------------------------------------------------------------------------
 
-    def tell(
+    def notify(
         self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant, again: bool = False
     ) -> None:
         """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
@@ -327,7 +187,7 @@ class NotifyService:
             self._outbox.put(subscribed, delta, now_us=now_us)
         self._sending.wake(subscribed.who)
 
-    async def safe(self) -> None:
+    async def flush(self) -> None:
         """Return when everything told so far is on disk, or sent."""
         assert self._writing is not None, "start comes first"
         await self._writing.safe()
@@ -337,11 +197,11 @@ class NotifyService:
         self._outbox.forget(who, url)
         if self.hub is not None and who.startswith("hub:"):
             self.hub.forgotten(who, url)
-        if all(one.url == url for one in self.desk.subscriptions(who)):
+        if all(one.url == url for one in self.channels.subscriptions(who)):
             self._outbox.drop(who)
             self._sending.forget(who)
 
-    def released(self, who: str, url: str) -> None:
+    def resumed(self, who: str, url: str) -> None:
         """A subscription is paused no more: what came meanwhile is told by one digest."""
         self._outbox.release(who, url, now_us=wall_us())
         self._sending.wake(who)
@@ -354,14 +214,14 @@ class NotifyService:
         self._sending.wake(who)
 
     def _returned(self, who: str, what: Delta | Digest, reason: str) -> None:
-        if any(True for _ in self.desk.subscriptions(who)):
+        if any(True for _ in self.channels.subscriptions(who)):
             self._sending.returned(who, what, reason)
 
     async def _over(self, who: str, url: str) -> None:
-        for one in list(self.desk.subscriptions(who)):
+        for one in list(self.channels.subscriptions(who)):
             if not url or one.url == url:
                 with suppress(ChannelError):
-                    await self.desk.unsubscribe(who, one.url)
+                    await self.channels.unsubscribe(who, one.url)
         if url:
             self._outbox.forget(who, url)
         else:

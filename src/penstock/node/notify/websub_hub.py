@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import limits
 from penstock.core.channels.delta import Delta
-from penstock.errors import BadAddress, ChannelError
+from penstock.core.channels.websub import HubFieldError, HubRequest, Verification, link_header, sign
+from penstock.errors import BadAddress, ChannelError, RequestRefused
 from penstock.model.instant import SECOND_US
 from penstock.node.clock import wall_us
-from penstock.node.http.replies import RequestRefused
 from penstock.node.notify.feeds import CONTENT_TYPE
 from penstock.node.notify.transport import (
     Delivered,
@@ -39,48 +39,8 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.config.notify import HubSettings as Settings
     from penstock.node.notify.feeds import AtomFeeds
-    from penstock.node.outbound.post import Poster
+    from penstock.node.outbound.post import Poster, PostResult
     from penstock.node.store.database import Row
-
-SECRET_BYTES: Final = 200
-"""A secret must be shorter (section 5.1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubRequest:
-    """What somebody asked for and has not confirmed yet."""
-
-    mode: str
-    callback: str
-    url: str
-    lease_s: int
-    secret: str
-
-
-def hub_request_of(form: Mapping[str, str], feeds: AtomFeeds, poster: Poster, *, lease_s: int) -> HubRequest:
-    """What a request asks for; Refused says what is wrong with it."""
-    mode = form.get("hub.mode", "")
-    if mode not in ("subscribe", "unsubscribe"):
-        raise _wrong("hub.mode", f"subscribe or unsubscribe, not '{mode[:80]}'")
-    url = feeds.channel_of(form.get("hub.topic", ""))
-    if url is None:
-        raise _wrong("hub.topic", "is not the address of a feed of this node")
-    try:
-        callback = poster.check(form.get("hub.callback", ""))
-    except BadAddress as error:
-        raise _wrong("hub.callback", str(error)) from None
-    secret = form.get("hub.secret", "")
-    if len(secret.encode()) >= SECRET_BYTES:
-        raise _wrong("hub.secret", f"must be shorter than {SECRET_BYTES} bytes")
-    asked = form.get("hub.lease_seconds", "") or str(lease_s)
-    if not (asked.isascii() and asked.isdecimal() and len(asked) < 16 and int(asked)):
-        raise _wrong("hub.lease_seconds", f"a whole number above 0, not '{asked[:80]}'")
-    return HubRequest(mode, callback, url, min(max(int(asked), 60), lease_s), secret)
-
-
-def _wrong(where: str, problem: str) -> RequestRefused:
-    return RequestRefused(HTTPStatus.BAD_REQUEST, problem, where=where)
-
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +57,17 @@ SWEEP_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class _Intent:
+    """A request that the callback has not confirmed yet."""
+
+    asked: HubRequest
+    callback: str
+    """Canonical."""
+    url: str
+    """The channel whose feed is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriberLease:
     """A verified subscription."""
 
@@ -109,7 +80,7 @@ class WebSubHub:
 
     def __init__(
         self,
-        desk: ChannelApi,
+        channels: ChannelApi,
         feeds: AtomFeeds,
         poster: Poster,
         settings: Settings,
@@ -117,7 +88,7 @@ class WebSubHub:
         leases: Iterable[tuple[str, str, str, Instant]],
         note: Callable[[Row], None],
     ) -> None:
-        self._desk = desk
+        self._channels = channels
         self._feeds = feeds
         self._poster = poster
         self._settings = settings
@@ -145,8 +116,8 @@ class WebSubHub:
     # -- subscribing -------------------------------------------------------------------------------------
 
     def take(self, form: Mapping[str, str]) -> None:
-        """Accept a request, to be verified; Refused says what is wrong with it."""
-        intent = hub_request_of(form, self._feeds, self._poster, lease_s=self._settings.lease_s)
+        """Accept a request, to be verified; RequestRefused says what is wrong with it."""
+        intent = self._read(form)
         if len(self._asking) >= limits.HUB_WAITING:
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -157,57 +128,70 @@ class WebSubHub:
         self._asking.add(task)
         task.add_done_callback(self._asked)
 
+    def _read(self, form: Mapping[str, str]) -> _Intent:
+        try:
+            asked = HubRequest.from_form(form)
+            callback = self._poster.check(asked.callback)
+        except HubFieldError as error:
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error), where=error.field) from None
+        except BadAddress as error:
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error), where="hub.callback") from None
+        url = self._feeds.channel_of(asked.topic)
+        if url is None:
+            raise RequestRefused(
+                HTTPStatus.BAD_REQUEST, "is not the address of a feed of this node", where="hub.topic"
+            )
+        return _Intent(asked, callback, url)
+
     def _asked(self, task: asyncio.Task[None]) -> None:
         self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a bug: a subscription at the hub is not verified", exc_info=error)
 
-    async def _verify(self, intent: HubRequest) -> None:
-        """Ask the callback whether it meant it."""
-        challenge = secrets.token_urlsafe(24)
-        query = {
-            "hub.mode": intent.mode,
-            "hub.topic": self._feeds.channel_url(intent.url),
-            "hub.challenge": challenge,
-        }
-        if intent.mode == "subscribe":
-            query["hub.lease_seconds"] = str(intent.lease_s)
-        async with self._room:
-            posted = await self._poster.get(intent.callback, query)
+    async def _verify(self, intent: _Intent) -> None:
+        """Ask the callback whether the request was meant (section 5.3)."""
+        mode, challenge = intent.asked.mode, secrets.token_urlsafe(24)
+        lease_s = intent.asked.granted_s(self._settings.lease_s)
+        posted = await self._tell(
+            intent,
+            Verification(
+                mode, intent.asked.topic, challenge, lease_s=lease_s if mode == "subscribe" else None
+            ),
+        )
         if not posted.ok or not hmac.compare_digest(posted.body.strip(), challenge.encode()):
             self.unverified += 1
             said = "the challenge did not come back" if posted.ok else posted.sentence()
-            who = redacted(f"hub:{intent.callback}")
-            log.info("%s did not confirm to %s: %s", who, intent.mode, said)
-        elif intent.mode == "subscribe":
-            await self._subscribed(intent)
+            log.info("%s did not confirm to %s: %s", redacted(f"hub:{intent.callback}"), mode, said)
+        elif mode == "subscribe":
+            await self._grant(intent, lease_s)
         else:
             await self._end(intent.callback, intent.url)
 
-    async def _subscribed(self, intent: HubRequest) -> None:
+    async def _grant(self, intent: _Intent, lease_s: int) -> None:
         if intent.url not in self._leases.get(intent.callback, {}):
             if sum(map(len, self._leases.values())) >= self._settings.subscriptions:
                 await self._deny(intent, "this hub has no room for one subscription more")
                 return
             try:
-                await self._desk.subscribe(f"hub:{intent.callback}", intent.url)
+                await self._channels.subscribe(f"hub:{intent.callback}", intent.url)
             except ChannelError as error:
                 await self._deny(intent, str(error))
                 return
-        lease = SubscriberLease(intent.secret, wall_us() + intent.lease_s * SECOND_US)
+        lease = SubscriberLease(intent.asked.secret, wall_us() + lease_s * SECOND_US)
         self._leases.setdefault(intent.callback, {})[intent.url] = lease
         self._note((_PUT, (intent.callback, intent.url, lease.secret, lease.until_us)))
 
-    async def _deny(self, intent: HubRequest, reason: str) -> None:
-        topic = self._feeds.channel_url(intent.url)
-        query = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
+    async def _deny(self, intent: _Intent, reason: str) -> None:
+        await self._tell(intent, Verification("denied", intent.asked.topic, reason=reason))
+
+    async def _tell(self, intent: _Intent, said: Verification) -> PostResult:
         async with self._room:
-            await self._poster.get(intent.callback, query)
+            return await self._poster.get(intent.callback, said.to_query())
 
     async def _end(self, callback: str, url: str) -> None:
         if self._forget(callback, url):
             with suppress(ChannelError):
-                await self._desk.unsubscribe(f"hub:{callback}", url)
+                await self._channels.unsubscribe(f"hub:{callback}", url)
 
     def _forget(self, callback: str, url: str) -> bool:
         found = self._leases.get(callback, {}).pop(url, None)
@@ -218,7 +202,7 @@ class WebSubHub:
         return found is not None
 
     def forgotten(self, who: str, url: str) -> None:
-        """The desk ended a subscription."""
+        """The channels ended a subscription."""
         self._forget(who.partition(":")[2], url)
 
     async def _sweep(self) -> None:
@@ -256,11 +240,10 @@ class WebSubHub:
 
     async def _send(self, parcel: Notification, url: str, lease: SubscriberLease) -> SendOutcome:
         body = self._feeds.channel(url)
-        links = f'<{self._feeds.hub_url}>; rel="hub", <{self._feeds.channel_url(url)}>; rel="self"'
+        links = link_header(self._feeds.hub_url, self._feeds.channel_url(url))
         headers = {"Content-Type": CONTENT_TYPE, "Link": links}
         if lease.secret:
-            mac = hmac.digest(lease.secret.encode(), body, "sha256").hex()
-            headers["X-Hub-Signature"] = f"sha256={mac}"
+            headers["X-Hub-Signature"] = sign(body, lease.secret)
         posted = await self._poster.post(parcel.address, body, headers)
         if posted.ok:
             self.sent += 1
