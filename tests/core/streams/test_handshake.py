@@ -39,11 +39,11 @@ def test_offers_and_messages_come_in_one_stream_of_bytes() -> None:
 @pytest.mark.parametrize(
     ("hello", "problem"),
     [
-        (Hello(VERSION + 1, "node", "x"), "is spoken there"),
+        (Hello(VERSION + 1, "node", "x"), "unsupported stream protocol version"),
         (Hello(VERSION, "node", ""), "1 to"),
         (Hello(VERSION, "node", "x" * (limits.STREAM_NAME_CHARS + 1)), "1 to"),
-        (Hello(VERSION, "king", "x"), "no greeting"),  # type: ignore[arg-type]
-        (Sorry("x"), "no greeting"),
+        (Hello(VERSION, "king", "x"), "not a stream handshake"),  # type: ignore[arg-type]
+        (Sorry("x"), "not a stream handshake"),
     ],
 )
 def test_wrong_greetings_are_refused(hello: Hello, problem: str) -> None:
@@ -70,7 +70,7 @@ def test_neighbours_cannot_say_everything(said: msgspec.Struct) -> None:
 
 
 def test_another_version_is_no_answer() -> None:
-    with pytest.raises(StreamError, match="is spoken there"):
+    with pytest.raises(StreamError, match="unsupported stream protocol version"):
         handshake.decode_answer(body(Welcome(VERSION + 1, "IB")))
 
 

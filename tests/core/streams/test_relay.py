@@ -270,9 +270,9 @@ def test_what_a_link_may_have_asked_for_is_bounded(monkeypatch: pytest.MonkeyPat
 
 def test_a_message_from_the_wrong_side_is_refused() -> None:
     relay = relayed({"a": None})
-    with pytest.raises(StreamError, match="not come from above"):
+    with pytest.raises(StreamError, match="not a message from above"):
         relay.receive(Ack("p", 1), child=None, now_us=0)
-    with pytest.raises(StreamError, match="not come from below"):
+    with pytest.raises(StreamError, match="not a message from below"):
         relay.receive(FinalTicks("p", 1), child="a", now_us=0)
     with pytest.raises(StreamError, match="no link to 'b'"):
         relay.receive(Ack("p", 1), child="b", now_us=0)

@@ -1,19 +1,19 @@
 """Reliable streams: every message once and in order, with publishers slowed before a queue overflows.
 
 ticks.py        positions in a stream, and sets of them
-knowledge.py    what a node knows about each tick
-messages.py     what nodes send each other, and events for the owner of the streams
-wire.py         messages as frames, and the records that logs keep
+knowledge.py    the state of each tick at a node
+messages.py     messages between nodes, and events for the owner
+wire.py         messages as frames, and the records in logs
 handshake.py    the first frames of a connection between nodes
 requests.py     requests of programs and their answers
 options.py      settings, with the defaults of the paper
 control.py      controllers of the publishing rate and of the NACK window
 log.py          the log interface of a pubend, and one in memory
 pubend.py       the root of a stream
-relay.py        a node on the way
+relay.py        a stream at a node between root and subscribers
 subend.py       the end of a stream at a node with subscribers
 broker.py       all streams of one node
-link_queue.py   what waits for a link
+link_queue.py   the queue of a link
 """
 
 from __future__ import annotations

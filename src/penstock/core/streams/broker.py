@@ -1,8 +1,8 @@
-"""All streams of one node: pubends, relays and subscriber-hosting ends put together; the owner moves bytes.
+"""All streams of one node: connects pubends, relays and subscriber-hosting ends; the owner moves the bytes.
 
-Each stream has a relay here. Above it is a link, or the pubend if this node hosts it; below it are links and
-the subscriber-hosting streams of this node. What one part sends to another here is handed over at once; what
-is for other nodes is in `outgoing`.
+Each stream has a relay here. Above the relay is a link, or the pubend if this node hosts the stream; below it
+are links and the subscriber-hosting ends of this node. Messages between parts of this node are handed over at
+once; messages for other nodes are in `outgoing`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _HERE = "\0"
-"""Before the names of ends at this node, among the links below a relay: no neighbour is called so."""
+"""Prefix of the names of local ends among the links below a relay: no neighbour has such a name."""
 
 
 @dataclass(slots=True)
@@ -37,14 +37,14 @@ class _Stream:
     due_us: int | None = 0
 
     def parts(self) -> list[Pubend | Relay | Subend]:
-        """Those that have timers."""
+        """The parts that have timers."""
         middle: list[Pubend | Relay | Subend] = [self.relay, *self.subends.values()]
         return middle if self.pubend is None else [self.pubend, *middle]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStatistics:
-    """One stream at one node."""
+    """Figures of one stream at one node."""
 
     relay: RelayStatistics
     pubend: PubendStatistics | None
@@ -52,7 +52,10 @@ class StreamStatistics:
 
 
 class StreamBroker:
-    """The contract of all cores; messages carry the name of their stream."""
+    """Same interface as a single core (receive, on_timer, timer, outgoing, events).
+
+    Messages name their stream.
+    """
 
     def __init__(
         self,
@@ -71,11 +74,14 @@ class StreamBroker:
         self._events: list[StreamEvent] = []
 
     def __len__(self) -> int:
-        """Streams that are hosted or followed."""
+        """Streams hosted or followed."""
         return len(self._streams)
 
     def host(self, pubend: str, log: Log, *, now_us: int, options: StreamOptions | None = None) -> Pubend:
-        """Be the root of a stream, with options of its own (how long it keeps messages, say) if given."""
+        """Become the root of a stream.
+
+        `options` override the node's, for instance how long messages are kept.
+        """
         stream = self._add(pubend, upstream=None)
         stream.relay.caching = False
         stream.pubend = Pubend(
@@ -88,14 +94,14 @@ class StreamBroker:
         self._add(pubend, upstream=upstream)
 
     def begin(self, pubend: str, at: int) -> None:
-        """A neighbour says how far a stream has come: ends that have heard nothing yet start there."""
+        """A neighbour tells how far a stream has come: ends without any knowledge start there."""
         stream = self._stream(pubend)
         stream.relay.reached = max(stream.relay.reached, at)
         for subend in stream.subends.values() if at else ():
             subend.begin(at)
 
     def move(self, pubend: str, upstream: str) -> None:
-        """Get a stream that is followed from another neighbour from now on."""
+        """Get a followed stream from another neighbour from now on."""
         stream = self._stream(pubend)
         if stream.upstream is None:
             raise StreamError(f"stream {pubend!r} is hosted by {self.name!r} itself")
@@ -107,29 +113,29 @@ class StreamBroker:
         return pubend in self._streams
 
     def attach(self, pubend: str, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
-        """Pass a stream on to a neighbour, as far as its filter lets through."""
+        """Forward a stream to a neighbour, filtered by `matches`."""
         relay = self._stream(pubend).relay
         relay.attach(child, matches, interest=interest)
         relay.caching = True
 
     def detach(self, pubend: str, child: str) -> None:
-        """Pass a stream on to a neighbour no more; its acknowledgement is not waited for."""
+        """Stop forwarding a stream to a neighbour; its acknowledgement is no longer waited for."""
         self._stream(pubend).relay.detach(child)
 
     def again(self, pubend: str, *, now_us: int) -> None:
-        """The neighbour above can be reached again: what it was asked for may have been lost on the way."""
+        """The upstream neighbour is reachable again: repeat requests that may have been lost."""
         stream = self._stream(pubend)
         stream.relay.again(now_us=now_us)
         self._pump(stream, now_us)
 
     def subscribe(self, pubend: str, name: str, *, start: int | None = None, alerts: bool = True) -> Subend:
-        """Open a subscriber-hosting stream, from the newest tick on that is known here if no start is given.
+        """Open a subscriber-hosting end; the default start is the newest tick known here.
 
-        Without alerts it never slows the publishers (catching up).
+        Without `alerts` it never slows the publishers (for catching up).
         """
         stream = self._stream(pubend)
         if _HERE + name in stream.subends:
-            raise StreamError(f"stream {pubend!r} has an end {name!r} here already")
+            raise StreamError(f"stream {pubend!r} already has an end {name!r} here")
         start = start if start is not None else stream.relay.reached or None
         subend = Subend(pubend, name, self._options, start=start, alerts=alerts)
         stream.subends[_HERE + name] = subend
@@ -137,31 +143,31 @@ class StreamBroker:
         return subend
 
     def unsubscribe(self, pubend: str, name: str) -> None:
-        """Close a subscriber-hosting stream for good."""
+        """Close a subscriber-hosting end for good."""
         stream = self._stream(pubend)
         stream.subends.pop(_HERE + name, None)
         stream.relay.detach(_HERE + name)
 
     def hold(self, pubend: str, name: str, until: int | None) -> None:
-        """Somebody here needs what follows a tick and is not reading now; None: not any more."""
+        """Keep everything from a tick on for a subscriber that is away; None: release it."""
         stream = self._stream(pubend)
         stream.relay.hold(name, until)
-        if stream.pubend is not None:  # its log may go as far as was acknowledged before
+        if stream.pubend is not None:  # the log may be trimmed up to what was acknowledged
             stream.pubend.hold(name, until)
 
     def pubend(self, name: str) -> Pubend:
-        """The root of a stream that is hosted here."""
+        """The root of a stream hosted here."""
         found = self._stream(name).pubend
         if found is None:
             raise StreamError(f"stream {name!r} is not hosted by {self.name!r}")
         return found
 
     def relay(self, pubend: str) -> Relay:
-        """The middle of a stream."""
+        """The relay of a stream."""
         return self._stream(pubend).relay
 
     def statistics(self) -> dict[str, StreamStatistics]:
-        """A snapshot of every stream."""
+        """Figures of every stream now."""
         return {
             name: StreamStatistics(
                 stream.relay.statistics(),
@@ -172,18 +178,18 @@ class StreamBroker:
         }
 
     def receive(self, message: Message, *, peer: str, now_us: int) -> None:
-        """A neighbour has spoken."""
+        """A message from a neighbour."""
         stream = self._stream(message.pubend)
         child = None if peer == stream.upstream else peer
         stream.relay.receive(message, child=child, now_us=now_us)
         self._pump(stream, now_us)
 
     def changed(self, pubend: str, *, now_us: int) -> None:
-        """The owner has called a pubend or an end itself (a commit, say): pass on what follows."""
+        """The owner called a pubend or an end itself (for instance after a commit): forward the results."""
         self._pump(self._stream(pubend), now_us)
 
     def on_timer(self, *, now_us: int) -> None:
-        """Whatever is due."""
+        """Do everything that is due."""
         for stream in self._streams.values():
             if stream.due_us is None or stream.due_us > now_us:
                 continue
@@ -194,23 +200,23 @@ class StreamBroker:
             self._pump(stream, now_us)
 
     def timer(self) -> int | None:
-        """The next moment at which something is due."""
+        """Time of the next due action."""
         due = [stream.due_us for stream in self._streams.values() if stream.due_us is not None]
         return min(due, default=None)
 
     def outgoing(self) -> list[tuple[str, Message]]:
-        """Messages for neighbours."""
+        """Remove and return messages for neighbours."""
         found, self._outgoing = self._outgoing, []
         return found
 
     def events(self) -> list[StreamEvent]:
-        """What the owner should know."""
+        """Remove and return events for the owner."""
         found, self._events = self._events, []
         return found
 
     def _add(self, pubend: str, *, upstream: str | None) -> _Stream:
         if pubend in self._streams:
-            raise StreamError(f"{self.name!r} has a stream {pubend!r} already")
+            raise StreamError(f"{self.name!r} already has a stream {pubend!r}")
         relay = Relay(pubend, self._options, interest=self._interest, interests=self._interests)
         self._streams[pubend] = _Stream(relay, upstream)
         return self._streams[pubend]
@@ -222,7 +228,7 @@ class StreamBroker:
         return found
 
     def _pump(self, stream: _Stream, now_us: int) -> None:
-        """Hand over between the parts until all are quiet."""
+        """Hand messages between the parts until none is left."""
         relay, pubend = stream.relay, stream.pubend
         busy = True
         while busy:

@@ -1,20 +1,19 @@
 """Controllers of the publishing rate (PDCC, steady) and of the NACK window (SDCC), and their interfaces.
 
-PDCC is the paper's control of the rate of publishing (§3.1). No alert for t_nouca and throttled: r ← max(r
-+ r_min, r + f_incr·(r − r_decr)), equation 1. On an alert: r ← max(f_decr1·r, r_decr + f_decr2·(r −
+PDCC is the paper's control of the publishing rate (§3.1). Without an alert for t_nouca while throttled: r ←
+max(r + r_min, r + f_incr·(r − r_decr)), equation 1. On an alert: r ← max(f_decr1·r, r_decr + f_decr2·(r −
 r_decr)) if r has grown since, equation 2, else f_decr1·r, equation 3; r_decr is the rate after the last
-decrease. Alerts are passed over while the system has not seen the last decrease, and while things get
-better.
+decrease. Alerts are ignored until the system has seen the last decrease, and while things improve.
 
-Steady is ours: as much as the slowest stream takes, and a short queue before it. The paper leaves the rates
-in alerts unused (§7). Here streams answer every query with the tick they have reached and how far behind
-they are, so a pubend, which knows what it published up to each tick, knows how many messages the slowest
-one took since the last answer. It publishes as many, a little more while that one is less than TARGET
-behind and a little less while it is more: the bottleneck never runs dry, and its queue stays short. For
-those that recover, and need more than the stream, the rate falls as long as they do not get it.
+Steady is ours: publish as much as the slowest stream takes, with a short queue before it. The paper leaves
+the rates in alerts unused (§7). Here streams answer every query with the tick they have reached and how far
+behind they are. A pubend knows how many messages it published up to each tick, and so how many the slowest
+stream took since the last answer. It publishes as many, a little more while that stream is less than TARGET
+behind and a little less while it is more: the bottleneck never runs dry, and its queue stays short. If
+streams that recover, and need more than the stream's rate, do not get it, the rate falls until they do.
 
-SDCC is the paper's control of the NACK window (§3.2): r = nwnd / RTT, equation 9. Once r has risen by α_NACK
-since the last change, nwnd grows by size_NACK; once it has fallen by β_NACK, nwnd shrinks by as much; at most
+SDCC is the paper's control of the NACK window (§3.2): r = nwnd / RTT, equation 9. When r has risen by α_NACK
+since the last change, nwnd grows by size_NACK; when it has fallen by β_NACK, nwnd shrinks by as much; at most
 once in a round trip, equation 10.
 """
 
@@ -34,28 +33,28 @@ if TYPE_CHECKING:
 
 
 class RateControl(Protocol):
-    """Sets the rate of publishing at a pubend."""
+    """Sets the publishing rate of a pubend."""
 
     @property
     def rate(self) -> float:
-        """Messages a second that may be acknowledged; infinite: not limited."""
+        """Messages per second that may be acknowledged; infinity: unlimited."""
         ...
 
     def asked(self, number: int, *, position: int, published: int, throttled: bool, now_us: int) -> None:
-        """A query goes out; so many messages were published up to its position since the start."""
+        """A query is sent; `published` messages since the start lie before its `position`."""
         ...
 
     def alerted(self, alert: Alert, *, now_us: int) -> None:
-        """An alert has come."""
+        """An alert arrived."""
         ...
 
 
 class NackControl(Protocol):
-    """Sets the NACK window of a stream that recovers."""
+    """Sets the NACK window of a recovering stream."""
 
     @property
     def window(self) -> int:
-        """In ticks, from the doubt horizon on."""
+        """Window in ticks, from the doubt horizon on."""
         ...
 
     def begin(self) -> None:
@@ -63,37 +62,37 @@ class NackControl(Protocol):
         ...
 
     def answered(self, rtt_us: int, *, now_us: int) -> None:
-        """A NACK has been answered in full after so long."""
+        """A NACK was answered completely after this round trip."""
         ...
 
 
 class Unlimited:
-    """The controller that does not control: everything is acknowledged at once."""
+    """No control: everything is acknowledged at once."""
 
     rate = NO_RATE
 
     def asked(self, number: int, *, position: int, published: int, throttled: bool, now_us: int) -> None:
-        """Nothing follows from it."""
+        """Ignored."""
 
     def alerted(self, alert: Alert, *, now_us: int) -> None:
-        """Nothing follows from it."""
+        """Ignored."""
 
 
 class WholeWindow:
-    """The NACK window is the receive window, whatever happens."""
+    """No control: the NACK window is always the receive window."""
 
     def __init__(self, window: int) -> None:
         self.window = window
 
     def begin(self) -> None:
-        """Nothing changes."""
+        """Ignored."""
 
     def answered(self, rtt_us: int, *, now_us: int) -> None:
-        """Nothing changes."""
+        """Ignored."""
 
 
 class Pdcc:
-    """The rate of one pubend."""
+    """The paper's control of a pubend's rate."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -108,11 +107,11 @@ class Pdcc:
 
     @property
     def rate(self) -> float:
-        """r."""
+        """r of the paper."""
         return self._rate
 
     def asked(self, number: int, *, position: int, published: int, throttled: bool, now_us: int) -> None:
-        """Measure what is published; grow if nobody complains."""
+        """Measure the published rate; increase r if no alert came."""
         del position
         if self._first_number is None:
             self._first_number = number
@@ -126,7 +125,7 @@ class Pdcc:
             self._rate = max(self._rate + step, self._rate + share * (self._rate - self._decreased_to))
 
     def alerted(self, alert: Alert, *, now_us: int) -> None:
-        """Decrease, unless it is too early to tell or things get better."""
+        """Decrease r, unless it is too early to tell or things improve."""
         self._alerted_us = now_us
         previous, self._previous = self._previous, alert
         if self._first_number is None or alert.number < self._first_number:
@@ -134,7 +133,7 @@ class Pdcc:
         if previous is not None and _better(alert, previous):
             return
         rate = self._rate
-        if not self._binds:  # bring the limit down to what is published first: else alerts had no effect
+        if not self._binds:  # first lower the limit to the published rate, else alerts have no effect
             rate = min(rate, max(self._measured, self._options.rate_step))
         lower = self._options.decrease * rate
         if rate > self._decreased_to:
@@ -145,32 +144,32 @@ class Pdcc:
 
 
 def _better(alert: Alert, previous: Alert) -> bool:
-    """Above the previous one's rates; a rate that nobody told has not become worse."""
+    """Whether both rates rose since the previous alert; an unknown rate counts as not worse."""
     pairs = ((alert.keeping, previous.keeping), (alert.recovering, previous.recovering))
     told = [(new, old) for new, old in pairs if isfinite(new)]
     return all(new > old for new, old in told if isfinite(old)) and any(isfinite(old) for _, old in told)
 
 
 TARGET_S: Final = 0.5
-"""How far behind the slowest stream should be: the queue that rides out a second without an answer."""
+"""Lag aimed at for the slowest stream: a queue that survives a second without an answer."""
 
 QUEUE_S: Final = 0.1
-"""Who is farther behind than this stands behind a queue: what it takes is what the bottleneck carries."""
+"""Lag from which on a stream counts as queued: what it takes is what the bottleneck carries."""
 
 GAIN: Final = 0.2
-"""Per second: a queue that is a second too long is worked off in five seconds."""
+"""Gain per second: a queue that is a second too long is reduced in five seconds."""
 
 GROWTH: Final = 0.05
-"""Each answer in a row that tells of no queue adds so much to the growth, up to GROWTH_MOST."""
+"""Added to the growth with each consecutive answer without a queue, up to GROWTH_MOST."""
 
 GROWTH_MOST: Final = 0.3
 
 HISTORY: Final = 256
-"""Queries remembered: who is four minutes behind recovers, and is not counted by messages."""
+"""Queries remembered: a stream that is four minutes behind recovers, and is not measured in messages."""
 
 
 class Steady:
-    """The rate of one pubend."""
+    """Our control of a pubend's rate: follows the slowest stream."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -183,24 +182,24 @@ class Steady:
 
     @property
     def rate(self) -> float:
-        """What may be published."""
+        """Rate that may be published."""
         return self._rate
 
     def asked(self, number: int, *, position: int, published: int, throttled: bool, now_us: int) -> None:
-        """Remember what was published up to which tick."""
+        """Remember how many messages were published up to this tick."""
         del now_us
         self._throttled = throttled
         self._queries.append((number, position, published))
 
     def alerted(self, alert: Alert, *, now_us: int) -> None:
-        """An answer: how far behind is the slowest?"""
+        """Adjust the rate to the lag of the slowest stream."""
         if isfinite(alert.recovering) and alert.recovering < 1 + self._options.recovering_gain:
             self._give_way()
         elif isfinite(alert.keeping):
             self._follow(alert, now_us=now_us)
 
     def _give_way(self) -> None:
-        """Somebody recovers too slowly: leave them a tenth more of the way, each time they say so."""
+        """A recovering stream is too slow: leave it a tenth more of the link, with each such alert."""
         published = self._published_per_query()
         if published is not None:
             rate = min(self._rate, max(published, self._options.rate_step))
@@ -218,11 +217,11 @@ class Steady:
         behind_s = alert.behind / TICKS_PER_S
         if behind_s > QUEUE_S:
             self._free = 0
-            # A fall by a third or more is a new bottleneck and no noise.
+            # A fall by a third or more is a new bottleneck, not noise.
             fresh = per_s < 0.7 * self._capacity
             self._capacity = per_s if fresh else 0.5 * (self._capacity + per_s)
         elif not self._throttled or not isfinite(self._capacity):
-            return  # publishers want no more than this: there is nothing to limit
+            return  # publishers send less than the limit: nothing to adjust
         else:
             self._free += 1
             self._capacity *= 1 + min(GROWTH_MOST, GROWTH * self._free)
@@ -231,8 +230,8 @@ class Steady:
         self._rate = self._capacity * (1 + correction)
 
     def _taken_at(self, alert: Alert) -> float | None:
-        """Messages up to the tick that the slowest one has reached; evenly spread between two queries."""
-        # Absolute, since a folded alert may tell the answer to an earlier query than its number says.
+        """Messages up to the tick the slowest stream has reached, interpolated between two queries."""
+        # By tick, not by query number: a folded alert may hold the answer to an earlier query.
         reached = alert.reached
         before = bisect_right([position for _, position, _ in self._queries], reached) - 1
         if before < 0 or not reached:
@@ -251,7 +250,7 @@ class Steady:
 
 
 class Sdcc:
-    """The NACK window of one stream."""
+    """The paper's control of a NACK window."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -261,17 +260,17 @@ class Sdcc:
 
     @property
     def window(self) -> int:
-        """nwnd."""
+        """nwnd of the paper."""
         return ticks_in(self._window_us)
 
     def begin(self) -> None:
-        """Small again: nothing is known of this recovery."""
+        """Start small: nothing is known about this recovery."""
         self._window_us = self._options.nack_window_us
         self._reference = 0.0
         self._changed_us = None
 
     def answered(self, rtt_us: int, *, now_us: int) -> None:
-        """A round trip tells the rate."""
+        """Update the recovery rate from a round trip."""
         if self._changed_us is not None and now_us - self._changed_us < rtt_us:
             return
         rate = self._window_us / max(1, rtt_us)

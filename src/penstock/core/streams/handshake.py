@@ -1,4 +1,4 @@
-"""The handshake of two nodes: who they are, and which streams each can give to the other."""
+"""The handshake of two nodes, or of a program and a node: names, and the streams each can offer."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from penstock.core.streams import messages, wire
 from penstock.errors import StreamError
 
 VERSION: Final = 1
-"""Of what is said after the meeting; another one is refused."""
+"""Version of the protocol after the handshake; any other is refused."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=32):
-    """The first frame of whoever calls."""
+    """First frame of the caller."""
 
     version: int
     kind: Literal["node", "program"]
     name: str
-    """Of the node, or of the program for the log."""
+    """Name of the node, or of the program (for the log)."""
     user: str = ""
     password: str = ""
     only: tuple[str, ...] = ()
-    """Topic filters: a node wants nothing else over this link; none: everything."""
+    """Topic filters: the node wants only these over this link; empty: everything."""
     where: str = ""
-    """Content filter: nor what does not pass it."""
+    """Content filter: the node wants only messages that pass it."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=33):
-    """The answer, if the caller may stay; `only` and `where` as in Hello, for the other direction."""
+    """Accepts the caller; `only` and `where` as in Hello, for the other direction."""
 
     version: int
     name: str
@@ -39,30 +39,30 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=33):
 
 
 class Sorry(msgspec.Struct, frozen=True, array_like=True, tag=34):
-    """The answer if not, and the last frame."""
+    """Refuses the caller; the last frame."""
 
     reason: str
 
 
 class Offered(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A stream that can be had from whoever says so."""
+    """A stream that the sender can provide."""
 
     name: str
     topics: tuple[str, ...]
     host: str
-    """The node that it is published at."""
+    """The node at which it is published."""
     at: int = 0
-    """Behind the newest tick that is known there: who has nothing of it yet starts here; 0: not known."""
+    """Tick behind the newest one known there: a new follower starts here; 0: unknown."""
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, tag=35):
-    """All streams a node can give over a link; told after the meeting and whenever they change."""
+    """All streams a node can provide over a link; sent after the handshake and whenever they change."""
 
     streams: tuple[Offered, ...]
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag=36, gc=False):
-    """Said over a link on which nothing else was for a while."""
+    """Keep-alive of a link without other traffic."""
 
 
 LinkFrame: TypeAlias = (
@@ -76,7 +76,7 @@ LinkFrame: TypeAlias = (
     | messages.Ack
     | messages.Alert
 )
-"""What one node may say to another after the meeting."""
+"""Frames between nodes after the handshake."""
 
 _encoder = msgspec.msgpack.Encoder()
 _hello = msgspec.msgpack.Decoder(Hello)
@@ -85,51 +85,49 @@ _said = msgspec.msgpack.Decoder(LinkFrame)
 
 
 def encode(one: Hello | Welcome | Sorry | Offer | Alive) -> bytes:
-    """A frame."""
+    """Encode a frame."""
     return wire.framed(_encoder.encode(one), what="an offer" if isinstance(one, Offer) else "a greeting")
 
 
 def decode_hello(body: bytes) -> Hello:
-    """A caller's first frame without its head; StreamError if it is none, or another version."""
+    """Decode a caller's first frame without its header; StreamError if invalid or of another version."""
     try:
         hello = _hello.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise StreamError("this is no greeting of a node or a program of streams") from None
+        raise StreamError("not a stream handshake") from None
     if hello.version != VERSION:
-        raise StreamError(f"version {hello.version} of streams is spoken there, {VERSION} here")
+        raise StreamError(f"unsupported stream protocol version {hello.version}; supported: {VERSION}")
     if not 0 < len(hello.name) <= limits.STREAM_NAME_CHARS:
-        raise StreamError(f"a name has 1 to {limits.STREAM_NAME_CHARS} characters, not {len(hello.name)}")
+        raise StreamError(f"a name of {len(hello.name)} characters; allowed: 1 to {limits.STREAM_NAME_CHARS}")
     return hello
 
 
 def decode_answer(body: bytes) -> Welcome | Sorry:
-    """The answer to a Hello without its head; StreamError if it is none, or another version."""
+    """Decode the answer to a Hello without its header; StreamError if invalid or of another version."""
     try:
         answer: Welcome | Sorry = _answer.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise StreamError("this is no answer of a node's door for streams") from None
+        raise StreamError("not the answer of a stream listener") from None
     if isinstance(answer, Welcome) and answer.version != VERSION:
-        raise StreamError(f"version {answer.version} of streams is spoken there, {VERSION} here")
+        raise StreamError(f"unsupported stream protocol version {answer.version}; supported: {VERSION}")
     return answer
 
 
 def decode_said(body: bytes) -> LinkFrame:
-    """What a neighbour says, without its head; StreamError if it says what cannot be."""
+    """Decode a neighbour's frame without its header; StreamError if invalid."""
     try:
         said: LinkFrame = _said.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise StreamError(f"this is nothing that nodes say to each other: {error}") from None
+        raise StreamError(f"not a frame between nodes: {error}") from None
     if isinstance(said, Alive):
         return said
     if not isinstance(said, Offer):
         return wire.checked(said)
     if len(said.streams) > limits.STREAM_OFFERS:
-        raise StreamError(
-            f"an offer of {len(said.streams):,} streams: up to {limits.STREAM_OFFERS:,} are taken"
-        )
+        raise StreamError(f"offer of {len(said.streams):,} streams; at most {limits.STREAM_OFFERS:,}")
     for one in said.streams:
         if not 0 < len(one.name) <= limits.STREAM_NAME_CHARS or len(one.host) > limits.STREAM_NAME_CHARS:
-            raise StreamError("an offer of a stream whose name, or whose host's, is empty or too long")
+            raise StreamError("offer of a stream with an empty or too long name or host")
         if not 0 <= one.at <= limits.STREAM_TICKS:
             raise StreamError(f"stream {one.name!r} is offered from tick {one.at} on")
         if not 0 < len(one.topics) <= limits.STREAM_TOPICS:

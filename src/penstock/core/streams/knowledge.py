@@ -1,9 +1,9 @@
-"""What a node knows about a stream: each tick is final, data, silence or unknown.
+"""Knowledge of a stream at a node: each tick is final, data, silence or unknown.
 
-Runs instead of ticks: everything before `final` is final; known ticks are runs; those of them that hold data
-are listed with their messages, the rest is silence. An idle hour costs as much as an idle millisecond.
-Knowledge only grows (unknown, then silence or data, then final); what comes later and says otherwise is
-counted and not believed.
+Stored as runs instead of ticks: everything before `final` is final; known ticks are runs; those with data are
+listed with their messages, the rest is silence. An idle hour costs as much as an idle millisecond. Knowledge
+only grows (unknown, then silence or data, then final); contradictions that arrive later are counted and
+ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TickState(Enum):
 
 
 class Knowledge:
-    """One stream as far as it is known, from `start` on; what lies before is final."""
+    """Knowledge of one stream from `start` on; earlier ticks are final."""
 
     __slots__ = ("_bytes", "_data", "_final", "_known", "_ticks", "conflicts")
 
@@ -39,26 +39,26 @@ class Knowledge:
         self._data: dict[int, bytes] = {}
         self._bytes = 0
         self.conflicts = 0
-        """Times that data was told where silence is known, or another message for a tick that has one."""
+        """Data received where silence is known, or another message for a tick that has one."""
 
     @property
     def final(self) -> int:
-        """Everything before this tick is final."""
+        """All ticks before this one are final."""
         return self._final
 
     @property
     def horizon(self) -> int:
-        """The doubt horizon: the first tick that is unknown."""
+        """The doubt horizon: the first unknown tick."""
         return self._known.run_end(self._final)
 
     @property
     def top(self) -> int:
-        """The tick behind the last that is known."""
+        """Tick behind the last known one."""
         return self._known.end or self._final
 
     @property
     def messages(self) -> int:
-        """Messages held."""
+        """Number of messages held."""
         return len(self._ticks)
 
     @property
@@ -68,11 +68,11 @@ class Knowledge:
 
     @property
     def runs_held(self) -> int:
-        """Runs of known ticks."""
+        """Number of runs of known ticks."""
         return len(self._known)
 
     def state(self, tick: int) -> TickState:
-        """What is known of one tick."""
+        """State of one tick."""
         if tick < self._final:
             return TickState.FINAL
         if tick in self._data:
@@ -80,11 +80,11 @@ class Knowledge:
         return TickState.SILENCE if tick in self._known else TickState.UNKNOWN
 
     def learn_silence(self, since: int, until: int) -> None:
-        """No message in this span; data that is known stays data."""
+        """Record silence in a span; known data stays data."""
         self._known.add(max(since, self._final), until)
 
     def learn_data(self, tick: int, body: bytes) -> bool:
-        """A message; False if nothing new was learned."""
+        """Record a message; False if nothing new was learned."""
         if tick < self._final:
             return False
         if tick in self._known:
@@ -100,7 +100,7 @@ class Knowledge:
         return True
 
     def finalise(self, until: int) -> None:
-        """Everything before a tick is needed no more: messages are let go, unknown ticks are final too."""
+        """Make everything before a tick final: messages are dropped, unknown ticks become final too."""
         if until <= self._final:
             return
         gone = bisect_left(self._ticks, until)
@@ -111,21 +111,21 @@ class Knowledge:
         self._final = until
 
     def unknown(self, since: int, until: int) -> list[Span]:
-        """The parts of a span that are unknown."""
+        """Unknown parts of a span."""
         return self._known.gaps(max(since, self._final), until)
 
     def known(self, since: int, until: int) -> list[Span]:
-        """The parts of a span that are data or silence."""
+        """Parts of a span that are data or silence."""
         return self._known.within(max(since, self._final), until)
 
     def data(self, since: int, until: int) -> list[tuple[int, bytes]]:
-        """The messages of a span, in order."""
+        """Messages of a span, in order."""
         first = bisect_left(self._ticks, since)
         behind = bisect_left(self._ticks, until)
         return [(tick, self._data[tick]) for tick in self._ticks[first:behind]]
 
     def oldest(self, keep_bytes: int) -> int:
-        """The tick up to which messages must go for the rest to have no more than so many bytes."""
+        """Tick up to which messages must be dropped so that at most `keep_bytes` remain."""
         excess = self._bytes - keep_bytes
         for tick in self._ticks:
             if excess <= 0:

@@ -1,4 +1,4 @@
-"""The queue before a link to another node: control first, then the streams in turn or in one line."""
+"""The queue of a link to another node: control first, then the streams in turn or in order of arrival."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from penstock.core.streams.messages import Message
 
 QUANTUM_BYTES: Final = 2_048
-"""Bytes a stream may send in its turn: a few messages, so that a turn costs little and nobody waits long."""
+"""Bytes a stream may send in its turn: a few messages, so that turns are cheap and waiting is short."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkQueueStatistics:
-    """A snapshot."""
+    """Figures of the queue at one moment."""
 
     messages: int
     bytes: int
@@ -28,17 +28,19 @@ class LinkQueueStatistics:
 
 
 class LinkQueue:
-    """Bounded in bytes; what comes when it is full is refused. Control is small and always let in.
+    """Bounded in bytes; messages that find it full are refused. Control messages are small and always
+    accepted.
 
-    A message larger than the bound gets in while no more than the bound waits: else it would never get over.
+    A message larger than the bound is accepted while no more than the bound waits; otherwise it could never
+    be sent.
 
-    `fair` gives every stream the same share of the link (deficit round robin); else it is first come, first
-    served, as in the paper, and a stream with much to resend takes the link from the others.
+    `fair` gives every stream the same share of the link (deficit round robin). Otherwise it is first come,
+    first served, as in the paper, and a stream that resends much takes the link from the others.
     """
 
     def __init__(self, capacity_bytes: int, *, fair: bool = True, header_bytes: int = 0) -> None:
         if capacity_bytes < 1:
-            raise StreamError(f"capacity_bytes is {capacity_bytes}: give 1 or more")
+            raise StreamError(f"capacity_bytes {capacity_bytes}; at least 1")
         self._capacity = capacity_bytes
         self._fair = fair
         self._header = header_bytes
@@ -55,20 +57,20 @@ class LinkQueue:
 
     @property
     def bytes(self) -> int:
-        """That wait."""
+        """Bytes waiting."""
         return self._bytes
 
     @property
     def urgent_bytes(self) -> int:
-        """That wait and are control."""
+        """Bytes of control messages waiting."""
         return self._urgent_bytes
 
     def statistics(self) -> LinkQueueStatistics:
-        """A snapshot."""
+        """Figures of the queue now."""
         return LinkQueueStatistics(len(self), self._bytes, self._refused)
 
     def offer(self, message: Message) -> bool:
-        """Let a message in; False if it found no place and is lost."""
+        """Add a message; False if the queue is full: the message is lost."""
         size = wire_bytes(message)
         if is_urgent(message):
             self._urgent.append((message, size))
@@ -90,7 +92,7 @@ class LinkQueue:
         return True
 
     def take(self) -> tuple[Message, int] | None:
-        """The next message and its bytes."""
+        """Remove and return the next message and its bytes."""
         if self._urgent:
             message, size = self._urgent.popleft()
             self._bytes -= size
@@ -113,7 +115,7 @@ class LinkQueue:
         return None
 
     def clear(self) -> None:
-        """The link is gone, and with it what waited."""
+        """Drop everything: the link is lost."""
         self._urgent.clear()
         self._streams.clear()
         self._turns.clear()

@@ -1,4 +1,4 @@
-"""The log of a pubend: its name, the interface that a stream needs, and an implementation in memory."""
+"""The log of a pubend: its name, the interface a stream needs, and an implementation in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME_BYTES: Final = 200
 
 
 def safe_name(name: str) -> str:
-    """A stream's name as a file or a NATS stream can have it; two names never get the same."""
+    """A stream's name as a name of a file or NATS stream; different names stay different."""
     text = "".join(
         sign if sign.isascii() and (sign.islower() or sign.isdigit() or sign == "-") else _escaped(sign)
         for sign in name
@@ -34,40 +34,40 @@ def _escaped(sign: str) -> str:
 
 
 class Log(Protocol):
-    """Where messages are durable. Whoever owns log and pubend calls `Pubend.committed` after each commit."""
+    """Durable storage of messages. The owner of log and pubend calls `Pubend.committed` after each commit."""
 
     @property
     def end(self) -> int:
-        """Behind the last durable message and what was claimed: the first tick a restart gives out."""
+        """First tick a restart assigns: behind the last durable message and behind the claim."""
         ...
 
     @property
     def trimmed(self) -> int:
-        """Messages before this tick are gone."""
+        """Messages before this tick have been deleted."""
         ...
 
     def append(self, tick: int, body: bytes) -> None:
-        """Write a message; ticks grow. It is durable with the next commit."""
+        """Write a message; ticks ascend. It is durable with the next commit."""
         ...
 
     def claim(self, tick: int) -> None:
-        """Write that a restart gives out no tick before this one; durable with the next commit."""
+        """Write that a restart assigns no tick before this one; durable with the next commit."""
         ...
 
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
         """The first `most` durable messages of a span, as many as are `bounded`.
 
-        None: not at hand, the owner calls `Pubend.resume`.
+        None: not available now; the owner calls `Pubend.resume` later.
         """
         ...
 
     def trim(self, until: int) -> None:
-        """Messages before a tick may go."""
+        """Messages before a tick may be deleted."""
         ...
 
 
 def bounded(messages: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """As many as one reading has: a message may have a few bytes or some megabytes, so bytes count, too."""
+    """The messages of one read, bounded in bytes: one may have a few bytes or some megabytes."""
     found = []
     size = 0
     for tick, body in messages:
@@ -79,12 +79,12 @@ def bounded(messages: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 def cut_short(found: Sequence[tuple[int, bytes]], most: int) -> bool:
-    """Whether a reading of `most` messages ended at its bounds, so that more may follow."""
+    """Whether a read of `most` messages ended at its bounds, so that more may follow."""
     return len(found) >= most or sum(len(body) for _, body in found) >= limits.STREAM_FETCH_BYTES
 
 
 class MemoryLog:
-    """Keeps everything in lists; `commit` is what a disk would do, `crash` what it would not."""
+    """A log in lists, for tests and the simulator; `crash` drops what was not committed."""
 
     def __init__(self) -> None:
         self._ticks: list[int] = []
@@ -96,13 +96,13 @@ class MemoryLog:
 
     @property
     def end(self) -> int:
-        """See Log."""
+        """First tick a restart assigns."""
         last = self._ticks[self._durable - 1] + 1 if self._durable else 0
         return max(last, self._claimed, self._trimmed)
 
     @property
     def trimmed(self) -> int:
-        """See Log."""
+        """Messages before this tick have been deleted."""
         return self._trimmed
 
     @property
@@ -114,33 +114,33 @@ class MemoryLog:
         return len(self._ticks)
 
     def append(self, tick: int, body: bytes) -> None:
-        """See Log."""
+        """Write a message; durable with the next `commit`."""
         self._ticks.append(tick)
         self._bodies.append(body)
 
     def claim(self, tick: int) -> None:
-        """See Log."""
+        """Write a claim; durable with the next `commit`."""
         self._claiming = max(self._claiming, tick)
 
     def commit(self) -> tuple[int, int]:
-        """Everything written is durable; behind the last message, and what is claimed."""
+        """Make everything written durable; returns the tick behind the last message, and the claim."""
         self._durable = len(self._ticks)
         self._claimed = self._claiming
         return (self._ticks[-1] + 1 if self._ticks else 0), self._claimed
 
     def crash(self) -> None:
-        """What is not durable is gone."""
+        """Drop what is not durable."""
         del self._ticks[self._durable :], self._bodies[self._durable :]
         self._claiming = self._claimed
 
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
-        """See Log."""
+        """The first `most` durable messages of a span, `bounded`."""
         first = bisect_left(self._ticks, since)
         behind = min(bisect_left(self._ticks, until), self._durable, first + most)
         return bounded(zip(self._ticks[first:behind], self._bodies[first:behind], strict=True))
 
     def trim(self, until: int) -> None:
-        """See Log."""
+        """Delete messages before a tick."""
         gone = min(bisect_left(self._ticks, until), self._durable)
         del self._ticks[:gone], self._bodies[:gone]
         self._durable -= gone

@@ -1,8 +1,8 @@
 """Messages that nodes send each other about streams, and events that a stream reports to its owner.
 
-Downstream: `Data` and `Silence` in the order of their sending, `FinalTicks` for what the log has let go,
-`Query` (the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` says which
-messages overtake. `told` makes messages of known ticks: data with the silence before it, and silence at the
+Downstream: `Data` and `Silence` in the order of sending, `FinalTicks` for what the log has deleted, `Query`
+(the paper's DCQ). Upstream: `Nack`, `Ack`, `Alert` (the paper's UCA). `is_urgent` marks messages that
+overtake data. `told` makes messages from known ticks: data with the silence before it, and silence at the
 end.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 NO_RATE: Constant = float("inf")
-"""The smallest rate of nobody."""
+"""Minimum of no rates."""
 
 
 class Data(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -32,7 +32,7 @@ class Data(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     tick: int
     body: bytes
     interest: str = ""
-    """Whose filter made the silence; empty: that of the link."""
+    """Node whose filter made the silence; empty: the link's filter."""
 
 
 class Silence(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -45,58 +45,58 @@ class Silence(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
 
 
 class FinalTicks(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """What lies before `until` can be had no more."""
+    """Everything before `until` has been deleted."""
 
     pubend: str
     until: int
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """Who falls behind? (Downstream Congestion Query.)"""
+    """Asks which streams fall behind (Downstream Congestion Query)."""
 
     pubend: str
     number: int
     position: int
-    """m_pubend: the stream has been told up to this tick."""
+    """m_pubend: the stream has been sent up to this tick."""
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Tell me again."""
+    """Asks for spans to be sent again."""
 
     pubend: str
     spans: tuple[Span, ...]
     interest: str = ""
-    """Only what passes this node's filter is needed; empty: all that passes the link's."""
+    """Node whose filter is enough for the answer; empty: everything that passes the link's filter."""
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """Everything before `until` has been processed by all who are below."""
+    """Everything before `until` has been processed by all nodes below."""
 
     pubend: str
     until: int
 
 
 class Alert(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """Somebody falls behind. (Upstream Congestion Alert.)"""
+    """A stream falls behind (Upstream Congestion Alert)."""
 
     pubend: str
     number: int
-    """Of the query that is answered."""
+    """Number of the query answered."""
     keeping: float
-    """Smallest rate of those that do not recover, in tick-seconds per second."""
+    """Lowest rate of streams that do not recover, in tick-seconds per second."""
     recovering: float
-    """Smallest rate of those that recover."""
+    """Lowest rate of streams that recover."""
     behind: int = 0
-    """Not in the paper: ticks by which the last of those that do not recover is behind the query."""
+    """Not in the paper: ticks by which the slowest non-recovering stream is behind the query."""
     reached: int = 0
-    """Not in the paper: the tick that the last of those has reached; 0 if there is none."""
+    """Not in the paper: the tick that this stream has reached; 0 if there is none."""
 
 
 Message: TypeAlias = Data | Silence | FinalTicks | Query | Nack | Ack | Alert
 
 
 def is_urgent(message: Message) -> bool:
-    """Whether it overtakes data: whatever is small and steers."""
+    """Whether it overtakes data: small control messages do."""
     return not isinstance(message, Data | Silence | FinalTicks)
 
 
@@ -112,7 +112,7 @@ def told(
     matches: Matches | None = None,
     interest: str = "",
 ) -> Iterator[Data | Silence]:
-    """A span whose messages these are, told to somebody with a filter; what does not match is silence."""
+    """Messages for a span, filtered; messages that do not match become silence."""
     at, until = span
     for tick, body in messages:
         if matches is None or matches(body):
@@ -124,11 +124,11 @@ def told(
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The next message in order, once; the owner hands it to the subscribers it matches."""
+    """The next message in order, exactly once; the owner hands it to matching subscribers."""
 
     pubend: str
     stream: str
-    """The subscriber-hosting stream it comes from."""
+    """The subscriber-hosting end it comes from."""
     tick: int
     body: bytes
 
@@ -143,7 +143,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A stream goes on at `until`: the log has let go what lies before."""
+    """A stream continues at `until`: the log has deleted what lies before."""
 
     pubend: str
     stream: str
@@ -153,7 +153,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Recovering:
-    """A stream has begun, or ended, to recover what it missed."""
+    """A stream has begun, or finished, to recover missed messages."""
 
     pubend: str
     stream: str
@@ -162,7 +162,7 @@ class Recovering:
 
 @dataclass(frozen=True, slots=True)
 class ClockBehind:
-    """The clock of the publisher-hosting node is behind the stream: ticks go on without it."""
+    """The clock of the publisher-hosting node is behind the stream: ticks advance without it."""
 
     pubend: str
     behind_us: int

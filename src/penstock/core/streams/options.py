@@ -15,67 +15,67 @@ SubscriberControl: TypeAlias = Literal["sdcc", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """One sentence under every field; StreamError says what cannot be."""
+    """Settings of streams; StreamError names an invalid one."""
 
     publisher_control: PublisherControl = "pdcc"
-    """Who sets the rate of publishing: the paper's PDCC, our `steady`, or nobody."""
+    """Control of the publishing rate: the paper's PDCC, our `steady`, or off."""
     subscriber_control: SubscriberControl = "sdcc"
-    """Who sets the NACK window: the paper's SDCC, or nobody, and it is the receive window."""
+    """Control of the NACK window: the paper's SDCC, or off: then it is the receive window."""
 
     silence_us: int = SECOND_US
-    """t_silence: an idle pubend says so this often."""
+    """t_silence: how often an idle pubend sends silence."""
     query_us: int = SECOND_US
-    """How often a pubend asks who falls behind (DCQ)."""
+    """How often a pubend sends a query (DCQ)."""
     no_alert_us: int = 2 * SECOND_US
-    """t_nouca: so long without an alert, and the rate may grow."""
+    """t_nouca: time without an alert after which the rate may grow."""
     rate_step: float = 2.0
-    """r_min: the rate grows by at least so many messages a second; no rate is set below it either."""
+    """r_min: least growth of the rate, in messages per second; also the lowest rate."""
     increase: float = 0.05
     """f_incr: growth as a share of the distance from the last decrease."""
     decrease: float = 0.5
-    """f_decr1: a decrease leaves this share of the rate."""
+    """f_decr1: share of the rate that a decrease leaves."""
     decrease_to_last: float = 0.25
     """f_decr2: or this share of the distance from the last decrease, if that is more."""
     smoothing: float = 0.1
     """α: weight of the newest rate of the doubt horizon."""
     keeping_slack: float = 0.05
-    """Δt_nonrec: who does not recover may be slower than the stream by so many tick-seconds per second."""
+    """Δt_nonrec: how much slower than the stream a non-recovering end may be, in tick-seconds per second."""
     recovering_gain: float = 1.0
-    """Δt_rec: who recovers must be faster than the stream by so many tick-seconds per second."""
+    """Δt_rec: how much faster than the stream a recovering end must be, in tick-seconds per second."""
     lag_us: int = 4 * SECOND_US
-    """Δt_s: nobody may be farther behind the pubend."""
+    """Δt_s: largest lag behind the pubend without an alert."""
 
     nack_us: int = 100_000
-    """size_NACK: the NACK window changes by this much, and a NACK asks for no less if it can."""
+    """size_NACK: step of the NACK window, and the least span of a NACK where possible."""
     nack_window_us: int = 100_000
     """nwnd_0: the NACK window at the beginning of a recovery."""
     nack_rise: float = 0.1
-    """α_NACK: a rise of the recovery rate by this share opens the window."""
+    """α_NACK: relative rise of the recovery rate that opens the window."""
     nack_fall: float = 0.3
-    """β_NACK: a fall by this share closes it."""
+    """β_NACK: relative fall that closes the window."""
     receive_window_us: int = 10 * SECOND_US
-    """Ticks so far beyond the doubt horizon are ignored: bounds what a subscriber-hosting stream holds."""
+    """Ticks further beyond the doubt horizon are ignored: bounds the memory of a subscriber-hosting end."""
     retry_us: int = 2 * SECOND_US
-    """A NACK that is not answered is sent again after so long; under control later, by its round trips."""
+    """Pause before an unanswered NACK is repeated; with control it follows the round trips."""
     hold_us: int = 500_000
-    """A node on the way does not pass on the same NACK twice within this time."""
+    """A relay does not forward the same NACK twice within this time."""
 
     cache_us: int = 30 * SECOND_US
-    """Ticks that a node on the way keeps to answer NACKs."""
+    """Ticks that a relay caches to answer NACKs."""
     cache_bytes: int = 16 << 20
-    """And no more of them than this."""
+    """Bytes that a relay caches."""
     filtered_us: int = 200_000
-    """Silence that a link's filter makes is told at the latest after this time."""
+    """Longest delay of silence made by a link's filter."""
     retain_us: int = 0
-    """Acknowledged messages stay in the log for so long."""
+    """How long acknowledged messages stay in the log."""
     held_most: int = 100_000
-    """Messages of one pubend whose acknowledgement is held back; one more is refused."""
+    """Messages of one pubend whose acknowledgement is held back; further ones are refused."""
 
     def __post_init__(self) -> None:
         if self.publisher_control not in get_args(PublisherControl):
-            raise StreamError(f"publisher_control is {self.publisher_control!r}: pdcc, steady or off")
+            raise StreamError(f"publisher_control {self.publisher_control!r}; allowed: pdcc, steady, off")
         if self.subscriber_control not in get_args(SubscriberControl):
-            raise StreamError(f"subscriber_control is {self.subscriber_control!r}: sdcc or off")
+            raise StreamError(f"subscriber_control {self.subscriber_control!r}; allowed: sdcc, off")
         for name in ("silence_us", "query_us", "no_alert_us", "lag_us", "nack_us", "nack_window_us"):
             self._check(name, least=1_000)
         for name in ("receive_window_us", "retry_us", "hold_us", "filtered_us"):
@@ -87,22 +87,22 @@ class StreamOptions:
         for name in ("increase", "decrease", "decrease_to_last", "smoothing", "nack_rise", "nack_fall"):
             value = getattr(self, name)
             if not 0 < value <= 1:
-                raise StreamError(f"{name} is {value}: give more than 0 and up to 1")
+                raise StreamError(f"{name} {value}; allowed: above 0, up to 1")
         if not 0 <= self.keeping_slack < 1:
-            raise StreamError(f"keeping_slack is {self.keeping_slack}: give 0 or more, and less than 1")
+            raise StreamError(f"keeping_slack {self.keeping_slack}; allowed: 0 or more, below 1")
         if not -1 < self.recovering_gain <= 100:
-            raise StreamError(f"recovering_gain is {self.recovering_gain}: give more than -1 and up to 100")
+            raise StreamError(f"recovering_gain {self.recovering_gain}; allowed: above -1, up to 100")
         if self.nack_window_us > self.receive_window_us:
-            raise StreamError("nack_window_us is more than receive_window_us: it is a part of it")
+            raise StreamError("nack_window_us is above receive_window_us")
 
     def _check(self, name: str, *, least: float) -> None:
         value = getattr(self, name)
         if not least <= value < 1 << 60:
-            raise StreamError(f"{name} is {value}: give {least:g} or more")
+            raise StreamError(f"{name} {value}; at least {least:g}")
 
     @property
     def receive_window(self) -> int:
-        """In ticks."""
+        """Receive window in ticks."""
         return ticks_in(self.receive_window_us)
 
     @property

@@ -1,9 +1,9 @@
-"""The root of a stream: gives messages ticks, logs them, sends them once durable, answers from the log.
+"""The root of a stream: assigns ticks to messages, logs them, sends them once durable, answers NACKs.
 
-`publish` → the owner commits the log → `committed`: the messages go downstream and their acknowledgements
+`publish` → the owner commits the log → `committed`: the messages go downstream, and their acknowledgements
 are released at the rate the controller sets (one every 1/r seconds, a few at once). Silence is sent only
-where the log guarantees that a restart will give out no tick in it: before a durable message, or below a
-durable claim.
+where the log guarantees that a restart assigns no tick in it: before a durable message, or below a durable
+claim.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from penstock.core.streams.options import StreamOptions
 
 BURST_US: Final = 50_000
-"""Acknowledgements that were due within this time may go together: publishers are not metronomes."""
+"""Acknowledgements due within this time may be released together: publishers are not metronomes."""
 
 
 class AckShaper:
-    """A queue of ticks whose acknowledgement waits."""
+    """Queue of ticks whose acknowledgement is held back."""
 
     __slots__ = ("_due_us", "_held", "_was_held")
 
@@ -58,11 +58,11 @@ class AckShaper:
         return len(self._held)
 
     def hold(self, tick: int) -> None:
-        """One more is durable."""
+        """Add a durable tick."""
         self._held.append(tick)
 
     def release(self, rate: float, *, now_us: int) -> list[int]:
-        """Those that may be acknowledged now."""
+        """Remove and return the ticks that may be acknowledged now."""
         released = []
         if not isfinite(rate):
             released = list(self._held)
@@ -77,25 +77,26 @@ class AckShaper:
         return released
 
     def due_us(self) -> int | None:
-        """When the next may go; None if none waits."""
+        """When the next may be released; None if none waits."""
         return int(self._due_us) + 1 if self._held else None
 
     def throttled(self) -> bool:
-        """Whether one had to wait since this was asked last."""
+        """Whether an acknowledgement had to wait since the last call."""
         found, self._was_held = self._was_held or bool(self._held), False
         return found
 
 
 CLAIM_INTERVALS: Final = 4
-"""An idle pubend claims silence for so many intervals ahead: one write for every four messages of silence."""
+"""Intervals of silence that an idle pubend claims ahead: one write for every four silence messages."""
 
 BEHIND_US: Final = SECOND_US
-"""A clock behind the stream, and what an idle one claims, by more than this is told: bursts alone do not get
-there, nor does a restart that takes no time."""
+"""Lag of the clock behind the stream (and an idle pubend's claim) above which `ClockBehind` is reported:
+bursts alone do not reach it, nor does an instant restart.
+"""
 
 
 def rate_control(options: StreamOptions) -> RateControl:
-    """The controller that the options name."""
+    """Controller named by the options."""
     if options.publisher_control == "pdcc":
         return Pdcc(options)
     return Steady(options) if options.publisher_control == "steady" else Unlimited()
@@ -103,24 +104,24 @@ def rate_control(options: StreamOptions) -> RateControl:
 
 @dataclass(frozen=True, slots=True)
 class PubendStatistics:
-    """A snapshot."""
+    """Figures of a pubend at one moment."""
 
     position: int
-    """Everything before this tick has been told."""
+    """All ticks before this one have been sent."""
     acked: int
-    """Everything before this tick has been processed by all."""
+    """All ticks before this one have been processed by all nodes."""
     published: int
-    """Messages told since the start."""
+    """Messages sent since the start."""
     waiting: int
     """Messages that are not durable yet."""
     held: int
     """Durable messages whose acknowledgement is held back."""
     rate: float
-    """Messages a second that may be acknowledged."""
+    """Messages per second that may be acknowledged."""
 
 
 class Pubend:
-    """One stream at its publisher-hosting node; the owner commits a new log before it answers anybody."""
+    """One stream at its publisher-hosting node; the owner commits a new log before it answers any request."""
 
     def __init__(
         self,
@@ -132,14 +133,14 @@ class Pubend:
         interests: dict[str, Matches] | None = None,
     ) -> None:
         if not 0 < len(name) <= limits.STREAM_NAME_CHARS:
-            raise StreamError(f"a pubend's name has 1 to {limits.STREAM_NAME_CHARS} characters")
+            raise StreamError(f"invalid stream name; allowed: 1 to {limits.STREAM_NAME_CHARS} characters")
         self.name = name
         self.control = rate_control(options)
         self._options = options
         self._log = log
         self._interests = interests or {}
         start = log.end
-        if start == 0:  # a new log: what lies before now is silence
+        if start == 0:  # a new log: everything before now is silence
             start = tick_at(now_us)
             log.claim(start)
         self._next = self._told = self._durable_claim = self._claimed = start
@@ -147,7 +148,7 @@ class Pubend:
         self._shaper = AckShaper()
         self._wanted: dict[str, Spans] = {}
         self._answered = 0
-        """Bytes of messages that were read to answer at once."""
+        """Bytes of messages read to answer in this round."""
         self._published = 0
         self._number = start
         self._silence_us = now_us
@@ -160,17 +161,17 @@ class Pubend:
 
     @property
     def position(self) -> int:
-        """Everything before this tick has been told."""
+        """All ticks before this one have been sent."""
         return self._told
 
     @property
     def acked(self) -> int:
-        """Everything before this tick has been processed by all."""
+        """All ticks before this one have been processed by all nodes."""
         return self._acked
 
     @property
     def published(self) -> int:
-        """Messages since the start of this object."""
+        """Messages since this object was made."""
         return self._published
 
     @property
@@ -179,7 +180,7 @@ class Pubend:
         return len(self._shaper)
 
     def statistics(self) -> PubendStatistics:
-        """A snapshot."""
+        """Figures now."""
         return PubendStatistics(
             position=self._told,
             acked=self._acked,
@@ -190,14 +191,17 @@ class Pubend:
         )
 
     def publish(self, body: bytes, *, now_us: int) -> int:
-        """Give a message its tick and write it; `Acknowledged` follows once it is durable and in its turn."""
+        """Assign a tick to a message and log it.
+
+        `Acknowledged` follows once it is durable and its turn has come.
+        """
         return self.publish_many((body,), now_us=now_us)
 
     def publish_many(self, bodies: Sequence[bytes], *, now_us: int) -> int:
-        """The same for messages that get ticks one after the other, all of them or none; the first tick."""
+        """`publish` for several messages with successive ticks, all or none; returns the first tick."""
         if len(self._unsent) + len(self._shaper) + len(bodies) > self._options.held_most:
             raise StreamError(
-                f"stream {self.name!r} holds back {self._options.held_most:,} acknowledgements: "
+                f"queue full: stream {self.name!r} holds back {self._options.held_most:,} acknowledgements; "
                 "publish more slowly, or wait for them"
             )
         clock = tick_at(now_us)
@@ -214,9 +218,10 @@ class Pubend:
         return first
 
     def committed(self, until: int, *, claimed: int, now_us: int) -> list[tuple[int, bytes]]:
-        """Messages before a tick, and a claim, are durable: tell them, acknowledge what the rate allows.
+        """Messages before a tick, and a claim, are durable: send them, and acknowledge what the rate allows.
 
-        Returns what is told, for those at this node: they need nobody to put it in order.
+        Returns the messages sent, for local subscribers: these get them in order without a subscriber-hosting
+        end.
         """
         told: list[tuple[int, bytes]] = []
         self._durable_claim = max(self._durable_claim, claimed)
@@ -232,7 +237,7 @@ class Pubend:
         return told
 
     def receive(self, message: Message, *, now_us: int) -> None:
-        """From below: what is missing, what is done, who falls behind."""
+        """Handle a message from below: NACK, acknowledgement or alert."""
         match message:
             case Nack(_, spans, interest):
                 wanted = self._wanted.setdefault(interest if interest in self._interests else "", Spans())
@@ -245,17 +250,20 @@ class Pubend:
                 self.control.alerted(message, now_us=now_us)
                 self._release(now_us)
             case _:
-                raise StreamError(f"a pubend cannot be told {type(message).__name__}")
+                raise StreamError(f"a pubend does not accept {type(message).__name__}")
 
     def hold(self, name: str, until: int | None) -> None:
-        """Keep what follows a tick for somebody, acknowledged or not; None: no more."""
+        """Keep messages from a tick on for a subscriber, acknowledged or not; None: release them."""
         if until is None:
             self._holds.pop(name, None)
         else:
             self._holds[name] = until
 
     def resume(self) -> None:
-        """Go on answering from the log: it was not at hand, and is now. Who asks for too much asks again."""
+        """Continue answering from the log, which is available again.
+
+        Excess requests are dropped and repeated.
+        """
         self._answered = 0
         for interest in list(self._wanted):
             for span in self._wanted[interest]:
@@ -267,7 +275,7 @@ class Pubend:
             del self._wanted[interest]
 
     def on_timer(self, *, now_us: int) -> None:
-        """Silence, queries, acknowledgements: what is due."""
+        """Send silence and queries and release acknowledgements that are due."""
         if now_us >= self._silence_us:
             self._tell_silence(now_us)
         if now_us >= self._query_us:
@@ -275,23 +283,23 @@ class Pubend:
         self._release(now_us)
 
     def outgoing(self) -> list[Message]:
-        """What goes downstream."""
+        """Remove and return messages to send downstream."""
         found, self._outgoing = self._outgoing, []
         return found
 
     def events(self) -> list[StreamEvent]:
-        """Acknowledgements and what else the owner should know."""
+        """Remove and return acknowledgements and other events for the owner."""
         found, self._events = self._events, []
         return found
 
     def timer(self) -> int:
-        """The next moment at which something is due."""
+        """Time of the next due action."""
         due_us = min(self._silence_us, self._query_us)
         release_us = self._shaper.due_us() if isfinite(self.control.rate) else None
         return due_us if release_us is None else min(due_us, release_us)
 
     def _answer(self, interest: str, since: int, until: int) -> bool:
-        """Tell a span from the log, or as much as is told at once; False if the log is not at hand."""
+        """Send a span from the log, or as much as one round allows; False if the log is not available."""
         wanted = self._wanted[interest]
         trimmed = self._log.trimmed
         if since < trimmed:
@@ -312,14 +320,15 @@ class Pubend:
         return True
 
     def _silent_until(self, tick: int) -> int:
-        """The next message from a tick on: an answer tells all the silence there is, asked for or not."""
+        """Tick of the next message from a tick on: an answer includes all known silence, requested or not."""
         found = self._log.read(tick, self._told, 1)
         return tick if found is None else found[0][0] if found else max(tick, self._told)
 
     def _tell_silence(self, now_us: int) -> None:
-        """Up to now, if a durable claim covers it and no message waits to become durable.
+        """Send silence up to now, if a durable claim covers it and no message waits to become durable.
 
-        By a tick at least, should the clock be behind: whoever lost the last message hears that by silence.
+        At least one tick even if the clock is behind: a receiver that lost the last message learns of it by
+        silence.
         """
         self._silence_us = now_us + self._options.silence_us
         if self._unsent:
@@ -354,7 +363,7 @@ class Pubend:
         until = min((self._acked, *self._holds.values()))
         if self._options.retain_us:
             until = min(until, tick_at(now_us - self._options.retain_us))
-        # Silence stays: whoever asks for it again is not told that it is gone, as if there had been messages.
+        # Silence stays: asked for again, it must not look like deleted messages.
         trimmed = self._log.trimmed
         if until > trimmed and self._log.read(trimmed, until, 1) != []:
             self._log.trim(until)

@@ -1,10 +1,10 @@
-"""One stream at a node on the way: fans out, filters, caches, and asks once for all who ask below.
+"""One stream at a node between root and subscribers: fans out, filters, caches, and merges NACKs and alerts.
 
-Ticks beyond what a link was sent are new to it and go down unasked; older ones go to the links that are
-curious about them. A NACK is answered from the cache as far as it reaches; the rest goes up unless it did so
-a moment ago (`NackHold`). A NACK of one node only is passed on under its name (its interest), so that the
-answer holds what its filter needs and not what all filters of the link need; such an answer is silence for no
-other node. Alerts of many links go up as one (`AlertFold`, Figure 5).
+Ticks beyond what a link was sent are new to it and go down unasked; older ones go to the links that asked for
+them. A NACK is answered from the cache as far as it reaches; the rest goes up unless it was asked for a
+moment ago (`NackHold`). A NACK of a single node is forwarded under its name (its interest), so that the
+answer holds what its filter needs and not what all filters of the link need; such an answer is not silence
+for other nodes. Alerts of many links go up as one (`AlertFold`, Figure 5).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NackHold:
-    """Two generations of spans by interest: each is held for one to two times `hold_us`."""
+    """Two generations of requested spans by interest: each is held for one to two times `hold_us`."""
 
     __slots__ = ("_hold_us", "_newer", "_older", "_turned_us")
 
@@ -35,7 +35,7 @@ class NackHold:
         self._turned_us = 0
 
     def unasked(self, spans: list[Span], interest: str, *, now_us: int) -> list[Span]:
-        """The parts that nobody asked for lately; they count as asked now. Interest "" asks for all."""
+        """Parts not requested lately; they count as requested now. Interest "" covers everything."""
         self._turn(now_us)
         for asked in (self._newer, self._older):
             for known in {"": None, interest: None}:
@@ -48,11 +48,11 @@ class NackHold:
         return spans
 
     def clear(self) -> None:
-        """Nothing counts as asked for."""
+        """Forget all requests."""
         self._newer, self._older = {}, {}
 
     def answered(self, since: int, until: int, interest: str) -> None:
-        """A span has come; with interest "" for everybody."""
+        """A span arrived; with interest "" for every interest."""
         for asked in (self._newer, self._older):
             for name in asked if interest == "" else (interest,):
                 if name in asked:
@@ -79,7 +79,7 @@ class AlertFold:
         self._behind = self._reached = 0
 
     def fold(self, alert: Alert) -> Alert | None:
-        """Take one from below; what goes up now, if anything."""
+        """Add an alert from below; returns the alert to send up now, if any."""
         self._keeping = min(self._keeping, alert.keeping)
         self._recovering = min(self._recovering, alert.recovering)
         self._behind = max(self._behind, alert.behind)
@@ -96,7 +96,7 @@ class AlertFold:
 
 
 class RelayChild:
-    """New ticks go to it unasked, old ones if it is curious about them."""
+    """A link below: new ticks go to it unasked, old ones on request."""
 
     __slots__ = ("_pending", "_pending_us", "_pubend", "acked", "curious", "frontier", "interest", "matches")
 
@@ -104,27 +104,27 @@ class RelayChild:
         self._pubend = pubend
         self.matches = matches
         self.interest = interest
-        """The name under which others know this filter; empty if it has none."""
+        """Name of this filter at other nodes; empty if it has none."""
         self.acked: int | None = None
         self.frontier = 0
-        """Behind the newest tick it was told."""
+        """Tick behind the newest one sent."""
         self.curious: dict[str, Spans] = {}
-        """By interest: what it asked for and has not been told."""
+        """Spans requested and not yet sent, by interest."""
         self._pending: Span | None = None
         self._pending_us: int | None = None
 
     @property
     def due_us(self) -> int | None:
-        """When its silence must be told at the latest."""
+        """When its pending silence must be sent."""
         return self._pending_us
 
     def wants(self, span: Span, interest: str) -> bool:
-        """Whether it is curious about a part of a span that was told for an interest, "" for all."""
+        """Whether it requested part of a span sent for an interest, "" for all."""
         names = self.curious if interest == "" else (interest,)
         return any(name in self.curious and bool(self.curious[name].within(*span)) for name in names)
 
     def satisfied(self, span: Span, interest: str) -> None:
-        """It has been told a span."""
+        """A span has been sent to it."""
         for name in list(self.curious) if interest == "" else [interest]:
             spans = self.curious.get(name)
             if spans is not None:
@@ -133,7 +133,10 @@ class RelayChild:
                     del self.curious[name]
 
     def tell(self, since: int, until: int, body: bytes | None, *, due_us: int) -> list[Message]:
-        """New ticks for it, the last of them a message unless `body` is None; filtered ones wait a while."""
+        """Messages for new ticks, the last of them with `body` unless None.
+
+        Filtered ones are delayed a while.
+        """
         found: list[Message] = []
         if self._pending is not None and self._pending[1] == since:
             since = self._pending[0]
@@ -154,23 +157,23 @@ class RelayChild:
         return found
 
     def flush(self) -> list[Message]:
-        """The silence that waits."""
+        """The pending silence."""
         pending, self._pending, self._pending_us = self._pending, None, None
         return [] if pending is None else [Silence(self._pubend, *pending)]
 
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """A snapshot."""
+    """Figures of a relay at one moment."""
 
     cached_messages: int
     cached_bytes: int
     nacks: int
-    """From below."""
+    """NACKs from below."""
     nacks_up: int
-    """Passed on."""
+    """NACKs forwarded."""
     acked: int | None
-    """What all below have processed."""
+    """Tick up to which all nodes below have processed."""
 
 
 class Relay:
@@ -189,11 +192,11 @@ class Relay:
         self._interest = interest
         self._interests = interests or {}
         self.reached = 0
-        """Behind the newest tick that this node has heard of."""
+        """Tick behind the newest one known here."""
         self._children: dict[str, RelayChild] = {}
         self._holds: dict[str, int] = {}
         self.caching = True
-        """Whether it keeps what it passes on; where the log is and no link is, that is of no use."""
+        """Whether it caches what it forwards; useless beside the log if there is no link below."""
         self._cache = Knowledge()
         self._hold = NackHold(options.hold_us)
         self._fold = AlertFold()
@@ -204,20 +207,20 @@ class Relay:
         self._down: list[tuple[str, Message]] = []
 
     def statistics(self) -> RelayStatistics:
-        """A snapshot."""
+        """Figures now."""
         cache = self._cache
         return RelayStatistics(cache.messages, cache.size, self._nacks, self._nacks_up, self.acked())
 
     def attach(self, child: str, matches: Matches | None = None, *, interest: str = "") -> None:
-        """A link below, with the filter of all that is behind it; its acknowledgement is waited for."""
+        """Add a link below with the filter of everything behind it; its acknowledgement is waited for."""
         self._children[child] = RelayChild(self.pubend, matches, interest)
 
     def detach(self, child: str) -> None:
-        """A link below is gone for good."""
+        """Remove a link below for good."""
         self._children.pop(child, None)
 
     def again(self, *, now_us: int) -> None:
-        """Ask above once more for everything that somebody below has asked for and not been told."""
+        """Ask above again for everything requested from below and not yet sent."""
         self._hold.clear()
         wanted: dict[str, Spans] = {}
         for child in self._children.values():
@@ -229,21 +232,21 @@ class Relay:
             self._pass_up(list(spans), interest, now_us)
 
     def acked(self) -> int | None:
-        """What all below have processed; None while one of them, or everybody, has not spoken."""
+        """Tick up to which all below have processed; None while one of them, or all, have not reported."""
         spoken = [child.acked for child in self._children.values() if child.acked is not None]
         if len(spoken) < len(self._children):
             return None
         return min((*spoken, *self._holds.values()), default=None)
 
     def hold(self, name: str, until: int | None) -> None:
-        """Count nothing from a tick on as processed, for somebody who is away; None: no more."""
+        """Count nothing from a tick on as processed, for a subscriber that is away; None: release it."""
         if until is None:
             self._holds.pop(name, None)
         else:
             self._holds[name] = until
 
     def receive(self, message: Message, *, child: str | None, now_us: int) -> None:
-        """From above if `child` is None, else from that link below."""
+        """Handle a message from above (`child` None) or from a link below."""
         if child is None:
             self._from_above(message, now_us)
         elif child not in self._children:
@@ -252,13 +255,13 @@ class Relay:
             self._from_below(message, self._children[child], child, now_us)
 
     def on_timer(self, *, now_us: int) -> None:
-        """Tell silence that has waited."""
+        """Send pending silence."""
         for name, child in self._children.items():
             if child.due_us is not None and child.due_us <= now_us:
                 self._down += [(name, message) for message in child.flush()]
 
     def timer(self) -> int | None:
-        """When silence must be told."""
+        """When silence must be sent."""
         due_us = None
         for child in self._children.values():
             if child.due_us is not None and (due_us is None or child.due_us < due_us):
@@ -266,12 +269,12 @@ class Relay:
         return due_us
 
     def upward(self) -> list[Message]:
-        """What goes up."""
+        """Remove and return messages to send up."""
         found, self._up = self._up, []
         return found
 
     def downward(self) -> list[tuple[str, Message]]:
-        """What goes down, and to whom."""
+        """Remove and return messages to send down, with their links."""
         found, self._down = self._down, []
         return found
 
@@ -294,10 +297,10 @@ class Relay:
                 if acked is not None:
                     self._up.append(Ack(self.pubend, acked))
             case _:
-                raise StreamError(f"{type(message).__name__} does not come from above")
+                raise StreamError(f"{type(message).__name__} is not a message from above")
 
     def _own(self, interest: str) -> str:
-        """What is told under this node's own name is told for the whole link."""
+        """Interest of an answer: under this node's own name it holds for the whole link."""
         return "" if interest == self._interest else interest
 
     def _spread(self, since: int, until: int, body: bytes | None, interest: str, now_us: int) -> None:
@@ -332,7 +335,7 @@ class Relay:
         if body is not None:
             cache.learn_data(until - 1, body)
         bound = ticks_in(options.cache_us)
-        # In strides of an eighth: each message let go by itself would move the whole list.
+        # Trim in steps of an eighth: dropping messages one by one would move the whole list each time.
         if cache.top - cache.final > bound + bound // 8:
             cache.finalise(cache.top - bound)
         if cache.size > options.cache_bytes:
@@ -346,12 +349,12 @@ class Relay:
             case Ack(_, until):
                 child.acked = max(child.acked or 0, until)
             case Alert(number=number):
-                # Who answers what nobody asked would have all later answers passed over.
+                # Ignore answers to queries not asked: they would make all later answers look old.
                 folded = self._fold.fold(message) if number <= self._query else None
                 if folded is not None:
                     self._up.append(folded)
             case _:
-                raise StreamError(f"{type(message).__name__} does not come from below")
+                raise StreamError(f"{type(message).__name__} is not a message from below")
 
     def _answer(
         self, spans: tuple[Span, ...], interest: str, child: RelayChild, name: str, now_us: int
@@ -379,7 +382,7 @@ class Relay:
         )
         curious = child.curious.setdefault(interest, Spans())
         if len(curious) + len(missing) > limits.STREAM_CURIOUS:
-            return  # it asks again
+            return  # the child asks again
         for span in missing:
             curious.add(*span)
         self._pass_up(missing, "" if shared else interest, now_us)

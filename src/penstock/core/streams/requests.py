@@ -1,7 +1,7 @@
 """Requests of programs to a node after the handshake, and its answers, as bounded frames.
 
 Every request has a number that its answer repeats, so several can be under way; answers come in any order.
-All requests may be sent again after a lost connection: what was done already is answered as done.
+Every request may be repeated after a lost connection: what was already done is answered as done.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from penstock.errors import StreamError
 Code: TypeAlias = Literal[
     "unknown", "elsewhere", "trimmed", "denied", "refused", "full", "fenced", "gone", "broken"
 ]
-"""Why a request failed: no such stream, hosted by another node, messages gone, not allowed, not possible,
-no room at the moment, another writer has taken over, staged rows are not there, a request that is none."""
+"""Why a request failed: unknown stream, hosted by another node, messages deleted, not allowed, not possible,
+no room at the moment, replaced by another writer, staged rows missing, invalid request.
+"""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A message to be put into a stream."""
+    """A message to append to a stream."""
 
     topic: str
     payload: bytes
     ts_us: int = 0
-    """0: when the node accepts it."""
+    """0: the time when the node accepts it."""
     content_type: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     """User properties, in order."""
 
 
 def size_of(row: Row) -> int:
-    """About how many bytes a request grows by a row."""
+    """Approximate bytes that a row adds to a request."""
     text = (
         len(row.topic) + len(row.content_type) + sum(len(name) + len(value) for name, value in row.properties)
     )
@@ -47,22 +48,22 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
     name: str
     topics: tuple[str, ...]
     host: str
-    """The node it is published at."""
+    """The node at which it is published."""
     here: bool
-    """Whether that is the node asked; if not, the figures that follow are 0."""
+    """Whether that is the node asked; if not, the following figures are 0."""
     begin: int = 0
-    """Messages before this tick are gone."""
+    """Messages before this tick have been deleted."""
     end: int = 0
-    """All messages before this tick are there, and none will be added among them."""
+    """All messages before this tick are present, and none will be added before it."""
     acked: int = 0
     messages: int = 0
     bytes: int = 0
     door: str = ""
-    """Where programs reach the node that hosts it, if the node asked knows that."""
+    """Address for programs of the hosting node, if the node asked knows it."""
 
     @property
     def whereabouts(self) -> str:
-        """The node that hosts it, as it is told to whoever came to another."""
+        """The hosting node, for an error message to a program that asked another node."""
         return f"node '{self.host}'" + (f" ({self.door})" if self.door else "")
 
 
@@ -70,30 +71,30 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Describe(msgspec.Struct, frozen=True, array_like=True, tag=40):
-    """Which streams are there?"""
+    """List the streams."""
 
     id: int
 
 
 class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=41):
-    """The messages of a span; the same span always has the same messages, until the log lets them go."""
+    """Read the messages of a span; the same span always returns the same messages until they are deleted."""
 
     id: int
     stream: str
     since: int
     until: int = limits.STREAM_TICKS
     most: int = limits.STREAM_FETCH
-    """Messages in the answer."""
+    """Most messages in the answer."""
     most_bytes: int = limits.STREAM_FETCH_BYTES
-    """Of messages in the answer; a single one may be larger."""
+    """Most bytes of messages in the answer; a single one may be larger."""
     wait_ms: int = 0
-    """How long to wait if there is no message; an answer without any says how far that is certain."""
+    """How long to wait for a message; an empty answer says up to which tick there is none."""
     consumer: str = ""
-    """Who asks, so that its place is kept for it longer."""
+    """Name of the consumer, whose position is then kept longer."""
 
 
 class Split(msgspec.Struct, frozen=True, array_like=True, tag=42):
-    """Where a span can be cut into parts of so many messages, or bytes of them."""
+    """Cut a span into parts of at most so many messages or bytes."""
 
     id: int
     stream: str
@@ -102,11 +103,11 @@ class Split(msgspec.Struct, frozen=True, array_like=True, tag=42):
     rows: int
     bytes: int = 1 << 62
     parts: int = limits.STREAM_PARTS
-    """At most so many; what lies behind them is not looked at."""
+    """Most parts; the rest of the span is not examined."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, tag=43):
-    """How far has this consumer come?"""
+    """Ask for a consumer's position."""
 
     id: int
     stream: str
@@ -114,7 +115,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True, tag=43):
 
 
 class Settle(msgspec.Struct, frozen=True, array_like=True, tag=44):
-    """This consumer needs nothing before a tick; answered once durable. It never goes back."""
+    """Advance a consumer's position; answered once durable. It never goes back."""
 
     id: int
     stream: str
@@ -123,7 +124,7 @@ class Settle(msgspec.Struct, frozen=True, array_like=True, tag=44):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=45):
-    """This consumer is no more; nothing is kept for it."""
+    """Delete a consumer and its position."""
 
     id: int
     stream: str
@@ -131,19 +132,22 @@ class Forget(msgspec.Struct, frozen=True, array_like=True, tag=45):
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag=46):
-    """A writer of this name starts, or goes on over a new connection; whoever wrote under the name is out."""
+    """Start a writer of this name, or continue it over a new connection.
+
+    Any other writer of the name is replaced.
+    """
 
     id: int
     stream: str
     writer: str
     token: str
-    """Chosen at random by each writer that starts."""
+    """Random text that identifies this instance of the writer."""
     resume: bool = False
-    """Go on, unless another has taken over."""
+    """Continue, unless another instance has replaced it."""
 
 
 class Leave(msgspec.Struct, frozen=True, array_like=True, tag=51):
-    """Nobody will write under this name again: its numbers need not be known."""
+    """Delete a writer: its numbers need not be remembered."""
 
     id: int
     stream: str
@@ -152,7 +156,7 @@ class Leave(msgspec.Struct, frozen=True, array_like=True, tag=51):
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag=47):
-    """Rows with growing numbers; answered when durable and in their turn. Known numbers are passed over."""
+    """Append rows with ascending numbers; answered when durable and in order. Known numbers are skipped."""
 
     id: int
     stream: str
@@ -162,13 +166,13 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag=47):
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True, tag=48):
-    """A part of the rows that an attempt at a task has made; kept until they are committed or aborted."""
+    """Stage a part of the rows of a task attempt; kept until committed or aborted."""
 
     id: int
     stream: str
     attempt: str
     part: int
-    """From 0."""
+    """Number of the part, from 0."""
     rows: tuple[Row, ...]
 
 
@@ -180,22 +184,22 @@ class Staged(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag=49):
-    """Put the rows of these attempts into the stream, in this order: all of them, and a batch only once."""
+    """Append the rows of these attempts, in this order: all of them, and each batch only once."""
 
     id: int
     stream: str
     writer: str
     batch: int
-    """Batches of a writer grow; one that was committed, or is older, is answered as done."""
+    """A writer's batches ascend; one already committed, or older, is answered as done."""
     attempts: tuple[Staged, ...]
     sender: str = ""
-    """Whom the messages name as their sender; empty: the writer."""
+    """Sender of the messages; empty: the writer."""
     once: bool = False
-    """Whether this writer has no other batch, and need not be known for long."""
+    """Whether this writer has no other batch, so that it need not be remembered for long."""
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag=50):
-    """These attempts are not wanted."""
+    """Discard these attempts."""
 
     id: int
     stream: str
@@ -211,17 +215,17 @@ Request: TypeAlias = (
 
 
 class Described(msgspec.Struct, frozen=True, array_like=True, tag=60):
-    """All streams that the program may know."""
+    """All streams that the program may see."""
 
     id: int
     node: str
     streams: tuple[Figures, ...]
     most_bytes: int
-    """Of a payload that the node takes."""
+    """Largest payload the node accepts."""
 
 
 class Fetched(msgspec.Struct, frozen=True, array_like=True, tag=61):
-    """All messages from `since` up to before `behind`; the bodies are records."""
+    """All messages from `since` up to, not including, `behind`; the bodies are records."""
 
     id: int
     since: int
@@ -240,7 +244,7 @@ class Cuts(msgspec.Struct, frozen=True, array_like=True, tag=62):
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True, tag=63):
-    """How far a consumer has come; None: it is not known."""
+    """Position of a consumer; None: unknown."""
 
     id: int
     place: int | None
@@ -253,24 +257,24 @@ class Begun(msgspec.Struct, frozen=True, array_like=True, tag=64):
     last: int
     topics: tuple[str, ...]
     most_bytes: int
-    """Of a payload that the node takes."""
+    """Largest payload the node accepts."""
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag=65):
-    """So it is, durably."""
+    """The request is done, durably."""
 
     id: int
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag=66):
-    """It was not done."""
+    """The request failed."""
 
     id: int
     code: Code
     reason: str
-    """Fit to be shown."""
+    """Message for the user."""
     first: int = 0
-    """The first tick that can be had, if messages are gone."""
+    """First readable tick, if messages have been deleted."""
 
 
 Answer: TypeAlias = Described | Fetched | Cuts | Placed | Begun | Done | Failed
@@ -281,29 +285,29 @@ _answers: Final = msgspec.msgpack.Decoder(Answer)
 
 
 def encode(message: Request | Answer) -> bytes:
-    """A frame."""
+    """Encode a frame."""
     return wire.framed(_encoder.encode(message), what=f"a {type(message).__name__}")
 
 
 def decode_request(body: bytes) -> Request:
-    """The request of a frame without its head; StreamError if it is none."""
+    """Decode a request without its frame header; StreamError if invalid."""
     try:
         request: Request = _requests.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise StreamError(f"this is no request about streams: {error}") from None
+        raise StreamError(f"invalid stream request: {error}") from None
     if problem := _problem(request):
-        raise StreamError(f"this is no request about streams: {problem}")
+        raise StreamError(f"invalid stream request: {problem}")
     return request
 
 
 def decode_answer(body: bytes) -> Answer:
-    """The answer of a frame without its head; StreamError if it is none."""
+    """Decode an answer without its frame header; StreamError if invalid."""
     try:
         answer: Answer = _answers.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise StreamError(f"this is no answer about streams: {error}") from None
+        raise StreamError(f"invalid stream answer: {error}") from None
     if isinstance(answer, Fetched) and len(answer.ticks) != len(answer.bodies):
-        raise StreamError("this is no answer about streams: ticks and messages differ in number")
+        raise StreamError("invalid stream answer: ticks and messages differ in number")
     return answer
 
 

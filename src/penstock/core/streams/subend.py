@@ -1,10 +1,9 @@
-"""The end of a stream at a subscriber-hosting node: from doubt to delivery, in order and once.
+"""The end of a stream at a subscriber-hosting node: delivers messages in order and exactly once.
 
-Everything before the doubt horizon is delivered. Two windows begin there: ticks beyond the receive window
-are ignored (and the stream recovers until nothing has to be); unknown ticks within the NACK window are
-asked for, if something behind them has been heard of, since links keep the order. `HorizonMeter` measures
-how fast the horizon moves (§3.1, equations 5 and 11); `RoundTrips` knows which NACKs are under way and when
-to repeat them.
+Everything before the doubt horizon is delivered. Two windows begin there. Ticks beyond the receive window are
+ignored (and the stream recovers until nothing has to be ignored). Unknown ticks within the NACK window are
+asked for if something behind them is known, because links keep the order. `HorizonMeter` measures how fast
+the horizon moves (§3.1, equations 5 and 11); `RoundTrips` keeps the NACKs under way and when to repeat them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class HorizonMeter:
-    """Read once for each query; starts at the rate of a stream that keeps up."""
+    """Smoothed speed of the doubt horizon, read once for each query.
+
+    Starts at that of a stream that keeps up.
+    """
 
     __slots__ = ("_at_us", "_horizon", "_smoothing", "rate")
 
@@ -51,10 +53,10 @@ class HorizonMeter:
         self.rate = 1.0
 
     def read(self, horizon: int, *, at_end: bool, now_us: int) -> float:
-        """The smoothed rate up to now; a stream that is at its end keeps up, however slow that is."""
+        """Smoothed rate up to now; a stream at its end counts as keeping up, however slow it is."""
         if self._at_us is not None and now_us > self._at_us:
             newest = (horizon - self._horizon) / TICKS_PER_S * 1_000_000 / (now_us - self._at_us)
-            if at_end:  # the pubend's clock may stand still: after it was set back, or after a restart
+            if at_end:  # the pubend's clock may stand still, after it was set back or after a restart
                 newest = max(newest, 1.0)
             self.rate += self._smoothing * (newest - self.rate)
         self._at_us = now_us
@@ -63,7 +65,7 @@ class HorizonMeter:
 
 
 MOST_RETRY_US: Final = 30_000_000
-"""Longest pause before a NACK is repeated: a path that comes back is used within half a minute."""
+"""Longest pause before a NACK is repeated: a path that recovers is used within half a minute."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class _Asked:
 
 
 class RoundTrips:
-    """NACKs in the order of their ticks; one is answered once the doubt horizon has passed it."""
+    """NACKs in order of their ticks; one is answered when the doubt horizon has passed it."""
 
     def __init__(self, retry_us: int, *, adaptive: bool) -> None:
         self._retry_us = retry_us
@@ -83,33 +85,33 @@ class RoundTrips:
         self._asked: list[_Asked] = []
         self._covered = Spans()
         self.smoothed_us: float | None = None
-        """Round trip of NACKs that needed one try."""
+        """Smoothed round trip of NACKs that needed one try."""
 
     def __len__(self) -> int:
         return len(self._asked)
 
     def unasked(self, gaps: list[Span]) -> list[Span]:
-        """The parts of these gaps that are not on their way."""
+        """Parts of the gaps that are not requested yet."""
         return [part for since, until in gaps for part in self._covered.gaps(since, until)]
 
     def ask(self, span: Span, *, now_us: int) -> None:
-        """A NACK for this span goes out."""
+        """Record a NACK for this span."""
         self._asked.append(_Asked(*span, now_us, 1))
         self._covered.add(*span)
 
     def forget(self) -> None:
-        """Nothing is on its way: the answers will not be heard."""
+        """Forget all NACKs: their answers will not arrive."""
         self._asked.clear()
         self._covered.clear()
 
     def passed(self, horizon: int, *, now_us: int) -> list[int]:
-        """The horizon has moved: round trips of the NACKs that are answered now, by those of one try."""
+        """The horizon moved: round trips of the NACKs answered now that needed one try."""
         if not self._asked or all(asked.until > horizon for asked in self._asked):
             return []
         done = [asked for asked in self._asked if asked.until <= horizon]
         self._asked = [asked for asked in self._asked if asked.until > horizon]
         self._covered.remove(0, horizon)
-        # A repeated one may be answered by either try: it tells nothing (Karn's rule).
+        # A repeated NACK may be answered by either try, so it is not measured (Karn's algorithm).
         found = [now_us - asked.at_us for asked in done if asked.tries == 1]
         for rtt_us in found:
             before = self.smoothed_us
@@ -117,7 +119,7 @@ class RoundTrips:
         return found
 
     def overdue(self, unknown: Callable[[int, int], list[Span]], *, now_us: int) -> list[Span]:
-        """The gaps of NACKs that have waited too long; they count as asked now."""
+        """Gaps of NACKs that waited too long; they count as asked again now."""
         found: list[Span] = []
         for asked in self._asked:
             if now_us >= asked.at_us + self._wait_us(asked):
@@ -141,11 +143,11 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True)
 class SubendStatistics:
-    """A snapshot."""
+    """Figures of a subscriber-hosting end at one moment."""
 
     horizon: int
     rate: float
-    """Of the doubt horizon, smoothed, in tick-seconds per second."""
+    """Smoothed speed of the doubt horizon, in tick-seconds per second."""
     recovering: bool
     nack_window: int
     """In ticks."""
@@ -159,7 +161,7 @@ class SubendStatistics:
 
 
 class Subend:
-    """One consolidated stream; `start` None begins with the first tick it hears of."""
+    """One consolidated stream for all local subscribers; `start` None begins with the first tick received."""
 
     def __init__(
         self,
@@ -194,21 +196,21 @@ class Subend:
 
     @property
     def horizon(self) -> int:
-        """The doubt horizon; 0 before anything was heard."""
+        """The doubt horizon; 0 before anything was received."""
         return self._knowledge.final if self._knowledge is not None else 0
 
     @property
     def acked(self) -> int:
-        """What lies before has been processed by all subscribers."""
+        """Tick up to which all subscribers have processed."""
         return self._acked
 
     @property
     def conflicts(self) -> int:
-        """See Knowledge."""
+        """Contradicting messages, as `Knowledge.conflicts` counts."""
         return self._knowledge.conflicts if self._knowledge is not None else 0
 
     def statistics(self) -> SubendStatistics:
-        """A snapshot."""
+        """Figures now."""
         return SubendStatistics(
             horizon=self.horizon,
             rate=self._meter.rate,
@@ -222,22 +224,22 @@ class Subend:
         )
 
     def begin(self, at: int) -> None:
-        """Start with this tick, unless something was heard already."""
+        """Start at this tick, unless something was received already."""
         if self._knowledge is None:
             self._knowledge = Knowledge(at)
             self._acked = max(self._acked, at)
 
     def acknowledge(self, until: int) -> None:
-        """All subscribers have processed what lies before a tick."""
+        """All subscribers have processed everything before a tick."""
         self._acked = max(self._acked, min(until, self.horizon))
 
     def pause(self) -> None:
-        """Ask for nothing and take nothing until `resume`: whoever gets the messages has no room for them."""
+        """Request and accept nothing until `resume`: the receiver has no room."""
         self._paused = True
         self._trips.forget()
 
     def resume(self, until: int, *, now_us: int) -> None:
-        """Go on, or begin at once: there is something to be had up to a tick."""
+        """Continue, or begin at once: there are messages up to a tick."""
         self._paused = False
         self._heard = max(self._heard, until)
         knowledge = self._knowledge
@@ -247,7 +249,7 @@ class Subend:
             self._ask(now_us)
 
     def receive(self, message: Message, *, now_us: int) -> None:
-        """From above: what is known, what is gone, and who falls behind?"""
+        """Handle a message from above: data, silence, final ticks or a query."""
         if self._paused and not isinstance(message, Query):
             return
         match message:
@@ -260,22 +262,22 @@ class Subend:
             case Query():
                 self._answer(message, now_us=now_us)
             case _:
-                raise StreamError(f"a subscriber-hosting stream cannot be told {type(message).__name__}")
+                raise StreamError(f"a subscriber-hosting end does not accept {type(message).__name__}")
 
     def on_timer(self, *, now_us: int) -> None:
-        """Ask again for what has not come."""
+        """Repeat overdue NACKs."""
         knowledge = self._knowledge
         if knowledge is not None:
             self._send_nacks(self._trips.overdue(knowledge.unknown, now_us=now_us))
             self._ask(now_us)
 
     def outgoing(self) -> list[Message]:
-        """What goes upstream."""
+        """Remove and return messages to send upstream."""
         found, self._outgoing = self._outgoing, []
         return found
 
     def events(self) -> list[StreamEvent]:
-        """Deliveries, in order, and what else the owner should know."""
+        """Remove and return deliveries, in order, and other events."""
         found, self._events = self._events, []
         return found
 
@@ -289,7 +291,7 @@ class Subend:
             self._acked = max(self._acked, since)
         knowledge = self._knowledge
         self._heard = max(self._heard, until)
-        if since <= knowledge.horizon:  # silence that goes on costs nothing, however long it is
+        if since <= knowledge.horizon:  # adjacent silence costs nothing, however long it is
             knowledge.learn_silence(since, until if body is None else until - 1)
         edge = knowledge.horizon + self._options.receive_window
         if until > edge:
@@ -331,7 +333,7 @@ class Subend:
             self._ask(now_us)
 
     def _give_up(self, until: int, *, now_us: int) -> None:
-        """What the log has let go is not waited for."""
+        """Do not wait for what the log has deleted."""
         if self._knowledge is None:
             self._knowledge = Knowledge(until)
         knowledge = self._knowledge
@@ -347,7 +349,7 @@ class Subend:
             self._advance(now_us)
 
     def _ask(self, now_us: int) -> None:
-        """NACK the gaps within the window that are not on their way; at its edge only pieces worth it."""
+        """Send NACKs for unrequested gaps within the window; at its edge only if they are large enough."""
         knowledge = self._knowledge
         assert knowledge is not None
         edge = knowledge.final + min(self.control.window, self._options.receive_window)

@@ -1,6 +1,6 @@
 """Ticks (positions in a stream: a millisecond and a counter in one integer) and sets of them as runs.
 
-The runs of a set are sorted and apart, each from its first tick to the one behind its last.
+The runs of a set are sorted and disjoint, each from its first tick to the one behind its last.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 TICKS_PER_MS: Final = 1_024
-"""Places in a millisecond: a stream of a million messages a second has one for each; a burst beyond that
-borrows from the next millisecond."""
+"""Ticks in a millisecond: enough for a million messages a second; a larger burst borrows from the next
+millisecond.
+"""
 
 TICKS_PER_S: Final = 1_000 * TICKS_PER_MS
 
 
 def tick_at(now_us: int) -> int:
-    """The first tick of the millisecond of a moment."""
+    """First tick of the millisecond of an instant."""
     return max(0, now_us) // 1_000 * TICKS_PER_MS
 
 
 def ticks_in(duration_us: int) -> int:
-    """How many ticks a duration has."""
+    """Number of ticks in a duration."""
     return duration_us * TICKS_PER_MS // 1_000
 
 
 def duration_us(ticks: int) -> int:
-    """How long so many ticks last."""
+    """Duration of so many ticks."""
     return ticks * 1_000 // TICKS_PER_MS
 
 
 Span: TypeAlias = tuple[int, int]
-"""From a tick up to, and not including, another."""
+"""From a tick up to, not including, another."""
 
 
 class Spans:
-    """Costs what the runs cost, not the ticks; adding at the end is the fast case."""
+    """A set of ticks as runs: costs depend on runs, not ticks; adding at the end is the fast case."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -60,11 +61,11 @@ class Spans:
 
     @property
     def end(self) -> int | None:
-        """The tick behind the last one; None if there is none."""
+        """Tick behind the last one; None if empty."""
         return self._ends[-1] if self._ends else None
 
     def add(self, since: int, until: int) -> None:
-        """Put a span in; runs that touch become one."""
+        """Add a span; adjacent runs become one."""
         if since >= until:
             return
         starts, ends = self._starts, self._ends
@@ -80,7 +81,7 @@ class Spans:
         ends[first:behind] = [until]
 
     def remove(self, since: int, until: int) -> None:
-        """Take a span out."""
+        """Remove a span."""
         if since >= until:
             return
         starts, ends = self._starts, self._ends
@@ -97,7 +98,7 @@ class Spans:
         ends[first:behind] = [end for _, end in kept]
 
     def within(self, since: int, until: int) -> list[Span]:
-        """The parts of a span that are in the set."""
+        """Parts of a span that are in the set."""
         first = bisect_right(self._ends, since)
         behind = bisect_left(self._starts, until)
         return [
@@ -105,7 +106,7 @@ class Spans:
         ]
 
     def gaps(self, since: int, until: int) -> list[Span]:
-        """The parts of a span that are not in the set."""
+        """Parts of a span that are not in the set."""
         found = []
         at = since
         for start, end in self.within(since, until):
@@ -117,11 +118,11 @@ class Spans:
         return found
 
     def run_end(self, tick: int) -> int:
-        """The first tick from this one on that is not in the set."""
+        """First tick from this one on that is not in the set."""
         place = bisect_right(self._starts, tick) - 1
         return max(tick, self._ends[place]) if place >= 0 else tick
 
     def clear(self) -> None:
-        """Nothing is left."""
+        """Remove everything."""
         self._starts.clear()
         self._ends.clear()

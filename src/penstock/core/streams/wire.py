@@ -1,6 +1,6 @@
 """Stream messages as frames (four bytes of length, then MessagePack, within bounds), and records as bytes.
 
-A record is what a message of a stream says: logs keep its bytes and nodes pass them on without reading them.
+A record is the content of a stream's message: logs store its bytes, and nodes forward them without decoding.
 """
 
 from __future__ import annotations
@@ -27,21 +27,19 @@ _decoder = msgspec.msgpack.Decoder(Data | Silence | FinalTicks | Query | Nack | 
 
 
 def framed(body: bytes, *, what: str = "a message") -> bytes:
-    """Bytes with their length before them; StreamError if they are too many."""
+    """Bytes with their length in front; StreamError if too long."""
     if len(body) > limits.STREAM_FRAME_BYTES:
-        raise StreamError(
-            f"{what} of {len(body):,} bytes: up to {limits.STREAM_FRAME_BYTES:,} can be sent at once"
-        )
+        raise StreamError(f"{what} of {len(body):,} bytes; at most {limits.STREAM_FRAME_BYTES:,}")
     return len(body).to_bytes(HEAD_BYTES) + body
 
 
 def encode(message: Message) -> bytes:
-    """A frame."""
+    """Encode a frame."""
     return framed(_encoder.encode(message), what=f"a message in stream {message.pubend!r}")
 
 
 def wire_bytes(message: Message) -> int:
-    """The length of its frame, or a little more: what queues and simulated links reckon with."""
+    """Length of its frame, or slightly more, for queues and simulated links."""
     if isinstance(message, Data):
         return 38 + len(message.pubend) + len(message.body) + len(message.interest)
     spans = 19 * len(message.spans) if isinstance(message, Nack) else 0
@@ -49,23 +47,23 @@ def wire_bytes(message: Message) -> int:
 
 
 def decode(body: bytes) -> Message:
-    """The message of a frame without its head; StreamError if it is none."""
+    """Decode a message without its frame header; StreamError if invalid."""
     try:
         message: Message = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise StreamError(f"this is no message of a stream: {error}") from None
+        raise StreamError(f"invalid stream message: {error}") from None
     return checked(message)
 
 
 def checked(message: Message) -> Message:
-    """A message that was decoded elsewhere; StreamError if it says what cannot be."""
+    """Check a message decoded elsewhere; StreamError if its values are invalid."""
     if problem := _problem(message):
-        raise StreamError(f"this is no message of a stream: {problem}")
+        raise StreamError(f"invalid stream message: {problem}")
     return message
 
 
 class FrameReader(Generic[T]):
-    """Bytes as they come, whatever `decode` makes of each frame as they are complete."""
+    """Collects bytes and decodes each complete frame."""
 
     __slots__ = ("_decode", "_most", "_rest")
 
@@ -76,11 +74,11 @@ class FrameReader(Generic[T]):
 
     @property
     def rest(self) -> int:
-        """Bytes of a frame that is not whole yet."""
+        """Bytes of an incomplete frame."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[T]:
-        """Take bytes; the messages that are whole now. After a StreamError the connection is of no use."""
+        """Add bytes; returns the messages now complete. After a StreamError the connection must be closed."""
         self._rest += data
         found: list[T] = []
         at = 0
@@ -96,10 +94,10 @@ class FrameReader(Generic[T]):
 
 
 def frame_size(head: bytes | bytearray, *, most: int = limits.STREAM_FRAME_BYTES) -> int:
-    """The bytes that follow a head; StreamError if they are too many."""
+    """Bytes that follow a frame header; StreamError if too many."""
     size = int.from_bytes(head)
     if size > most:
-        raise StreamError(f"a frame of {size:,} bytes: up to {most:,} are allowed")
+        raise StreamError(f"frame of {size:,} bytes; at most {most:,}")
     return size
 
 
@@ -111,9 +109,7 @@ def _problem(message: Message) -> str:
     if isinstance(message, Alert):
         broken = any(isnan(rate) or rate < 0 for rate in (message.keeping, message.recovering))
         return (
-            "a rate that is none"
-            if broken
-            else _ranges_problem(message.number, message.behind, message.reached)
+            "an invalid rate" if broken else _ranges_problem(message.number, message.behind, message.reached)
         )
     if isinstance(message, Query):
         return _ranges_problem(message.number, message.position)
@@ -127,7 +123,7 @@ def _problem(message: Message) -> str:
 
 def _spans_problem(message: Nack) -> str:
     if not 0 < len(message.spans) <= limits.STREAM_SPANS:
-        return f"{len(message.spans)} spans; 1 to {limits.STREAM_SPANS} can be asked for"
+        return f"{len(message.spans)} spans; 1 to {limits.STREAM_SPANS} are allowed"
     at = 0
     for since, until in message.spans:
         if since < at or until <= since or until > limits.STREAM_TICKS:
@@ -149,24 +145,25 @@ def _ranges_problem(*places: int) -> str:
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A publication."""
+    """A published message."""
 
     topic: str
     payload: bytes
     ts_us: int = 0
-    """When the node that hosts the stream accepted it."""
+    """When the hosting node accepted it."""
     sender: str = ""
     """Client id of its publisher, or name of its writer."""
     seq: int = 0
-    """The publisher's count."""
+    """Sequence number of the publisher."""
     qos: int = 1
     retain: bool = False
     properties: bytes = b""
-    """MQTT 5 properties as they are on the wire, their length included; empty: none."""
+    """Encoded MQTT 5 properties with their length; empty: none."""
     expires_us: int = 0
-    """When it is of no use any more; 0: never."""
+    """When it expires; 0: never."""
     origin: str = ""
-    """Whoever may send it again and knows it by its number; the same of both is not logged twice."""
+    """Publisher that may repeat it under the same number; a repeated pair of origin and number is not logged
+    again."""
     number: int = 0
 
 
@@ -175,13 +172,13 @@ _record_decoder = msgspec.msgpack.Decoder(Record)
 
 
 def encode_record(record: Record) -> bytes:
-    """The body of a message."""
+    """Encode the body of a message."""
     return _record_encoder.encode(record)
 
 
 def decode_record(body: bytes) -> Record:
-    """A message's record; StreamError if it has none."""
+    """Decode a message's record; StreamError if invalid."""
     try:
         return _record_decoder.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise StreamError(f"this is no record of a stream: {error}") from None
+        raise StreamError(f"invalid stream record: {error}") from None

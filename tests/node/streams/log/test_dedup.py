@@ -202,7 +202,7 @@ def test_a_lost_state_file_is_told(caplog: pytest.LogCaptureFixture) -> None:
     world.log.trim(1_005)
     assert recovered(StateFile(None), world.log).highest("w:a") == 9
     assert "marks were not stored" in caplog.text
-    assert "stream 'orders', tick 5000: this is no record of a stream" in caplog.text
+    assert "stream 'orders', tick 5000: invalid stream record" in caplog.text
 
 
 ORIGINS = ("w:a", "c:a", "c:b")

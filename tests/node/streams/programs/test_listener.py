@@ -47,7 +47,7 @@ async def alone(nodes: Tree, **more: Any) -> None:
     [
         (hello("nobody"), "'PB' has no neighbour 'nobody'"),
         (hello("PB"), "name of this node itself"),
-        (Hello(VERSION + 1, "node", "SB"), "version 2 of streams is spoken there"),
+        (Hello(VERSION + 1, "node", "SB"), "unsupported stream protocol version 2"),
         (hello("SB", where="nonsense"), "filter of the link"),
         (hello("SB", only=("a/#/b",)), "filter of the link"),
     ],
