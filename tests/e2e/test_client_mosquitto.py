@@ -34,7 +34,7 @@ async def test_messages_of_every_qos(port: int, aliases: bool) -> None:
         assert sorted(int(event.payload) for event in await events(subscription, 60)) == list(range(60))
         await client.publish("kept", "r", qos=1, retain=True)
         (event,) = await events(await client.subscribe("kept"), 1)
-        assert event.carried.retain
+        assert event.packet.retain
         await client.publish("kept", retain=True)
         sent = client.statistics().sent
         assert (sent.acknowledged, sent.in_flight) == (41, 0)

@@ -6,7 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from penstock.model import Digest, Event
+from penstock.client import ReceivedEvent
+from penstock.model import Digest
 
 if TYPE_CHECKING:
     from penstock.client import Subscription
@@ -30,18 +31,18 @@ def pulse(value: int, *, size: int = 0) -> bytes:
     return json.dumps({"pulse": value}).encode() + b" " * size
 
 
-async def events(subscription: Subscription, count: int) -> list[Event]:
+async def events(subscription: Subscription, count: int) -> list[ReceivedEvent]:
     found = []
     for _ in range(count):
         item = await asyncio.wait_for(subscription.get(), 120)
-        assert isinstance(item, Event), item
+        assert isinstance(item, ReceivedEvent), item
         found.append(item)
     return found
 
 
-async def accounted(subscription: Subscription, total: int) -> list[Event | Digest]:
+async def accounted(subscription: Subscription, total: int) -> list[ReceivedEvent | Digest]:
     """Items that stand for so many events."""
-    found: list[Event | Digest] = []
+    found: list[ReceivedEvent | Digest] = []
     while total > 0:
         item = await asyncio.wait_for(subscription.get(), 120)
         assert item is not None

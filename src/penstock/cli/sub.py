@@ -291,7 +291,9 @@ def payload_text(payload: bytes) -> str:
 
 
 def _event_line(event: Event) -> str:
-    kept = " (retained)" if event.carried.retain else ""
+    from penstock.client import ReceivedEvent  # noqa: PLC0415
+
+    kept = " (retained)" if isinstance(event, ReceivedEvent) and event.packet.retain else ""
     return f"{time_of_day(event.ts_us)} {printable(event.topic)}{kept} {payload_text(event.payload)}"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.client.statistics import ClientStatistics
     from penstock.client.streams.reader import StreamMessage, StreamReader
     from penstock.client.streams.writer import StreamWriter
-    from penstock.client.subscription import ReceivedDigest, Subscription
+    from penstock.client.subscription import ReceivedDigest, ReceivedEvent, Subscription
     from penstock.mqtt.packets.connect import Will
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "ClientStatistics",
     "Published",
     "ReceivedDigest",
+    "ReceivedEvent",
     "StreamMessage",
     "StreamReader",
     "StreamWriter",
@@ -47,6 +48,7 @@ _MODULES: Final = {
     "ClientStatistics": "penstock.client.statistics",
     "Published": "penstock.client.sending",
     "ReceivedDigest": "penstock.client.subscription",
+    "ReceivedEvent": "penstock.client.subscription",
     "StreamMessage": "penstock.client.streams.reader",
     "StreamReader": "penstock.client.streams.reader",
     "StreamWriter": "penstock.client.streams.writer",

@@ -75,6 +75,12 @@ class QueuedMessage:
             self.done.set_exception(found)
 
 
+class WaitingEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
+    """A message in the buffer, as its policy sees it."""
+
+    waiting: QueuedMessage
+
+
 class Sender:
     """What a client publishes."""
 
@@ -132,14 +138,14 @@ class Sender:
         else:
             self._topic, self._qos = common_topic(self._topic, packet.topic), max(self._qos, packet.qos)
         waiting = QueuedMessage(packet, done, 0 if expiry_s is None else now_us + expiry_s * 1_000_000)
-        event = Event(
+        event = WaitingEvent(
             packet.topic,
             packet.payload,
             now_us,
             seq=self._published,
             properties=packet.properties.user,
             content_type=packet.properties.content_type or "",
-            carried=waiting,
+            waiting=waiting,
         )
         for each in self._buffer.offer(event, waiting, now_us=now_us):
             each.answer(Published(digested=True))
@@ -208,7 +214,7 @@ class Sender:
         head = self._buffer.queue.head()
         if head is None or connection.blocked:
             return False
-        qos = head.carried.packet.qos if isinstance(head, Event) else self._qos
+        qos = head.waiting.packet.qos if isinstance(head, WaitingEvent) else self._qos
         return not qos or self._session.room > 0
 
     def _send_late(self, connection: Connection, waiting: QueuedMessage) -> None:

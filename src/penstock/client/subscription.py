@@ -121,24 +121,28 @@ class ReceivedDigest(Digest, frozen=True, array_like=True):
     """The node's JSON object; distinct counts and quantiles stand there as estimates."""
 
 
-def item_of(message: Publish, *, now_us: Instant, seq: int) -> Event | ReceivedDigest:
-    """The item of a message; what says that it is a digest and is none, is an event.
+class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
+    """An event as a node sent it."""
 
-    An event's `carried` is the message itself: its QoS, RETAIN and all its properties.
-    """
+    packet: Publish
+    """The PUBLISH itself: its QoS, RETAIN and all its properties."""
+
+
+def item_of(message: Publish, *, now_us: Instant, seq: int) -> ReceivedEvent | ReceivedDigest:
+    """The item of a message; what says that it is a digest and is none, is an event."""
     if DIGEST_MARK in message.properties.user:
         found = _digest(message)
         if found is not None:
             return found
     properties = message.properties
-    return Event(
+    return ReceivedEvent(
         message.topic,
         message.payload,
         now_us,
         seq=seq,
         properties=properties.user,
         content_type=properties.content_type or "",
-        carried=message,
+        packet=message,
     )
 
 
@@ -211,13 +215,13 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event | Digest:
+    async def __anext__(self) -> ReceivedEvent | Digest:
         item = await self.get()
         if item is None:
             raise StopAsyncIteration
         return item
 
-    async def get(self) -> Event | Digest | None:
+    async def get(self) -> ReceivedEvent | Digest | None:
         """The next item; None when there will be none any more."""
         while (item := self.take()) is None:
             if self._ended:
@@ -228,7 +232,7 @@ class Subscription:
             await self._some.wait()
         return item
 
-    def take(self) -> Event | Digest | None:
+    def take(self) -> ReceivedEvent | Digest | None:
         """The next item if one is there; of QoS 1 or 2, it is acknowledged by being taken, or by `done`."""
         found = self._buffer.take()
         if found is None:
@@ -241,7 +245,7 @@ class Subscription:
                 self._client.taken(receipt)
         if len(self._buffer) <= self._low:
             self._client.relieved()
-        assert isinstance(item, Event | Digest)
+        assert isinstance(item, ReceivedEvent | Digest)
         return item
 
     def done(self) -> None:
@@ -283,7 +287,7 @@ class Subscription:
         if not self.places.passes(message.properties.user):
             return
         item = item_of(message, now_us=now_us, seq=self._events + 1)
-        if isinstance(item, Event):
+        if isinstance(item, ReceivedEvent):
             self._events += 1
         else:
             self._digests += 1
@@ -291,7 +295,7 @@ class Subscription:
         if receipt is not None:
             receipt.holders += 1
         # A digest may be merged with the one before it; what is packed here is in safe hands already.
-        held = receipt if isinstance(item, Event) and self.wanted.when_slow == "wait" else None
+        held = receipt if isinstance(item, ReceivedEvent) and self.wanted.when_slow == "wait" else None
         dropped = self._buffer.offer(item, held, now_us=now_us)
         for each in dropped if held is receipt or receipt is None else [*dropped, receipt]:
             self._client.taken(each)

@@ -6,7 +6,7 @@ properties of that form that a publisher sends, so a receiver may trust the stam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -66,16 +66,14 @@ class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """MQTT user properties in order; a name may repeat."""
     content_type: str = ""
     """MQTT content type, which names the payload's encoding; empty: the encoding is detected."""
-    root: Any = None
+    root: object = None
     """Decoded payload, cached by `policy.attributes`."""
     cells: bytes | None = None
     """Numeric attributes as one row of bytes, cached by `policy.columns.frame`."""
-    other: Any = None
+    other: tuple[object, object] | None = None
     """Payload decoded by a policy's `payload` setting, cached by `policy.attributes`."""
-    carried: Any = None
-    """What a node needs to send it on, MQTT's flags and properties; the same holds."""
     beside: int = 0
-    """Bytes of that; the same holds."""
+    """Bytes held besides payload and topic, by a subclass that carries more."""
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from penstock.errors import PolicyError
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.node.broker.deadlines import Deadlines
 from penstock.node.broker.link import Latency
-from penstock.node.broker.message import Message, Retained, event_of, expired, expiry_of
+from penstock.node.broker.message import Message, Retained, expired, expiry_of, message_of
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Budget
 from penstock.node.broker.routes import Router
@@ -66,10 +66,18 @@ def test_nothing_is_held_beyond_the_horizon() -> None:
     assert not deadlines._next
 
 
-def message(topic: str, payload: bytes = b"x", *, expiry_s: int | None = None, now_us: int = 0) -> Event:
+def message(topic: str, payload: bytes = b"x", *, expiry_s: int | None = None, now_us: int = 0) -> Message:
     properties = NONE if expiry_s is None else Properties(message_expiry_s=expiry_s)
-    carried = Message(topic.encode(), 1, True, properties, expiry_of(properties, now_us))
-    return event_of(carried, payload, topic=topic, now_us=now_us)
+    return message_of(
+        topic,
+        payload,
+        topic_bytes=topic.encode(),
+        now_us=now_us,
+        qos=1,
+        retain=True,
+        properties=properties,
+        expires_us=expiry_of(properties, now_us),
+    )
 
 
 def test_retained_messages_replace_expire_and_are_bounded() -> None:

@@ -21,8 +21,8 @@ from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock.node.broker.journal import Journal
-from penstock.node.broker.message import Message, digest_in, event_of, qos_of
-from penstock.node.broker.records import MessageState, digest_from, event_from, session_facts
+from penstock.node.broker.message import digest_in, message_of, qos_of
+from penstock.node.broker.records import MessageState, digest_from, message_from, session_facts
 from penstock.node.config.schema import Config, Queues
 from penstock.node.store.tables import PUT_RETAINED, STORE, Store
 from tests.kit.digests_received import away, body, is_digest
@@ -289,7 +289,7 @@ def written(path: Path, client_id: str) -> list[int]:
         ).fetchall()
     database.close()
     digests = [
-        digest_from(body) if state == MessageState.DIGEST else digest_in(event_from(body))
+        digest_from(body) if state == MessageState.DIGEST else digest_in(message_from(body))
         for state, body in rows
     ]
     return [1 if digest is None else digest.count for digest in digests]
@@ -429,7 +429,7 @@ def test_what_waits_for_a_full_disk_is_only_the_newest_of_each(
     file = Store(tmp_path / STORE)
     found = file.load()
     file.close()
-    assert [event_from(body).payload for _, body in found.retained] == [b"99", b"99"]
+    assert [message_from(body).payload for _, body in found.retained] == [b"99", b"99"]
     (facts,) = [session_facts(body) for _, body in found.sessions]
     assert len(facts.subscriptions) == 3
 
@@ -439,7 +439,7 @@ async def test_what_a_full_disk_does_not_take_at_the_end_is_said(tmp_path: Path)
     disk.full = True
     journal = Journal(disk)
     journal.start()
-    journal.retained(event_of(Message(b"a"), b"x", topic="a", now_us=1))
+    journal.retained(message_of("a", b"x", topic_bytes=b"a", now_us=1))
     with pytest.raises(StoreError, match=r"1 rows could not be written: .*disk is full"):
         await journal.close()
 

@@ -18,6 +18,7 @@ from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Publish
+from penstock.node.broker.message import Message
 from penstock.node.broker.runs import QOS0
 from penstock.node.config.read import read_config
 from penstock.node.config.schema import Config, Listener, Queues, Rule
@@ -151,7 +152,7 @@ async def test_messages_that_come_together_are_counted_by_topic_and_stay_togethe
     def alone(*_: Any, **__: Any) -> None:
         raise AssertionError("a message was taken out of its run")
 
-    monkeypatch.setattr(publisher, "event_of", alone)
+    monkeypatch.setattr(publisher, "message_of", alone)
     monkeypatch.setattr(publisher.FlowPublisher, "frame", alone)
 
     def bytes_of(*topics: str) -> bytes:
@@ -223,9 +224,10 @@ async def test_each_message_of_a_chunk_waits_as_part_of_its_own_flow() -> None:
             await sensor.settled()
         session = running.broker.sessions.get("slow")
         assert session is not None
-        events = [entry.event for entry in lanes_of(session).clear()]
+        events = [entry.event for entry in lanes_of(session).clear() if isinstance(entry.event, Message)]
         assert [event.topic for event in events] == ["x/a", "x/a", "x/b", "x/b", *["x/a", "x/b"] * 3]
-        assert [event.carried.flow.flow.topic for event in events] == [event.topic for event in events]
+        flows = [event.flow for event in events if event.flow is not None]
+        assert [flow.flow.topic for flow in flows] == [event.topic for event in events]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -140,7 +140,7 @@ def _watch(phone: Phone, seed: int, seconds: int) -> View:
 
 
 def _pulse(event: Event) -> float:
-    root: dict[str, Any] = event.root or msgspec.json.decode(event.payload)
+    root = event.root if isinstance(event.root, dict) else msgspec.json.decode(event.payload)
     return float(root["pulse"])
 
 

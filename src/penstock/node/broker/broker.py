@@ -25,7 +25,7 @@ from penstock.mqtt.sessions.server import Terms
 from penstock.mqtt.topics import SHARE, check_filter, check_topic
 from penstock.node.broker.connection import Connection, Flusher
 from penstock.node.broker.deadlines import Deadlines
-from penstock.node.broker.message import Message, Retained, event_of, expiry_of
+from penstock.node.broker.message import Retained, expiry_of, message_of
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.restoring import restore
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
+    from penstock.node.broker.message import Message
     from penstock.node.broker.routes import Fan, Tap
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
@@ -260,27 +261,26 @@ class Broker:
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
+    def accept(self, message: Message, fan: Fan, *, origin: object, now_us: Instant) -> int:
         """A message for its receivers; the reason code its publisher is told."""
-        message: Message = event.carried
         if fan.into is not None:
-            return fan.into.accept(event)
+            return fan.into.accept(message)
         wanted = False
-        full = message.retain and not self.keep_retained(event)
+        full = message.retain and not self.keep_retained(message)
         for receiver in fan.all:
-            wanted |= receiver.deliver(event, origin=origin, now_us=now_us)
+            wanted |= receiver.deliver(message, origin=origin, now_us=now_us)
         self.unrouted += not wanted and origin is not self
         if full:
             return Reason.QUOTA_EXCEEDED
         return Reason.SUCCESS if wanted else Reason.NO_MATCHING_SUBSCRIBERS
 
-    def keep_retained(self, event: Event) -> bool:
+    def keep_retained(self, message: Message) -> bool:
         """A topic's retained message has changed; False: no room."""
-        if not self.retained.keep(event):
+        if not self.retained.keep(message):
             self.count_refused("retained messages full")
             return False
-        if self.journal is not None and not event.topic.startswith(SYS):
-            self.journal.retained(event)
+        if self.journal is not None and not message.topic.startswith(SYS):
+            self.journal.retained(message)
         return True
 
     def publish(
@@ -296,9 +296,19 @@ class Broker:
         check_topic(topic, where="topic")
         now_us = self.clock()
         self._seq += 1
-        message = Message(topic.encode(), qos, retain, properties, expiry_of(properties, now_us))
-        event = event_of(message, payload, topic=topic, now_us=now_us, sender="$node", seq=self._seq)
-        self.accept(event, self.router.find(topic), origin=self, now_us=now_us)
+        message = message_of(
+            topic,
+            payload,
+            topic_bytes=topic.encode(),
+            now_us=now_us,
+            sender="$node",
+            seq=self._seq,
+            qos=qos,
+            retain=retain,
+            properties=properties,
+            expires_us=expiry_of(properties, now_us),
+        )
+        self.accept(message, self.router.find(topic), origin=self, now_us=now_us)
 
     def publish_will(self, session: Session, will: Will) -> None:
         """A client is gone; what it wanted said then."""
@@ -306,19 +316,20 @@ class Broker:
         properties = _unstamped(will.properties)
         if properties.will_delay_s is not None:
             properties = replace(properties, will_delay_s=None)
-        message = Message(
-            will.topic.encode(), will.qos, will.retain, properties, expiry_of(properties, now_us)
-        )
         session.published += 1
-        event = event_of(
-            message,
+        message = message_of(
+            will.topic,
             will.payload,
-            topic=will.topic,
+            topic_bytes=will.topic.encode(),
             now_us=now_us,
             sender=session.client_id,
             seq=session.published,
+            qos=will.qos,
+            retain=will.retain,
+            properties=properties,
+            expires_us=expiry_of(properties, now_us),
         )
-        self.accept(event, self.router.find(will.topic), origin=session, now_us=now_us)
+        self.accept(message, self.router.find(will.topic), origin=session, now_us=now_us)
 
     def is_own(self, topic: str) -> bool:
         """Whether only the node publishes on it."""

@@ -16,7 +16,7 @@ from penstock.model.event import Event
 from penstock.mqtt.codes import V5
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.node.broker.link import PASSING, Sent
-from penstock.node.broker.message import digest_in, expired, frame_of, qos_of
+from penstock.node.broker.message import Message, digest_in, expired, frame_of, qos_of
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.node.broker.extensions import SessionSource
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.link import Link
-    from penstock.node.broker.message import Message
     from penstock.node.broker.runs import Run
     from penstock.node.broker.subscription import Subscription
 
@@ -112,21 +111,23 @@ class Delivery:
         self, subscription: Subscription, event: Event, *, ids: tuple[int, ...], now_us: Instant
     ) -> None:
         """A message for this session: sent, or queued."""
-        message: Message | None = event.carried
-        qos, retain = 0, False
-        if message is not None:
-            qos = min(message.qos, subscription.options.qos)
-            retain = message.retain and subscription.options.retain_as_published
+        qos, retain, flow = 0, False, None
+        if type(event) is Message:
+            qos = min(event.qos, subscription.options.qos)
+            retain = event.retain and subscription.options.retain_as_published
+            flow = event.flow
         place = self.journalled(subscription, event, qos)
         if self.keeping_up and (not qos or self.exchange.outgoing.room):
             subscription.direct += 1
             self.send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us)
             return
         self.keeping_up = False
-        if message is not None and message.flow is not None:
+        if flow is not None:
             if self.link is None:
                 subscription.beside_us = now_us
-            elif any(source.offer(subscription, event, place, now_us=now_us) for source in self.sources):
+            elif any(
+                source.offer(subscription, event, place, flow, now_us=now_us) for source in self.sources
+            ):
                 return
         self.requeue(subscription, event, place, now_us=now_us)
 

@@ -16,7 +16,7 @@ from penstock.model.event import Event
 from penstock.mqtt.codes import V4, Reason
 from penstock.mqtt.packets.publish import Puback, Pubrec
 from penstock.mqtt.topics import DIGEST_TOPICS, matches
-from penstock.node.broker.message import digest_event, frame_of, qos_of, unstamped_event
+from penstock.node.broker.message import Message, digest_message, frame_of, qos_of, unstamped_message
 from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.subscription import head_us
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.acknowledgements import Acknowledgements
     from penstock.node.broker.delivery import Delivery
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.message import Message, Retained
+    from penstock.node.broker.message import Retained
     from penstock.node.broker.runs import Run
     from penstock.node.broker.subscription import Subscription
 
@@ -175,9 +175,10 @@ class Drain:
 
     def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
         """Send an event that has waited."""
-        message: Message | None = event.carried
-        qos = 0 if message is None else min(message.qos, subscription.options.qos)
-        retain = message is not None and message.retain and subscription.options.retain_as_published
+        qos, retain = 0, False
+        if type(event) is Message:
+            qos = min(event.qos, subscription.options.qos)
+            retain = event.retain and subscription.options.retain_as_published
         ids = self._ids_for(subscription, event.topic)
         if self._out.send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us):
             subscription.latency.add(now_us - event.ts_us)
@@ -205,7 +206,7 @@ class Drain:
                 return
             to = max(listening, key=lambda one: one.options.qos)
         qos = to.options.qos if self._out.exchange.outgoing.room else 0
-        event = digest_event(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
+        event = digest_message(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
         if not self._out.fits(event, to.ids, now_us):
             return
         place = self._out.journalled(subscription, event, qos)
@@ -243,7 +244,7 @@ class Drain:
         if qos and not self._out.exchange.outgoing.room:
             return False
         topics.popleft()
-        event = unstamped_event(event)
+        event = unstamped_message(event)
         place = self._out.journalled(subscription, event, qos)
         subscription.direct += 1
         ids = subscription.ids

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from penstock.core.slots.lanes import Assigned
     from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.publish import Ack, Pubrel
     from penstock.mqtt.sessions.exchange import ExchangeStep
     from penstock.node.broker.answers import PublishingLink, PublishingSession
     from penstock.node.broker.link import Sent
+    from penstock.node.broker.message import Message
     from penstock.node.broker.runs import Run
     from penstock.node.broker.subscription import Subscription
 
@@ -29,16 +31,16 @@ if TYPE_CHECKING:
 class TopicSink(Protocol):
     """Takes what is published on its topics; nothing of it is routed to subscriptions by the broker."""
 
-    def accept(self, event: Event, /) -> int:
+    def accept(self, message: Message, /) -> int:
         """Take a message of the node itself, or a will; the reason code for its publisher."""
         ...
 
-    def publish_qos0(self, event: Event, connection: PublishingLink, /) -> None:
+    def publish_qos0(self, message: Message, connection: PublishingLink, /) -> None:
         """Take a message of QoS 0."""
         ...
 
     def publish(
-        self, event: Event, session: PublishingSession, connection: PublishingLink, packet_id: int, /
+        self, message: Message, session: PublishingSession, connection: PublishingLink, packet_id: int, /
     ) -> None:
         """Take a message of QoS 1 or 2 that has arrived, and acknowledge it later."""
         ...
@@ -78,7 +80,15 @@ class SessionSource:
         """Whether something is in flight that the disk does not know of: nothing may be sent again yet."""
         return False
 
-    def offer(self, subscription: Subscription, event: Event, place: int, *, now_us: Instant) -> bool:  # noqa: ARG002
+    def offer(
+        self,
+        subscription: Subscription,  # noqa: ARG002
+        event: Event,  # noqa: ARG002
+        place: int,  # noqa: ARG002
+        flow: Assigned,  # noqa: ARG002
+        *,
+        now_us: Instant,  # noqa: ARG002
+    ) -> bool:
         """Take a message of a flow that cannot be sent now; False: it belongs in the subscription's queue."""
         return False
 

@@ -12,7 +12,6 @@ from penstock.node.broker.answers import PublishingLink
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Will
     from penstock.mqtt.packets.properties import Properties
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.node.access.gate import Gate
     from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.message import Retained
+    from penstock.node.broker.message import Message, Retained
     from penstock.node.broker.policies import Policies, Queueing
     from penstock.node.broker.routes import Fan, Router
     from penstock.node.broker.session import Session
@@ -62,7 +61,7 @@ class Host(Protocol):
         """Decode the properties of a PUBLISH."""
         ...
 
-    def accept(self, event: Event, fan: Fan, *, origin: object, now_us: Instant) -> int:
+    def accept(self, message: Message, fan: Fan, *, origin: object, now_us: Instant) -> int:
         """Give a message to its receivers; the reason code its publisher is told."""
         ...
 

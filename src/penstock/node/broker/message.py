@@ -5,7 +5,7 @@ Retained messages are bounded in number and bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from penstock.mqtt.trees import RetainedTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.core.slots.lanes import Assigned
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.mqtt.sessions.identifiers import AliasesOut
@@ -31,31 +32,43 @@ LONGEST_S: Final = 0xFFFF_FFFF
 _json = msgspec.json.Encoder()
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """What a publication's receivers are told beyond topic and payload."""
+@final
+class Message(Event, frozen=True, gc=False, eq=False):
+    """An event with what MQTT says beyond it. Plain QoS 0 messages of a run are an `Event` and no more.
 
-    topic: bytes
+    A subclass and no second object: every message that is not part of a run is one of these. It is final,
+    so `type(event) is Message` is enough; `isinstance` takes several times as long for structs.
+    """
+
+    topic_bytes: bytes = b""
+    """The topic as it is sent."""
     qos: int = 0
     retain: bool = False
     """As its publisher set it."""
-    properties: Properties = NONE
-    """As they came; alias and subscription identifiers are each connection's own."""
+    mqtt: Properties = NONE
+    """MQTT properties as they came; alias and subscription identifiers are each connection's own."""
     expires_us: int = 0
     """When it is of no use any more; 0: never."""
-    flow: Any = None
-    """Its flow and lane (`slots.lanes.Assigned`), if it is part of a flow with reserved slots."""
+    flow: Assigned | None = None
+    """Its flow and lane, if it is part of a flow with reserved slots."""
 
 
-PLAIN: Final = None
-"""`Event.carried` of a QoS 0 message without properties: nothing to say."""
-
-
-def event_of(
-    message: Message, payload: bytes, *, topic: str, now_us: Instant, sender: str = "", seq: int = 0
-) -> Event:
-    """The event of a publication."""
-    properties = message.properties
-    return Event(
+def message_of(  # noqa: PLR0913 (each is a part of the message)
+    topic: str,
+    payload: bytes,
+    *,
+    topic_bytes: bytes,
+    now_us: Instant,
+    sender: str = "",
+    seq: int = 0,
+    qos: int = 0,
+    retain: bool = False,
+    properties: Properties = NONE,
+    expires_us: int = 0,
+    flow: Assigned | None = None,
+) -> Message:
+    """A publication with these MQTT properties; its user properties and content type are the event's."""
+    return Message(
         topic,
         payload,
         now_us,
@@ -63,8 +76,16 @@ def event_of(
         seq,
         properties.user,
         properties.content_type or "",
-        carried=message,
-        beside=0 if properties is NONE else properties_bytes(properties),
+        None,
+        None,
+        None,
+        0 if properties is NONE else properties_bytes(properties),
+        topic_bytes,
+        qos,
+        retain,
+        properties,
+        expires_us,
+        flow,
     )
 
 
@@ -87,24 +108,21 @@ def expiry_of(properties: Properties, now_us: Instant) -> int:
 
 def expired(event: Event, now_us: Instant) -> bool:
     """Whether a message has outlived its expiry."""
-    message: Message | None = event.carried
-    return message is not None and 0 < message.expires_us <= now_us
+    return type(event) is Message and 0 < event.expires_us <= now_us
 
 
 def qos_of(event: Event) -> int:
     """The QoS it was published with."""
-    message: Message | None = event.carried
-    return 0 if message is None else message.qos
+    return event.qos if type(event) is Message else 0
 
 
-def unstamped_event(event: Event) -> Event:
+def unstamped_message(message: Message) -> Message:
     """A retained message as it was published: its place in a stream tells the subscriber nothing."""
-    user = unstamped(event.properties)
-    if user is event.properties:
-        return event
-    properties = replace(event.carried.properties, user=user)
-    message = replace(event.carried, properties=NONE if properties == NONE else properties)
-    return replace(event, properties=user, carried=message)
+    user = unstamped(message.properties)
+    if user is message.properties:
+        return message
+    properties = replace(message.mqtt, user=user)
+    return replace(message, properties=user, mqtt=NONE if properties == NONE else properties)
 
 
 def frame_of(  # noqa: PLR0913 (each is a part of the packet)
@@ -120,13 +138,13 @@ def frame_of(  # noqa: PLR0913 (each is a part of the packet)
     aliases: AliasesOut | None = None,
 ) -> bytes:
     """The PUBLISH for one receiver."""
-    message: Message | None = event.carried
-    topic = event.topic.encode() if message is None else message.topic
+    message = event if type(event) is Message else None
+    topic = event.topic.encode() if message is None else message.topic_bytes
     if version == V5:
         alias = None
         if aliases is not None:
             topic, alias = aliases.shorten(topic)
-        properties = NONE if message is None else message.properties
+        properties = NONE if message is None else message.mqtt
         if properties is NONE and not subscription_ids and alias is None:
             tail = NO_PROPERTIES + event.payload
         else:
@@ -156,12 +174,19 @@ def digest_in(event: Event) -> Digest | None:
         return None
 
 
-def digest_event(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Event:
+def digest_message(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Message:
     """A digest as a publication: JSON, marked by a user property."""
     body = {"filter": filter_} | to_json(digest)
     properties = Properties(payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,))
-    message = Message(topic=topic.encode(), qos=qos, properties=properties)
-    return event_of(message, _json.encode(body), topic=topic, now_us=now_us, seq=digest.seq_last)
+    return message_of(
+        topic,
+        _json.encode(body),
+        topic_bytes=topic.encode(),
+        now_us=now_us,
+        seq=digest.seq_last,
+        qos=qos,
+        properties=properties,
+    )
 
 
 class Retained:
@@ -172,13 +197,13 @@ class Retained:
         self.most_bytes = most_bytes
         self.bytes = 0
         """Of payloads and topics."""
-        self._tree: RetainedTree[Event] = RetainedTree()
+        self._tree: RetainedTree[Message] = RetainedTree()
 
     def __len__(self) -> int:
         """Topics that have one."""
         return len(self._tree)
 
-    def keep(self, event: Event) -> bool:
+    def keep(self, event: Message) -> bool:
         """Keep a message as its topic's last one, or forget the topic's if it is empty; False: no room."""
         before = self._tree.get(event.topic)
         if not event.payload:
@@ -200,7 +225,7 @@ class Retained:
             self.bytes -= before.size
         return before is not None
 
-    def get(self, topic: str, *, now_us: Instant) -> Event | None:
+    def get(self, topic: str, *, now_us: Instant) -> Message | None:
         """A topic's message, unless it has expired."""
         event = self._tree.get(topic)
         if event is not None and expired(event, now_us):
@@ -212,7 +237,7 @@ class Retained:
         """Topics with a message that a filter (not a shared one) matches."""
         return [topic for topic, _ in self._tree.match(filter_)]
 
-    def all(self) -> Iterator[Event]:
+    def all(self) -> Iterator[Message]:
         """Every message; do not change them meanwhile."""
         for filter_ in ("#", "$SYS/#"):
             for _, event in self._tree.match(filter_):

@@ -18,13 +18,13 @@ from penstock.mqtt.packets.publish import ack_frame
 from penstock.mqtt.sessions.exchange import Arrival
 from penstock.node.access.rate import RateLimit
 from penstock.node.broker.answers import adopt, in_turn
-from penstock.node.broker.message import Message, event_of, expiry_of
+from penstock.node.broker.message import expiry_of, message_of
 from penstock.node.broker.runs import QOS0, QOS1, Run, split_qos1
 
 if TYPE_CHECKING:
-    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.broker.host import ClientLink, Host
+    from penstock.node.broker.message import Message
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
 
@@ -256,23 +256,26 @@ class Publisher:
             self._check_disk(packet_id, fan)
         session.published += 1
         now_us = self._now_us
-        message = Message(topic, qos, bool(first & 1), properties, expiry_of(properties, now_us))
-        event = event_of(
-            message,
+        message = message_of(
+            topic.decode(),
             frame[payload_at:],
-            topic=topic.decode(),
+            topic_bytes=topic,
             now_us=now_us,
             sender=session.client_id,
             seq=session.published,
+            qos=qos,
+            retain=bool(first & 1),
+            properties=properties,
+            expires_us=expiry_of(properties, now_us),
         )
         if fan.into is not None:
             into = fan.into
             if qos:
-                into.publish(event, session, self._connection, packet_id)
+                into.publish(message, session, self._connection, packet_id)
             else:
-                into.publish_qos0(event, self._connection)
+                into.publish_qos0(message, self._connection)
             return
-        reason = self._accept(event, fan, qos)
+        reason = self._accept(message, fan, qos)
         if qos:
             self._answer_when_safe(packet_id, qos, reason)
 
@@ -287,7 +290,7 @@ class Publisher:
             self._session.exchange.incoming.answer(packet_id, reason=Reason.QUOTA_EXCEEDED)
             raise MqttError("too much waits for the disk", where="PUBLISH", reason=Reason.QUOTA_EXCEEDED)
 
-    def _accept(self, event: Event, fan: Fan, qos: int) -> int:
+    def _accept(self, message: Message, fan: Fan, qos: int) -> int:
         """Hand a message on; the reason code to answer with."""
         broker = self._broker
         if broker.journal is not None:
@@ -298,7 +301,7 @@ class Publisher:
         if qos and self._choked():
             broker.count_refused("store behind")
             return Reason.QUOTA_EXCEEDED
-        return broker.accept(event, fan, origin=self._session, now_us=self._now_us)
+        return broker.accept(message, fan, origin=self._session, now_us=self._now_us)
 
     def _answer_when_safe(self, packet_id: int, qos: int, reason: int) -> None:
         """Acknowledge a message; if it must survive a restart, not before it does."""

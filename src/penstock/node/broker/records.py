@@ -13,7 +13,7 @@ from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.mqtt.packets.connect import Will  # noqa: TC001  # msgspec reads annotations at run time
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.subscribe import Subscription as Options  # noqa: TC001
-from penstock.node.broker.message import Message, event_of
+from penstock.node.broker.message import Message, message_of
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -90,8 +90,7 @@ def session_facts(data: bytes) -> SessionFacts:
 
 def event_bytes(event: Event) -> bytes:
     """A message."""
-    message: Message | None = event.carried
-    if message is None:
+    if not isinstance(event, Message):
         return _encoder.encode(_Body(event.topic, event.payload, event.ts_us, event.sender, event.seq))
     return _encoder.encode(
         _Body(
@@ -100,23 +99,31 @@ def event_bytes(event: Event) -> bytes:
             event.ts_us,
             event.sender,
             event.seq,
-            message.qos,
-            message.retain,
-            message.expires_us,
-            None if message.properties is NONE else message.properties,
+            event.qos,
+            event.retain,
+            event.expires_us,
+            None if event.mqtt is NONE else event.mqtt,
         )
     )
 
 
-def event_from(data: bytes) -> Event:
+def message_from(data: bytes) -> Message:
     """The same, read."""
     try:
         body = _body.decode(data)
     except msgspec.DecodeError as error:
         raise StoreError(f"a damaged message: {error}", "store") from None
-    message = Message(body.topic.encode(), body.qos, body.retain, body.properties or NONE, body.expires_us)
-    return event_of(
-        message, body.payload, topic=body.topic, now_us=body.ts_us, sender=body.sender, seq=body.seq
+    return message_of(
+        body.topic,
+        body.payload,
+        topic_bytes=body.topic.encode(),
+        now_us=body.ts_us,
+        sender=body.sender,
+        seq=body.seq,
+        qos=body.qos,
+        retain=body.retain,
+        properties=body.properties or NONE,
+        expires_us=body.expires_us,
     )
 
 

@@ -16,7 +16,7 @@ from penstock.node.broker.records import (
     SessionFacts,
     SubscriptionFacts,
     digest_from,
-    event_from,
+    message_from,
     session_facts,
 )
 from penstock.node.broker.session import Session
@@ -43,7 +43,7 @@ def restore(broker: RestoredHost, store: Store) -> Journal:
     now_us = broker.clock()
     journal = broker.journal = Journal(store, last_place=loaded.messages[-1][0] if loaded.messages else 0)
     for _, body in loaded.retained:
-        broker.retained.keep(event_from(body))
+        broker.retained.keep(message_from(body))
     for client_id, data in loaded.sessions:
         _restore_session(broker, client_id, session_facts(data), now_us)
     _restore_messages(broker, journal, loaded, now_us)
@@ -104,12 +104,12 @@ def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows
             session.acks.restore_released(packet_id, place)
         elif state in (MessageState.SENT_QOS1, MessageState.SENT_QOS2):
             ids = subscription.ids if subscription is not None else ()
-            sent = Sent(event_from(body), False, ids, place, filter=filter_)
+            sent = Sent(message_from(body), False, ids, place, filter=filter_)
             qos = 2 if state == MessageState.SENT_QOS2 else 1
             unanswered.setdefault(client_id, []).append(Unanswered(packet_id, qos, sent))
         else:
             assert subscription is not None
-            item = digest_from(body) if state == MessageState.DIGEST else event_from(body)
+            item = digest_from(body) if state == MessageState.DIGEST else message_from(body)
             session.delivery.requeue(subscription, item, place, now_us=now_us)
     for client_id, packet_id in loaded.received:
         received.setdefault(client_id, []).append(packet_id)

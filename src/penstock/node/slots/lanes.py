@@ -72,14 +72,15 @@ class SessionLanes(Lanes[Entry], SessionSource):
             self._session.send_waiting(subscription, event, entry.place, now_us)
         self._sent_before = delivery.sent
 
-    def offer(self, subscription: Subscription, event: Event, place: int, *, now_us: Instant) -> bool:
+    def offer(
+        self, subscription: Subscription, event: Event, place: int, flow: Assigned, *, now_us: Instant
+    ) -> bool:
         """Take a message of a flow; False: it belongs in the subscription's queue."""
-        assigned: Assigned = event.carried.flow
         taken = self.put(
             Entry(subscription, event, place),
-            (id(subscription), assigned.flow.key),
-            assigned.flow,
-            assigned.lane,
+            (id(subscription), flow.flow.key),
+            flow.flow,
+            flow.lane,
             oldest_us=_oldest_us(subscription),
             beside_us=subscription.beside_us,
             pick=lambda: _picked(subscription, event),

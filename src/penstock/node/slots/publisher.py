@@ -19,7 +19,7 @@ from penstock.core.slots.retries import Answer
 from penstock.errors import SlotError
 from penstock.mqtt.codes import V5, Reason
 from penstock.mqtt.packets.properties import Properties
-from penstock.node.broker.message import Message, event_of
+from penstock.node.broker.message import message_of
 from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.runs import QOS1, Run, topics_of
 from penstock.node.slots.declared import PERIOD, RETRY, of_connect, of_publish, retry_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.connection import Connection
     from penstock.node.broker.host import ClientLink, Host
+    from penstock.node.broker.message import Message
     from penstock.node.broker.routes import Fan
     from penstock.node.broker.session import Session
     from penstock.node.slots.flows import Flows
@@ -117,9 +118,16 @@ class FlowPublisher(Publisher):
         if self._budget is not None:
             self._budget.spend(count, len(data), now_us=now_us)
         for number, (topic, payload) in enumerate(run.parts(), start=seq):
-            message = Message(topic, flow=next(lanes[topic]) if topic in lanes else None)
-            event = event_of(message, payload, topic=topic.decode(), now_us=now_us, sender=sender, seq=number)
-            super()._accept(event, fan, 0)
+            message = message_of(
+                topic.decode(),
+                payload,
+                topic_bytes=topic,
+                now_us=now_us,
+                sender=sender,
+                seq=number,
+                flow=next(lanes[topic]) if topic in lanes else None,
+            )
+            super()._accept(message, fan, 0)
 
     def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
         """The same with QoS 1, if all receivers keep up: lanes do not matter then."""
@@ -140,26 +148,24 @@ class FlowPublisher(Publisher):
 
     # -- single messages -------------------------------------------------------------------------------------
 
-    def _accept(self, event: Event, fan: Fan, qos: int) -> int:
+    def _accept(self, message: Message, fan: Fan, qos: int) -> int:
         """A message with properties or a QoS: it may tell its flow's period, or ask for a place."""
         self._said = None
-        message: Message = event.carried
         if fan.denied:
-            return super()._accept(event, fan, qos)
+            return super()._accept(message, fan, qos)
         asked = None
-        if message.properties.user:
-            self._hear(event)
-            asked = self._asked(event) if qos else None
+        if message.properties:
+            self._hear(message)
+            asked = self._asked(message) if qos else None
         if asked is None:
-            taken = self._take(message.topic, 1)
+            taken = self._take(message.topic_bytes, 1)
         elif asked[0].answer is Answer.ACCEPTED:
             taken = asked[1], [Lane.RESERVED]
         else:
             return self._turned_away(asked[0])
         if taken is not None:
-            assigned = Assigned(taken[0], taken[1][0])
-            event = msgspec.structs.replace(event, carried=msgspec.structs.replace(message, flow=assigned))
-        return super()._accept(event, fan, qos)
+            message = msgspec.structs.replace(message, flow=Assigned(taken[0], taken[1][0]))
+        return super()._accept(message, fan, qos)
 
     def _take(self, topic: bytes, count: int) -> tuple[Flow, list[Lane]] | None:
         known = self._topics.get(topic)

@@ -124,7 +124,8 @@ def raw_of(events: list[Event], path: Path, given: PayloadFormat) -> list[Any]:
         key = path.segments[0]
         decode_all(events)
         try:
-            return [event.root[key] for event in events]
+            roots: list[Any] = [event.root for event in events]
+            return [root[key] for root in roots]
         except (KeyError, TypeError, IndexError):
             pass  # not every payload is a map with this key
     return [attributes.descend(decoded(event, given), path.segments) for event in events]

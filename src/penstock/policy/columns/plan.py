@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.model.digest import WORST_CASE, Cause, Digest, merge_all
-from penstock.model.event import Event
 from penstock.policy import evaluate, filters, paths
 from penstock.policy.columns import by_order, by_value  # noqa: F401  # importing registers their deciders
 from penstock.policy.columns.assemble import Runs, digests
@@ -26,7 +25,7 @@ from penstock.policy.nodes import Missing, PayloadFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.model.event import Item
+    from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.policy.columns.frame import Ints, Mask
     from penstock.policy.nodes import Policy, Step
@@ -177,7 +176,7 @@ class _Queue:
         try:
             self.rows = [event.cells for event in self.events]
         except AttributeError:  # some items are digests or control items
-            flags = [item.__class__ is Event for item in self._items]
+            flags = [hasattr(item, "cells") for item in self._items]  # events have it, of any subclass
             self._are_events = np.array(flags, dtype=np.bool_)
             self.events = list(compress(self._items, flags))  # type: ignore[arg-type]
             self.rows = [event.cells for event in self.events]

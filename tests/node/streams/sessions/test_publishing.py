@@ -17,7 +17,7 @@ from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubr
 from penstock.node.config.schema import Recorder as Settings
 from penstock.node.config.schema import Rule
 from penstock.node.observe.recorder import Recorder
-from penstock.node.streams.log.records import event_from
+from penstock.node.streams.log.records import message_from
 from tests.kit.peer import run
 from tests.kit.stream_nodes import ORDERS, streams_node
 from tests.kit.stream_sessions import KEPT, hold_commits
@@ -79,9 +79,9 @@ async def test_properties_and_expiry_are_kept() -> None:
         }
         await peer.publish1("orders/a", b"x", **said)
         (record,) = await running.records()
-        event = event_from(record)
-        assert event.carried.properties == Properties(**said)
-        assert event.carried.expires_us == record.ts_us + 60_000_000
+        event = message_from(record)
+        assert event.mqtt == Properties(**said)
+        assert event.expires_us == record.ts_us + 60_000_000
 
 
 async def test_nothing_is_answered_before_it_is_durable() -> None:

@@ -5,14 +5,17 @@ Each loop knows its policy and its data (every payload is a map with the attribu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from penstock.model.digest import AttributeSummary, Cause, Digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.model.event import Event, Item
+    from penstock.model.event import Item
+
+Decoded: TypeAlias = Any
+"""An event whose payload is decoded already: `root` is a map of numbers."""
 
 _WITHIN: Final = Cause(1, 1, "within")
 _GT: Final = Cause(1, 1, "gt")
@@ -23,7 +26,7 @@ _DELTA: Final = Cause(1, 1, "delta")
 _CHAIN: Final = (Cause(1, 1, "delta"), Cause(2, 1, "within"), Cause(3, 1, "latest"))
 
 
-def _digest(run: list[Event], cause: Cause, attribute: str) -> Digest:
+def _digest(run: list[Decoded], cause: Cause, attribute: str) -> Digest:
     """COUNT, MEAN, MIN and MAX of a run of dropped events, in one pass each over C loops."""
     values = [event.root[attribute] for event in run]
     stamps = [event.ts_us for event in run]
@@ -40,10 +43,10 @@ def _digest(run: list[Event], cause: Cause, attribute: str) -> Digest:
     )
 
 
-def _gathered(marked: Iterable[tuple[Event, bool]], cause: Cause, attribute: str) -> list[Item]:
+def _gathered(marked: Iterable[tuple[Decoded, bool]], cause: Cause, attribute: str) -> list[Item]:
     """Figure 3 for (event, dropped?) pairs."""
     out: list[Item] = []
-    run: list[Event] = []
+    run: list[Decoded] = []
     for event, dropped in marked:
         if dropped:
             run.append(event)
@@ -57,7 +60,7 @@ def _gathered(marked: Iterable[tuple[Event, bool]], cause: Cause, attribute: str
     return out
 
 
-def within(events: list[Event]) -> list[Item]:
+def within(events: list[Decoded]) -> list[Item]:
     """Drop 50 ≤ pulse ≤ 100; one loop, sums on the way."""
     out: list[Item] = []
     count, total, least, most = 0, 0.0, 0.0, 0.0
@@ -96,7 +99,7 @@ def within(events: list[Event]) -> list[Item]:
     return out
 
 
-def gt_count(events: list[Event]) -> list[Item]:
+def gt_count(events: list[Decoded]) -> list[Item]:
     """Keep pulse > 110; only counts and spans are wanted."""
     out: list[Item] = []
     count = from_us = to_us = first = last = 0
@@ -125,7 +128,7 @@ def gt_count(events: list[Event]) -> list[Item]:
     return out
 
 
-def uniq(events: list[Event]) -> list[Item]:
+def uniq(events: list[Decoded]) -> list[Item]:
     """Drop a step equal to the one before."""
     marked = []
     previous = None
@@ -136,14 +139,14 @@ def uniq(events: list[Event]) -> list[Item]:
     return _gathered(marked, _UNIQ, "step")
 
 
-def latest(events: list[Event]) -> list[Item]:
+def latest(events: list[Decoded]) -> list[Item]:
     """Keep the newest 100 by time; sorts, since time may run backwards."""
     newest = set(sorted(range(len(events)), key=lambda place: events[place].ts_us)[-100:])
     marked = [(event, place not in newest) for place, event in enumerate(events)]
     return _gathered(marked, _LATEST, "pulse")
 
 
-def latest_by(events: list[Event]) -> list[Item]:
+def latest_by(events: list[Decoded]) -> list[Item]:
     """Keep the newest of each ward."""
     newest: dict[str, int] = {}
     for place in sorted(range(len(events)), key=lambda place: events[place].ts_us):
@@ -152,7 +155,7 @@ def latest_by(events: list[Event]) -> list[Item]:
     return _gathered(((event, place not in kept) for place, event in enumerate(events)), _LATEST_BY, "pulse")
 
 
-def delta(events: list[Event]) -> list[Item]:
+def delta(events: list[Decoded]) -> list[Item]:
     """Drop what is less than 5 away from the last value kept; one loop, sums on the way."""
     out: list[Item] = []
     reference = float("-inf")
@@ -193,7 +196,7 @@ def delta(events: list[Event]) -> list[Item]:
     return out
 
 
-def chain(events: list[Event]) -> list[Item]:
+def chain(events: list[Decoded]) -> list[Item]:
     """Three levels: which filter took each event first, then one walk that digests by filter."""
     fates = [-1] * len(events)
     reference = float("-inf")
@@ -209,7 +212,7 @@ def chain(events: list[Event]) -> list[Item]:
     for place in sorted(left, key=lambda place: events[place].ts_us)[:-10]:
         fates[place] = 2
     out: list[Item] = []
-    run: list[Event] = []
+    run: list[Decoded] = []
     counts = [0, 0, 0]
     for event, fate in zip(events, fates, strict=True):
         if fate >= 0:
@@ -225,7 +228,7 @@ def chain(events: list[Event]) -> list[Item]:
     return out
 
 
-def _by_filter(run: list[Event], counts: list[int]) -> Digest:
+def _by_filter(run: list[Decoded], counts: list[int]) -> Digest:
     found = _digest(run, _CHAIN[0], "pulse")
     causes = tuple((cause, count) for cause, count in zip(_CHAIN, counts, strict=True) if count)
     return Digest(

@@ -1,4 +1,4 @@
-"""Converts an MQTT message (`Event` with its `Message`) to the `Record` that a log stores, and back."""
+"""Converts an MQTT message (`Message`) to the `Record` that a log stores, and back."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from penstock.mqtt.codes import Kind
 from penstock.mqtt.fields import decode_varint
 from penstock.mqtt.packets.fanout import properties_of
 from penstock.mqtt.packets.properties import NONE, encode_properties
-from penstock.node.broker.message import Message, event_of
+from penstock.node.broker.message import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.model.event import Event
     from penstock.mqtt.packets.properties import Properties
+    from penstock.node.broker.message import Message
 
 
-def record_of(event: Event, *, origin: str = "", number: int = 0) -> Record:
+def record_of(message: Message, *, origin: str = "", number: int = 0) -> Record:
     """What is logged of a publication that was read as a whole."""
-    message: Message = event.carried
-    properties = message.properties
+    properties = message.mqtt
     return Record(
-        event.topic,
-        event.payload,
-        event.ts_us,
-        event.sender,
-        event.seq,
+        message.topic,
+        message.payload,
+        message.ts_us,
+        message.sender,
+        message.seq,
         message.qos,
         message.retain,
         b"" if properties is NONE else encode_properties(properties, Kind.PUBLISH, packet="PUBLISH"),
@@ -40,25 +39,28 @@ def record_of(event: Event, *, origin: str = "", number: int = 0) -> Record:
     )
 
 
-def event_from(record: Record, *, read: Callable[[bytes], Properties] = properties_of) -> Event:
+def message_from(record: Record, *, read: Callable[[bytes], Properties] = properties_of) -> Message:
     """The publication that was logged; `read` decodes properties (as `Broker.properties`)."""
     raw = record.properties
     properties = NONE
     if raw:
         length, at = decode_varint(raw, 0, where="record's properties")
         properties = read(raw[at : at + length])
-    return event_of(
-        Message(record.topic.encode(), record.qos, record.retain, properties, record.expires_us),
+    return message_of(
+        record.topic,
         record.payload,
-        topic=record.topic,
+        topic_bytes=record.topic.encode(),
         now_us=record.ts_us,
         sender=record.sender,
         seq=record.seq,
+        qos=record.qos,
+        retain=record.retain,
+        properties=properties,
+        expires_us=record.expires_us,
     )
 
 
-def stamped_event(event: Event, stream: str, tick: int) -> Event:
-    """The same with its place in a stream."""
-    user = stamped(event.properties, stream, tick)
-    message = replace(event.carried, properties=replace(event.carried.properties, user=user))
-    return replace(event, properties=user, carried=message)
+def stamped_message(message: Message, stream: str, tick: int) -> Message:
+    """A message with its place in a stream among its user properties."""
+    user = stamped(message.properties, stream, tick)
+    return replace(message, properties=user, mqtt=replace(message.mqtt, user=user))

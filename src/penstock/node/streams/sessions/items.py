@@ -14,21 +14,20 @@ from penstock.errors import MqttError, StreamError
 from penstock.mqtt.codes import V5
 from penstock.mqtt.packets.fanout import forwarded, frame_qos0, head, properties_of
 from penstock.mqtt.packets.properties import user_properties
-from penstock.node.streams.log.records import event_from, stamped_event
+from penstock.node.streams.log.records import message_from, stamped_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.properties import Properties
-    from penstock.node.broker.message import Message
     from penstock.node.broker.subscription import Subscription
 
 
 class StreamItem:
     """One message of a stream, decoded."""
 
-    __slots__ = ("_frames", "event", "message", "record", "tick")
+    __slots__ = ("_frames", "event", "record", "tick")
 
     def __init__(
         self, stream: str, tick: int, body: bytes, *, read: Callable[[bytes], Properties] = properties_of
@@ -39,23 +38,22 @@ class StreamItem:
         if not 0 <= record.qos <= 2:
             raise StreamError(f"record with QoS {record.qos}")
         try:
-            event = event_from(record, read=read)
+            message = message_from(record, read=read)
         except MqttError as error:
             raise StreamError(f"properties of the record cannot be decoded: {error}") from None
-        self.event = stamped_event(event, stream, tick)
-        self.message: Message = self.event.carried
+        self.event = stamped_message(message, stream, tick)
         self._frames: dict[tuple[int, int, bool], tuple[bytes, bytes]] = {}
 
     @property
     def shareable(self) -> bool:
         """Whether sessions can get the same bytes. A message that expires carries the remaining time."""
-        return not self.message.expires_us
+        return not self.event.expires_us
 
     def frame(self, *, version: int, qos: int, retain: bool) -> tuple[bytes, bytes]:
         """The PUBLISH packet before and behind the packet identifier; QoS 0: all of it, and nothing."""
         found = self._frames.get((version, qos, retain))
         if found is None:
-            payload, topic = self.record.payload, self.message.topic
+            payload, topic = self.record.payload, self.event.topic_bytes
             tail = self._properties() + payload if version == V5 else payload
             if qos:
                 found = head(topic, len(tail), qos=qos, retain=retain), tail
@@ -65,7 +63,7 @@ class StreamItem:
         return found
 
     def _properties(self) -> bytes:
-        properties = self.message.properties
+        properties = self.event.mqtt
         # Most publishers send no properties; then there are only the user properties of the stream.
         return forwarded(properties) if self.record.properties else user_properties(properties.user)
 

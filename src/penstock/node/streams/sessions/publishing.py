@@ -18,10 +18,9 @@ from penstock.mqtt.topics import check_topic, overlap
 from penstock.mqtt.trees import TopicTree
 from penstock.node.broker.answers import DeferredAcks, OwedBatch, refuse
 from penstock.node.broker.runs import parts_qos1
-from penstock.node.streams.log.records import event_from, record_of, stamped_event
+from penstock.node.streams.log.records import message_from, record_of, stamped_message
 
 if TYPE_CHECKING:
-    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.node.broker.answers import PublishingLink, PublishingSession
     from penstock.node.broker.broker import Broker
@@ -51,19 +50,17 @@ class Intake:
 
     # -- messages without acknowledgement --------------------------------------------------------------------
 
-    def accept(self, event: Event) -> int:
+    def accept(self, message: Message) -> int:
         """Take a message of the node, or a will; returns the reason code for its publisher."""
-        message: Message = event.carried
         try:
-            self._stream().publish_many((encode_record(record_of(event)),), look=message.retain)
+            self._stream().publish_many((encode_record(record_of(message)),), look=message.retain)
         except StreamError:
             return self._refused(1)
         return Reason.SUCCESS
 
-    def publish_qos0(self, event: Event, connection: PublishingLink) -> None:
+    def publish_qos0(self, message: Message, connection: PublishingLink) -> None:
         """Take a message of QoS 0."""
-        message: Message = event.carried
-        body = encode_record(record_of(event))
+        body = encode_record(record_of(message))
         batch = OwedBatch(connection, 1, len(body))
         try:
             self._stream().publish_many((body,), released=batch.released, look=message.retain)
@@ -115,13 +112,12 @@ class Intake:
         return True
 
     def publish(
-        self, event: Event, session: PublishingSession, connection: PublishingLink, packet_id: int
+        self, message: Message, session: PublishingSession, connection: PublishingLink, packet_id: int
     ) -> None:
         """Take a message of QoS 1 or 2; it is acknowledged later."""
-        message: Message = event.carried
         origin = session.origin if message.qos == 2 else ""
         number = packet_id if message.qos == 2 else 0
-        body = encode_record(record_of(event, origin=origin, number=number))
+        body = encode_record(record_of(message, origin=origin, number=number))
         # The acknowledgement also waits for the journal: for the session, by which a QoS 2 message is
         # recognised when it is sent again, and for a retained message.
         journal = self._broker.journal if message.qos == 2 or message.retain else None
@@ -197,15 +193,15 @@ class StreamPublishing:
         event = self._event(tick, body)
         if event is None:
             return
-        if event.carried.retain:
-            broker.keep_retained(stamped_event(event, stream, tick))
+        if event.retain:
+            broker.keep_retained(stamped_message(event, stream, tick))
         now_us = broker.clock()
         for tap in broker.router.taps(event.topic):
             tap.deliver(event, origin=None, now_us=now_us)
 
-    def _event(self, tick: int, body: bytes) -> Event | None:
+    def _event(self, tick: int, body: bytes) -> Message | None:
         try:
-            event = event_from(decode_record(body), read=self._broker.properties)
+            event = message_from(decode_record(body), read=self._broker.properties)
             check_topic(event.topic, where="topic")
         except (StreamError, MqttError) as error:
             log.error("the message of tick %d cannot be decoded: %s", tick, error)  # noqa: TRY400
@@ -249,8 +245,8 @@ class StreamPublishing:
         while found := await hosted.log.fetch(since, hosted.end, limits.STREAM_READ):
             for tick, body in found:
                 event = self._event(tick, body)
-                if event is not None and event.carried.retain:
+                if event is not None and event.retain:
                     before = self._broker.retained.get(event.topic, now_us=event.ts_us)
                     if before is None or before.ts_us <= event.ts_us:
-                        self._broker.keep_retained(stamped_event(event, hosted.name, tick))
+                        self._broker.keep_retained(stamped_message(event, hosted.name, tick))
             since = found[-1][0] + 1

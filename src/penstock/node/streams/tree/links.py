@@ -21,7 +21,7 @@ from penstock.errors import MqttError, PolicyError, StreamError, printable
 from penstock.mqtt.topics import check_filter, matches
 from penstock.node.broker.background import Background
 from penstock.node.config.stream_checks import has_users
-from penstock.node.streams.log.records import event_from
+from penstock.node.streams.log.records import message_from
 from penstock.node.streams.tree.link import Link, LinkState
 from penstock.node.streams.tree.offers import NeighbourWants, Offers
 from penstock.policy.content import ContentFilter
@@ -135,7 +135,7 @@ def filter_of(only: tuple[str, ...], where: str, *, clock: Callable[[], int]) ->
             one = wire.decode_record(body)
             if only and not any(matches(filter_, one.topic) for filter_ in only):
                 return False
-            return content is None or content.wants(event_from(one), now_us=clock())
+            return content is None or content.wants(message_from(one), now_us=clock())
         except (StreamError, MqttError):  # a node that can read the message decides
             return True
 
