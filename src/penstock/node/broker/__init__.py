@@ -3,22 +3,31 @@
 Bytes:
 
     listeners.py     TCP, TLS and WebSocket listeners; a WebSocket is a transport like TCP
-    connection.py    one connection: bytes in, bytes out, written once for each turn of the event loop
+    connection.py    one connection: bytes in, bytes out
+    flushing.py      one write for each connection and turn of the event loop
     runs.py          neighbouring messages that are forwarded as the bytes they came in; their queue
     publishing.py    PUBLISH packets of a client, on their way to receivers; the client's rates
+    answers.py       acknowledgements to publishers that wait for a stream, in order
     requests.py      SUBSCRIBE, UNSUBSCRIBE, acknowledgements, PINGREQ, DISCONNECT
 
 From one client to others:
 
     broker.py        puts the parts of this folder together
+    host.py          the broker as its parts see it
+    extensions.py    how streams, slots, channels and other nodes plug in
     message.py       a publication; the retained message of each topic
     routes.py        from a topic to its receivers
-    sessions.py      all sessions; session.py, one of them; delivery.py, how it gets messages
+    sessions.py      all sessions by client identifier
+    session.py       one session, made of these parts:
+    delivery.py          takes routed messages: sends or queues them
+    drain.py             sends what waits
+    acknowledgements.py  settles messages in flight
     link.py          what a session and its connection need of each other
-    subscription.py  one subscription: options, policy, queue, account, latency
+    subscription.py  one subscription: options, policy, queue, account
     policies.py      which policy and which content filter a subscription has
     deadlines.py     which connection or session has to be looked at when
     background.py    tasks that end together
+    status.py        snapshots of all that
 
 What survives a restart:
 

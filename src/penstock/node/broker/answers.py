@@ -199,7 +199,7 @@ class DeferredAcks:
         _flush(self._session)
 
     def send(self) -> bool:
-        """See Turn."""
+        """Acknowledge those that may be; whether all are acknowledged now."""
         if self._free > self._at:
             packet_ids = self._packet_ids[self._at : self._free]
             self._at = self._free
@@ -212,7 +212,7 @@ class DeferredAcks:
         return self._at == len(self._packet_ids)
 
     def orphan(self) -> None:
-        """See Turn."""
+        """The connection is gone: what may be acknowledged is handed over to where it comes again."""
         self._orphan = True
         self._session.orphans.append(self)
         self._hand_over()
@@ -251,13 +251,13 @@ class _Again:
         self.ready = False
 
     def send(self) -> bool:
-        """See Turn."""
+        """Acknowledge it if that is allowed by now; whether it is."""
         if self.ready and self._session.exchange.incoming.settle(self._packet_id):
             _acknowledge(self._session, self._qos, (self._packet_id,))
         return self.ready
 
     def orphan(self) -> None:
-        """See Turn: its message is still one of an Answering, or known as safe."""
+        """Nothing to do: the message is still one of a `DeferredAcks`, or known as safe."""
 
 
 class DeferredAnswer:
@@ -269,12 +269,12 @@ class DeferredAnswer:
         self._answer = answer
 
     def send(self) -> bool:
-        """See Turn."""
+        """Answer."""
         self._answer()
         return True
 
     def orphan(self) -> None:
-        """See Turn."""
+        """Answer without a connection: the session notes what was answered."""
         self._answer()
 
 

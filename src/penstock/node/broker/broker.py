@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from penstock import limits
 from penstock.errors import MqttError
-from penstock.model.event import unstamped
 from penstock.mqtt.codes import Reason
-from penstock.mqtt.packets.fanout import properties_of
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.sessions.server import Terms
 from penstock.mqtt.topics import SHARE, check_filter, check_topic
-from penstock.node.broker.connection import Connection, Flusher
+from penstock.node.broker.connection import Connection
 from penstock.node.broker.deadlines import Deadlines
-from penstock.node.broker.message import Retained, expiry_of, message_of
+from penstock.node.broker.flushing import Flusher
+from penstock.node.broker.message import PropertySets, Retained, expiry_of, message_of, unstamped_properties
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Publisher
 from penstock.node.broker.restoring import restore
@@ -114,7 +112,8 @@ class Broker:
         self.flusher = Flusher()
         self.flushed_us = 0
         """When something was written for the last time, about."""
-        self._property_sets: dict[bytes, Properties] = {}
+        self.properties = PropertySets().read
+        """Reads the properties of a PUBLISH."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._seq = 0
@@ -313,7 +312,7 @@ class Broker:
     def publish_will(self, session: Session, will: Will) -> None:
         """A client is gone; what it wanted said then."""
         now_us = self.clock()
-        properties = _unstamped(will.properties)
+        properties = unstamped_properties(will.properties)
         if properties.will_delay_s is not None:
             properties = replace(properties, will_delay_s=None)
         session.published += 1
@@ -339,17 +338,6 @@ class Broker:
         """Show every accepted message that matches, until the tap is closed."""
         check_filter(filter, where="filter")
         return self.router.tap(filter, seen)
-
-    def properties(self, raw: bytes) -> Properties:
-        """The properties of a PUBLISH; those that repeat are decoded once."""
-        found = self._property_sets.get(raw)
-        if found is None:
-            found = _unstamped(properties_of(raw))
-            if len(raw) <= limits.PROPERTY_BYTES:
-                if len(self._property_sets) >= limits.PROPERTY_SETS:
-                    self._property_sets.clear()
-                self._property_sets[raw] = found
-        return found
 
     # -- what can be changed and known -----------------------------------------------------------------------
 
@@ -408,12 +396,6 @@ class Broker:
             store=None if self.journal is None else self.journal.status(),
             queue_events=self.config.queues.events,
         )
-
-
-def _unstamped(properties: Properties) -> Properties:
-    """A publisher's properties; where a message is in a stream, only a node says."""
-    user = unstamped(properties.user)
-    return properties if user is properties.user else replace(properties, user=user)
 
 
 def _terms(config: Config) -> Terms:

@@ -24,54 +24,13 @@ from penstock.node.broker.publishing import PUBACK_START
 from penstock.node.broker.runs import Inbox, acknowledged, scan
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
+    from penstock.node.broker.flushing import Flusher
     from penstock.node.broker.link import Link, Sampled
     from penstock.node.broker.publishing import Publisher
     from penstock.node.broker.session import Session
     from penstock.node.config.schema import Listener
-
-
-class Flusher:
-    """Connections with something to write."""
-
-    __slots__ = ("_dirty", "_loop", "_scheduled", "reading")
-
-    def __init__(self) -> None:
-        self._dirty: list[Connection] = []
-        self._loop: AbstractEventLoop | None = None
-        self._scheduled = False
-        self.reading = False
-        """Whether a chunk is being dealt with: then `done` follows."""
-
-    def start(self, loop: AbstractEventLoop) -> None:
-        """Write in this loop."""
-        self._loop = loop
-
-    def soon(self, connection: Connection) -> None:
-        """Write what it collects at the end of this turn."""
-        self._dirty.append(connection)
-        if not self.reading and not self._scheduled:
-            self._schedule()
-
-    def done(self) -> None:
-        """A chunk was dealt with."""
-        self.reading = False
-        if self._dirty and not self._scheduled:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        assert self._loop is not None
-        self._scheduled = True
-        self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        dirty, self._dirty = self._dirty, []
-        for connection in dirty:
-            connection.unmark()
 
 
 log = logging.getLogger(__name__)

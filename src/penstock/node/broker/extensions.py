@@ -5,8 +5,8 @@
 `Peer`             another node: receives what its subscribers want, and is told what is wanted here
 `SessionListener`  is asked before a subscription is made, and told of subscriptions and ends of sessions
 
-`service` puts them into the broker: sinks and peers into `Router`, sources into `Session.sources`, listeners
-into `Broker.listeners`. A broker without extensions has empty lists of them.
+When a part starts, it or `service` adds its sinks to `Router.sinks`, its peers by `Router.add_peer`, its
+sources to `Session.sources` and its listeners to `Broker.listeners`. Without extensions these are empty.
 """
 
 from __future__ import annotations

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec.structs import replace
 
+from penstock import limits
 from penstock.errors import DigestError
 from penstock.model.digest_wire import DIGEST_MARK, from_message, to_json
 from penstock.model.event import Event, unstamped
 from penstock.mqtt.codes import V5
-from penstock.mqtt.packets.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head
+from penstock.mqtt.packets.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head, properties_of
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.trees import RetainedTree
 
@@ -98,6 +99,32 @@ def properties_bytes(properties: Properties) -> int:
         + len(properties.response_topic or "")
         + len(properties.content_type or "")
     )
+
+
+def unstamped_properties(properties: Properties) -> Properties:
+    """A publisher's properties without a stamp: where a message is in a stream, only a node says."""
+    user = unstamped(properties.user)
+    return properties if user is properties.user else replace(properties, user=user)
+
+
+class PropertySets:
+    """Reads the properties of PUBLISH packets; those that repeat are decoded once."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Properties] = {}
+
+    def read(self, raw: bytes) -> Properties:
+        """The properties of one packet."""
+        found = self._known.get(raw)
+        if found is None:
+            found = unstamped_properties(properties_of(raw))
+            if len(raw) <= limits.PROPERTY_BYTES:
+                if len(self._known) >= limits.PROPERTY_SETS:
+                    self._known.clear()
+                self._known[raw] = found
+        return found
 
 
 def expiry_of(properties: Properties, now_us: Instant) -> int:
