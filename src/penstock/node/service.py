@@ -276,16 +276,9 @@ def run(main: Coroutine[None, None, None]) -> None:
 def about(node: Node) -> dict[str, Any]:
     """Where a node can be found."""
     config = node.config
-    schemes = {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}
     return {
         "listeners": [
-            {
-                "kind": one.kind,
-                "host": one.host,
-                "port": one.port,
-                "url": f"{schemes[one.kind]}://{_host(one.host)}:{one.port}{one.path if one.web else ''}",
-            }
-            for one in node.listeners
+            {"kind": one.kind, "host": one.host, "port": one.port, "url": _url(one)} for one in node.listeners
         ],
         "http": None
         if node.http_port is None
@@ -312,6 +305,12 @@ def _streams(streams: StreamService) -> dict[str, Any]:
             "url": f"{scheme}://{_host(listen.host)}:{port}",
         }
     return found
+
+
+def _url(listener: Listener) -> str:
+    scheme = {"tcp": "mqtt", "tls": "mqtts", "websocket": "ws", "websockets": "wss"}[listener.kind]
+    path = listener.path if listener.websocket else ""
+    return f"{scheme}://{_host(listener.host)}:{listener.port}{path}"
 
 
 def _host(host: str) -> str:

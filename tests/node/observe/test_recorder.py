@@ -17,8 +17,7 @@ from penstock import Client, limits
 from penstock.errors import MissingTool, NodeError
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.config.read import LoadedConfig
-from penstock.node.config.schema import Config, Http
-from penstock.node.config.schema import Recorder as Settings
+from penstock.node.config.schema import Config, Http, RecorderSettings
 from penstock.node.observe import metrics
 from penstock.node.observe.recorder import Recorder
 from penstock.node.observe.status import Observed
@@ -45,7 +44,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def recording(folder: Path, **settings: Any) -> AsyncIterator[tuple[Broker, Recorder]]:
     async with node() as running:
-        recorder = Recorder(Settings(topics=("ward/#",), **settings), str(folder))
+        recorder = Recorder(RecorderSettings(topics=("ward/#",), **settings), str(folder))
         recorder.start(running.broker)
         try:
             yield running.broker, recorder
@@ -101,7 +100,7 @@ def test_every_message_of_the_topics_with_all_that_spark_reads(tmp_path: Path) -
 def test_messages_of_clients_are_recorded_in_order_and_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with node() as running, Client(f"mqtt://127.0.0.1:{running.port}", client_id="s") as client:
-            recorder = Recorder(Settings(topics=("ward/#", "ward/+", "ward/1")), str(tmp_path))
+            recorder = Recorder(RecorderSettings(topics=("ward/#", "ward/+", "ward/1")), str(tmp_path))
             recorder.start(running.broker)
             for number in range(300):
                 await client.publish("ward/1", str(number), qos=number % 3)
@@ -250,7 +249,7 @@ def test_what_a_killed_node_left_is_cleared_away(tmp_path: Path, caplog: pytest.
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "recorded").write_text("a file")
     with pytest.raises(NodeError, match="recorded: cannot be recorded to: File exists"):
-        Recorder(Settings(topics=("a",)), str(tmp_path))
+        Recorder(RecorderSettings(topics=("a",)), str(tmp_path))
 
 
 def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +262,7 @@ def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingTool, match=r"pip install 'penstock\[spark\]'"):
-        Recorder(Settings(topics=("a",)), str(tmp_path))
+        Recorder(RecorderSettings(topics=("a",)), str(tmp_path))
 
 
 def test_a_node_records_as_it_is_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -274,7 +273,7 @@ def test_a_node_records_as_it_is_configured(tmp_path: Path, caplog: pytest.LogCa
             data=str(tmp_path / "data"),
             listeners=(),
             http=Http(enabled=False),
-            recorder=Settings(topics=("a", "b/#"), folder="kept"),
+            recorder=RecorderSettings(topics=("a", "b/#"), folder="kept"),
         )
         async with Node(LoadedConfig(config)) as running:
             running.broker.publish("b/1", b"x")
@@ -291,7 +290,7 @@ def test_a_node_records_as_it_is_configured(tmp_path: Path, caplog: pytest.LogCa
 
 async def test_a_node_that_cannot_record_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "recorded").write_text("a file")
-    config = Config(data=str(tmp_path), listeners=(), recorder=Settings(topics=("a",)))
+    config = Config(data=str(tmp_path), listeners=(), recorder=RecorderSettings(topics=("a",)))
     with pytest.raises(NodeError, match="cannot be recorded to"):
         await Node(LoadedConfig(config)).start()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock import limits
 from penstock.core.queues import drain
 from penstock.mqtt.packets.properties import Properties
-from penstock.node.config.schema import Recorder as Settings
+from penstock.node.config.schema import RecorderSettings
 from penstock.node.observe.recorder import Recorder
 from penstock.pipeline import pack
 from penstock.pipeline.jobs.backtest import replay as run_backtest
@@ -36,7 +36,7 @@ def test_a_recorded_folder_can_be_tested_and_packed(
 
     async def record() -> None:
         async with node() as running:
-            settings = Settings(topics=("ward/#",), rotate_events=150)
+            settings = RecorderSettings(topics=("ward/#",), rotate_events=150)
             recorder = Recorder(settings, str(tmp_path))
             recorder.start(running.broker)
             for number in range(EVENTS):

@@ -317,7 +317,7 @@ class Listeners:
     async def _open(self, listener: Listener, bounds: Bounds) -> OpenListener:
         made: Callable[[], asyncio.Protocol] = partial(self._connection, listener)
         web = secure = None
-        if listener.web:
+        if listener.websocket:
             web = WebSocketListener(listener, bounds, connection=made)
             made = web.protocol
         if listener.encrypted:

@@ -106,7 +106,7 @@ def _listeners(config: Config) -> Iterator[Problem]:
         yield from _port(taken, f"{path}.port", listener.host, listener.port)
         if not listener.host:
             yield Problem(f"{path}.host", "is empty", allowed=ADDRESS)
-        if listener.web and not re.fullmatch(r"/[\w./~-]*", listener.path, re.ASCII):
+        if listener.websocket and not re.fullmatch(r"/[\w./~-]*", listener.path, re.ASCII):
             yield Problem(
                 f"{path}.path", f"found {listener.path!r}", allowed="/ followed by characters of a URL path"
             )

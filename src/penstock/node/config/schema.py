@@ -54,12 +54,12 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def encrypted(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether connections are TLS."""
         return self.kind in ("tls", "websockets")
 
     @property
-    def web(self) -> bool:
-        """Whether it speaks WebSocket."""
+    def websocket(self) -> bool:
+        """Whether connections are WebSockets."""
         return self.kind in ("websocket", "websockets")
 
 
@@ -171,7 +171,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """New connections per second from one address; 0: no limit."""
 
 
-class Recorder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RecorderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Recording of topics to Parquet files for the Spark commands."""
 
     topics: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Queues of the receivers."""
     bounds: Bounds = Bounds()
     """Limits for one client, and for all clients together."""
-    recorder: Recorder = Recorder()
+    recorder: RecorderSettings = RecorderSettings()
     """Recording of topics to Parquet files."""
     channels: ChannelSettings = ChannelSettings()
     """Channels: web pages and feeds as topics."""

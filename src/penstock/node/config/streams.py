@@ -55,7 +55,7 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     again."""
 
     @property
-    def door(self) -> str:
+    def url(self) -> str:
         """URL at which programs reach the other node; empty if it connects to this one, from an unknown
         address."""
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.model.event import Event
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.routes import Tap
-    from penstock.node.config.schema import Recorder as Settings
+    from penstock.node.config.schema import RecorderSettings
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class Recorder(Recording):
     """Records until it is closed."""
 
-    def __init__(self, settings: Settings, data: str) -> None:
+    def __init__(self, settings: RecorderSettings, data: str) -> None:
         """Nothing is recorded yet; MissingTool or NodeError says what stands in the way."""
         super().__init__(Path(data) / settings.folder, EVENTS, settings)
         self._taps: list[Tap] = []

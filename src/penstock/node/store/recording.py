@@ -23,7 +23,7 @@ from penstock.node.store.parquet import RecordFiles
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.node.config.schema import Recorder as Settings
+    from penstock.node.config.schema import RecorderSettings
     from penstock.node.store.parquet import Kind, WriteOutcome
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
 class Recording:
     """Records what it is given until it is closed."""
 
-    def __init__(self, folder: Path, kind: Kind, settings: Settings) -> None:
+    def __init__(self, folder: Path, kind: Kind, settings: RecorderSettings) -> None:
         """Nothing is recorded yet; MissingTool or NodeError says what stands in the way."""
         self._settings = settings
         self._folder = folder

@@ -14,8 +14,7 @@ from penstock.mqtt.packets.connect import Will
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
-from penstock.node.config.schema import Recorder as Settings
-from penstock.node.config.schema import Rule
+from penstock.node.config.schema import RecorderSettings, Rule
 from penstock.node.observe.recorder import Recorder
 from penstock.node.streams.log.records import message_from
 from tests.kit.peer import run
@@ -499,7 +498,7 @@ async def test_a_stream_that_nobody_reads_is_kept_for_its_time_and_no_longer(tmp
 
 
 async def test_a_recorder_writes_messages_of_streams(tmp_path: Path) -> None:
-    settings = Settings(topics=("orders/#",), folder=str(tmp_path / "recorded"))
+    settings = RecorderSettings(topics=("orders/#",), folder=str(tmp_path / "recorded"))
     async with streams_node(data=tmp_path, recorder=settings) as running:
         peer: Peer = await running.connect("p")
         await peer.publish1("orders/a", b"1")

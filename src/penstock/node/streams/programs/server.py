@@ -314,8 +314,8 @@ class ProgramServer:
     def _figures_of(self, name: str, topics: tuple[str, ...], host: str) -> Figures:
         hosted = self._hosted.get(name)
         if hosted is None:
-            doors = (one.door for one in self._neighbours if one.name == host)
-            return Figures(name, topics, host, here=False, door=next(doors, ""))
+            urls = (one.url for one in self._neighbours if one.name == host)
+            return Figures(name, topics, host, here=False, door=next(urls, ""))
         figures = hosted.log.figures()
         return Figures(
             name,
