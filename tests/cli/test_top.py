@@ -1,4 +1,4 @@
-"""`penstock top` against a window that is there, is closed, or is something else."""
+"""`penstock top` against a node, against nothing, and against another server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def server(answer: bytes) -> AsyncIterator[str]:
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "404 Not Found"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n", "302"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n", "not a node's"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "said nothing"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "without an answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n", "another version"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {\n\n", "another version"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "no answer"),

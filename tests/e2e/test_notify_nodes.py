@@ -41,7 +41,7 @@ notify:
 
 
 async def node(stack: AsyncExitStack, data: Path, *, least: str) -> tuple[Node, str]:
-    """A node, and where its window is."""
+    """A node, and the URL of its HTTP port."""
     port = free_port()
     made = Node(load(CONFIG.format(port=port, data=data, least=least)))
     await stack.enter_async_context(made)

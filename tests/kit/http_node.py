@@ -1,4 +1,4 @@
-"""A broker with its window on free ports, clients of few words, and answers held to the OpenAPI document."""
+"""A broker with its HTTP server on free ports, minimal clients, answers checked by the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.node.access.gate import Gate
 from penstock.node.broker.broker import Broker
 from penstock.node.broker.listeners import Listeners
 from penstock.node.config.schema import Config, Http, Listener, Queues
-from penstock.node.http import Window, openapi, start_http
+from penstock.node.http import HttpServer, openapi, start_http
 from penstock.node.observe.status import Observed
 from tests.kit.flows import start_flows
 
@@ -94,15 +94,15 @@ class Client:
 
 
 class Running:
-    """A broker, its window, and somebody who asks through it."""
+    """A broker, its HTTP server, and a client of that."""
 
     def __init__(
-        self, observed: Observed, doors: Listeners, window: Window, session: aiohttp.ClientSession
+        self, observed: Observed, doors: Listeners, server: HttpServer, session: aiohttp.ClientSession
     ) -> None:
         self.observed = observed
         self.broker = observed.broker
-        self.window = window
-        self.url = f"http://127.0.0.1:{window.port}"
+        self.server = server
+        self.url = f"http://127.0.0.1:{server.port}"
         self._session = session
         self._mqtt_port = doors.listeners[0].port
         self._stack = AsyncExitStack()
@@ -120,7 +120,7 @@ class Running:
 
     async def ask(self, method: str, path: str, **options: Any) -> tuple[int, Any, dict[str, str]]:
         """Status, body and headers of an answer that keeps what the document promises."""
-        self.window._watch.changed()  # or the answer may be a tenth of a second old
+        self.server._watch.changed()  # or the answer may be a tenth of a second old
         async with self._session.request(method, URL(self.url + path, encoded=True), **options) as answer:
             kind = answer.content_type
             is_json = kind in ("application/json", "application/problem+json")
@@ -170,7 +170,7 @@ class Running:
 
 @asynccontextmanager
 async def running(*, token: str = "", events: int = 100, **settings: Any) -> AsyncIterator[Running]:
-    """A broker that listens, with an open window; small queues, so that they fill soon."""
+    """A broker that listens, with an HTTP server; small queues, so that they fill soon."""
     settings.setdefault("listeners", (Listener(port=0),))
     config = Config(
         http=Http(port=0, token=token),
@@ -189,9 +189,9 @@ async def running(*, token: str = "", events: int = 100, **settings: Any) -> Asy
         stack.push_async_callback(doors.close)
         await doors.open(config.listeners, config.bounds)
         observed = Observed(broker, flows=flows)
-        window = await start_http(observed, config)
-        stack.push_async_callback(window.close)
+        server = await start_http(observed, config)
+        stack.push_async_callback(server.close)
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        found = Running(observed, doors, window, session)
+        found = Running(observed, doors, server, session)
         stack.push_async_callback(found.close)
         yield found

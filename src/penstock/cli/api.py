@@ -1,4 +1,4 @@
-"""Requests to the HTTP API of a running node: its address, the answers, and errors instead of answers."""
+"""Sends requests to the HTTP API of a running node, and reports errors as InputError."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock import limits
 from penstock.errors import InputError
 
 SILENCE_S: Final = 20
-"""A node that says nothing for so long is asked again."""
+"""Seconds without a byte from the node after which a request fails."""
 
 ANSWER_BYTES: Final = 64 << 20
-"""The longest answer that is read: the history of a channel whose changes are large."""
+"""Longest answer that is read: the history of a channel with large changes needs the most."""
 
 API_URL: Final = "http://127.0.0.1:8080"
 
 ApiOption = Annotated[
-    str, typer.Option("--url", envvar="PENSTOCK_WINDOW", metavar="URL", help="Where the node's window is.")
+    str, typer.Option("--url", envvar="PENSTOCK_URL", metavar="URL", help="URL of the node's HTTP port.")
 ]
 TokenOption = Annotated[
     str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
@@ -32,7 +32,7 @@ TokenOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
-    """A node's window."""
+    """The URL of a node's HTTP port in parts, with the token."""
 
     url: str
     secure: bool
@@ -42,27 +42,27 @@ class ApiAddress:
     token: str
 
     def connection(self) -> HTTPConnection:
-        """A connection that is not open yet."""
+        """Return a connection that opens with its first request."""
         kind = HTTPSConnection if self.secure else HTTPConnection
         return kind(self.host, self.port, timeout=SILENCE_S)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every question."""
+        """Return the headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 def api_address(url: str, token: str) -> ApiAddress:
-    """The options, read."""
+    """Check the options --url and --token; InputError if one is wrong."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"'{url}' is no address: {error}", path="--url") from None
+        raise InputError(f"'{url}' is not a URL: {error}", path="--url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InputError(f"'{url}' should be like {API_URL}", path="--url")
     if not (token.isascii() and token.isprintable()):
-        raise InputError("a token is made of ASCII letters, digits and signs", path="--token")
+        raise InputError("a token has only printable ASCII characters", path="--token")
     secure = parts.scheme == "https"
     usual = 443 if secure else 80
     return ApiAddress(
@@ -71,17 +71,17 @@ def api_address(url: str, token: str) -> ApiAddress:
 
 
 def ask(where: ApiAddress, path: str, body: dict[str, Any] | None = None) -> Any:
-    """The answer to a question, POST if it has a body; InputError says why there is none."""
+    """Send a request (POST if it has a body) and return the decoded answer; InputError if there is none."""
     try:
         return msgspec.json.decode(_answer(where, path, body))
     except msgspec.DecodeError:
         raise InputError(
-            "the answer is not a node's; is this the address of its window?", path=where.url
+            "the answer is not a node's; is this the URL of its HTTP port?", path=where.url
         ) from None
 
 
 def ask_all(where: ApiAddress, name: str, **asked: str) -> dict[str, Any]:
-    """The answer to a question about a table of the node, with all its rows under their name."""
+    """Ask for all rows of a table, page by page; return the answer with all rows under their name."""
     rows: list[Any] = []
     while True:
         query = urlencode({"limit": limits.HTTP_ROWS, "offset": len(rows), **asked})
@@ -92,7 +92,7 @@ def ask_all(where: ApiAddress, name: str, **asked: str) -> dict[str, Any]:
 
 
 def ask_text(where: ApiAddress, path: str) -> str:
-    """The same for an answer that is a text."""
+    """Send a request whose answer is a text, and return it."""
     return _answer(where, path, None).decode(errors="replace")
 
 
@@ -118,20 +118,20 @@ def _answer(where: ApiAddress, path: str, body: dict[str, Any] | None) -> bytes:
 
 
 def refusal(answer: HTTPResponse) -> str:
-    """What a node says instead of an answer."""
+    """Return why a node refused a request, from its problem object."""
     try:
         return str(msgspec.json.decode(answer.read(1 << 16))["detail"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"answered {answer.status} {answer.reason}; is this the address of a node's window?"
+        return f"answered {answer.status} {answer.reason}; is this the URL of a node's HTTP port?"
 
 
 def unanswered(error: OSError | HTTPException, where: ApiAddress) -> InputError:
-    """There is no answer."""
+    """Return the error for a request that got no answer."""
     return InputError(f"no answer: {_reason(error)}; is the node up?", path=where.url)
 
 
 def _reason(error: OSError | HTTPException) -> str:
     if isinstance(error, TimeoutError):
-        return f"nothing came within {SILENCE_S} seconds"
+        return f"timeout after {SILENCE_S} seconds"
     found = error.strerror if isinstance(error, OSError) else None
     return found or str(error) or type(error).__name__

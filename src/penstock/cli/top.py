@@ -29,7 +29,7 @@ FRAME_BYTES: Final = 16 << 20
 """The longest snapshot that is read: a hundred clients with long names take 1 MB."""
 
 AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0)
-"""Pauses before asking again; the last one is repeated."""
+"""Pauses before each attempt to connect again; the last one is repeated."""
 
 
 def top(
@@ -37,13 +37,13 @@ def top(
     token: TokenOption = "",
     once: Annotated[
         bool,
-        typer.Option("--once", help="Print what is now, and end; so it does where there is no terminal."),
+        typer.Option("--once", help="Print one snapshot and exit; the default without a terminal."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show a running node: clients, queues, levels, rates, and whether every event is accounted for.
 
-    With --json one snapshot is printed, as the node's /api/v1/live sends it.
+    With --json one snapshot is printed, as /api/v1/live of the node sends it.
     """
     where = api_address(url, token)
     if as_json:
@@ -51,12 +51,12 @@ def top(
     elif once or not out.is_terminal:
         out.print(_drawn(_first(where)))
     else:
-        with suppress(KeyboardInterrupt):  # the way to end it
+        with suppress(KeyboardInterrupt):  # Ctrl-C ends the command
             _follow(where)
 
 
 def _follow(where: ApiAddress) -> None:
-    """Draw each snapshot; a node that answered once and goes away is asked again."""
+    """Draw each snapshot; connect again when the connection is lost."""
     snapshot = _first(where)
     frames = _frames(where)
     with Live(_drawn(snapshot), console=out, screen=True, auto_refresh=False) as screen:
@@ -81,13 +81,13 @@ def _first(where: ApiAddress) -> Snapshot:
     try:
         return _snapshot(next(frames))
     except StopIteration:
-        raise InputError("the node said nothing and closed the connection", path=where.url) from None
+        raise InputError("the node closed the connection without an answer", path=where.url) from None
     finally:
         frames.close()
 
 
 def _frames(where: ApiAddress) -> Generator[bytes]:
-    """Snapshots as the node sends them; InputError says why there are none."""
+    """Yield snapshots as the node sends them; InputError if there are none."""
     connection = where.connection()
     try:
         connection.request("GET", f"{where.path}/api/v1/live", headers=where.headers)
@@ -95,7 +95,7 @@ def _frames(where: ApiAddress) -> Generator[bytes]:
         if answer.status != HTTPStatus.OK:
             raise InputError(refusal(answer), path=where.url)
         if answer.getheader("Content-Type", "") != "text/event-stream":
-            raise InputError("the answer is not a node's; is this the address of its window?", path=where.url)
+            raise InputError("the answer is not a node's; is this the URL of its HTTP port?", path=where.url)
         while line := answer.readline(FRAME_BYTES):
             if line.startswith(b"data: "):
                 yield line.removeprefix(b"data: ")
@@ -111,7 +111,7 @@ def _snapshot(frame: bytes) -> Snapshot:
     try:
         return msgspec.json.decode(frame, type=Snapshot)
     except msgspec.DecodeError as error:
-        raise InputError(f"the node speaks another version: {error}") from None
+        raise InputError(f"the node has another version: {error}") from None
 
 
 # -- drawing -------------------------------------------------------------------------------------------------

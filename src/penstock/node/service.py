@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.node.channels.service import ChannelService
     from penstock.node.config.read import LoadedConfig
     from penstock.node.config.schema import Listener
-    from penstock.node.http import Window
+    from penstock.node.http import HttpServer
     from penstock.node.notify.service import NotifyService
     from penstock.node.streams.service import StreamService
 
@@ -50,7 +50,7 @@ class Node:
         self._gate = Gate(self.config)
         self._stack = AsyncExitStack()
         self._background = Background()
-        self._window: Window | None = None
+        self._http: HttpServer | None = None
         self.streams: StreamService | None = None
         """Reliable streams; None: there are none."""
         self.channels: ChannelService | None = None
@@ -66,7 +66,7 @@ class Node:
     @property
     def http_port(self) -> int | None:
         """Where dashboard and API are; None if they are off."""
-        return None if self._window is None else self._window.port
+        return None if self._http is None else self._http.port
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -128,8 +128,8 @@ class Node:
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
-            self._window = await start_http(self.observed, config, channels=self.channels, notify=self.notify)
-            self._stack.push_async_callback(self._window.close)
+            self._http = await start_http(self.observed, config, channels=self.channels, notify=self.notify)
+            self._stack.push_async_callback(self._http.close)
         if config.sys_interval_s:
             topics = SysTopics(self.observed.status, self.broker.publish)
             self._background.begin(topics.run(config.sys_interval_s), "the $SYS topics stand still")
@@ -187,8 +187,8 @@ class Node:
         self._gate.reconfigure(config)
         if self.notify is not None:
             self.notify.reconfigure(config)
-        if self._window is not None:
-            self._window.reconfigure(config)
+        if self._http is not None:
+            self._http.reconfigure(config)
         logging.getLogger("penstock").setLevel(config.log.upper())
         self.config = config
         self._files.follow(loaded.files)

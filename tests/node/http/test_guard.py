@@ -1,4 +1,4 @@
-"""Who may look through the window: tokens, hosts, origins, content types, and what browsers are told."""
+"""Who may use the API and the dashboard: tokens, hosts, origins, content types, headers for browsers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_page_fetches_nothing_from_elsewhere_and_writes_no_markup() -> None:
         assert "onclick=" not in text
 
 
-async def test_without_a_token_the_window_opens_on_loopback_only() -> None:
+async def test_without_a_token_the_server_listens_on_loopback_only() -> None:
     async with running() as node:
         with pytest.raises(NodeError, match=r"http\.token"):
             await start_http(node.observed, Config(http=Http(host="0.0.0.0", port=0)))  # noqa: S104
@@ -133,8 +133,8 @@ async def test_without_a_token_the_window_opens_on_loopback_only() -> None:
 
 async def test_a_port_in_use_is_named() -> None:
     async with running() as node:
-        with pytest.raises(NodeError, match=str(node.window.port)):
-            await start_http(node.observed, Config(http=Http(port=node.window.port)))
+        with pytest.raises(NodeError, match=str(node.server.port)):
+            await start_http(node.observed, Config(http=Http(port=node.server.port)))
 
 
 def test_a_new_token_holds_at_once_and_the_last_one_is_not_lost_in_the_open(
@@ -142,13 +142,13 @@ def test_a_new_token_holds_at_once_and_the_last_one_is_not_lost_in_the_open(
 ) -> None:
     async def story() -> None:
         async with running(token=TOKEN) as node:
-            node.window.reconfigure(Config(http=Http(token="another-long-token")))  # noqa: S106
+            node.server.reconfigure(Config(http=Http(token="another-long-token")))  # noqa: S106
             assert (await _status(node, TOKEN), await _status(node, "another-long-token")) == (401, 200)
-            node.window.reconfigure(Config(http=Http(token="")))
+            node.server.reconfigure(Config(http=Http(token="")))
             assert await _status(node, "") == 200
-            node.window._guard.host = "192.0.2.1"
-            node.window.reconfigure(Config(http=Http(token=TOKEN)))
-            node.window.reconfigure(Config(http=Http(token="")))
+            node.server._guard.host = "192.0.2.1"
+            node.server.reconfigure(Config(http=Http(token=TOKEN)))
+            node.server.reconfigure(Config(http=Http(token="")))
             assert await _status(node, "") == 401
 
     asyncio.run(story())
@@ -166,9 +166,9 @@ async def _status(node: Running, token: str) -> int:
 async def test_more_connections_than_the_bound_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 3)
     async with running() as node:
-        open_ = [await asyncio.open_connection("127.0.0.1", node.window.port) for _ in range(3)]
+        open_ = [await asyncio.open_connection("127.0.0.1", node.server.port) for _ in range(3)]
         await asyncio.sleep(0.05)
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert await _rest(reader) == b""
         for _, one in [*open_, (reader, writer)]:
@@ -183,7 +183,7 @@ async def test_who_does_not_finish_its_request_is_sent_away(
 ) -> None:
     monkeypatch.setattr(limits, "HTTP_HEAD_S", 0.05)
     async with running() as node:
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
         writer.write(said)
         assert await _rest(reader) == b""
         writer.close()
@@ -191,7 +191,7 @@ async def test_who_does_not_finish_its_request_is_sent_away(
 
 async def test_a_head_without_end_is_sent_away() -> None:
     async with running() as node:
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
         writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * (limits.HTTP_HEAD_BYTES + 1))
         assert await _rest(reader) == b""
         writer.close()
@@ -203,7 +203,7 @@ def test_a_request_that_comes_byte_by_byte_is_answered(
 ) -> None:
     async def story() -> None:
         async with running() as node:
-            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
             for byte in b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n":
                 writer.write(bytes((byte,)))
                 await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_what_is_no_http_is_refused_and_does_not_fill_the_log(
 ) -> None:
     async def story() -> None:
         async with running() as node:
-            reader, writer = await asyncio.open_connection("127.0.0.1", node.window.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
             writer.write(said)
             assert b" 400 Bad Request" in await _rest(reader)
             writer.close()

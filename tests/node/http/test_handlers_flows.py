@@ -1,4 +1,4 @@
-"""Flows through the window: the list, the metrics, and `penstock flows`."""
+"""Flows in the API: the list, the metrics, and `penstock flows`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live updates: computed once for all who look, bounded, ended when the window closes."""
+"""Live updates: computed once for all who look, bounded, ended when the server closes."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ async def test_a_snapshot_is_made_once_for_all_viewers_and_not_at_all_for_none(
         for stream in streams * 3:
             await snapshot(stream)
         # One for each viewer's beginning, one for each second, and perhaps one that is being made.
-        assert made - 5 - node.window._watch._made in (0, 1)
-        assert node.window._watch._made >= 3
+        assert made - 5 - node.server._watch._made in (0, 1)
+        assert node.server._watch._made >= 3
         for stream in streams:
             stream.close()
-        while node.window._watch.viewers:
+        while node.server._watch.viewers:
             await asyncio.sleep(0.02)
         before = made
         await asyncio.sleep(0.1)
@@ -90,7 +90,7 @@ async def test_more_viewers_than_the_bound_are_sent_away(monkeypatch: pytest.Mon
         assert "follow already" in (await refused.json(content_type=None))["detail"]
         for stream in streams:
             stream.close()
-        while node.window._watch.viewers:
+        while node.server._watch.viewers:
             await asyncio.sleep(0.02)
         async with await node.live() as again:
             assert again.status == 200
@@ -102,23 +102,23 @@ async def test_a_viewer_that_takes_nothing_is_let_go(monkeypatch: pytest.MonkeyP
     async with running() as node:
         for number in range(limits.LIVE_CLIENTS):
             await node.client(f"{number}-" + "x" * 2_000)
-        _, writer = await asyncio.open_connection("127.0.0.1", node.window.port, limit=1024)
+        _, writer = await asyncio.open_connection("127.0.0.1", node.server.port, limit=1024)
         writer.write(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while not node.window._watch.viewers:
+        while not node.server._watch.viewers:
             await asyncio.sleep(0.02)
         async with asyncio.timeout(120):
-            while node.window._watch.viewers:
+            while node.server._watch.viewers:
                 await asyncio.sleep(0.02)
         writer.close()
         assert (await node.get("/status"))["attached"] == limits.LIVE_CLIENTS
 
 
-async def test_closing_the_window_ends_all_streams() -> None:
+async def test_closing_the_server_ends_all_streams() -> None:
     async with running() as node:
         stream = await node.live()
         await snapshot(stream)
         async with asyncio.timeout(120):
-            await node.window.close()
+            await node.server.close()
             assert await stream.content.read() == b""
         stream.close()
 

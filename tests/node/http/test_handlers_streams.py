@@ -1,4 +1,4 @@
-"""Streams through the window: the list, the metrics, $SYS, and `penstock streams`."""
+"""Streams in the API: the list, the metrics, $SYS, and `penstock streams`."""
 
 from __future__ import annotations
 

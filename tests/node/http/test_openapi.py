@@ -65,7 +65,7 @@ async def test_it_is_served_and_knows_everything_that_is() -> None:
         status, served, _ = await node.ask("GET", f"{API}/openapi.json")
         assert status == 200
         assert served == json.loads(json.dumps(DOCUMENT))
-        app = node.window._runner.app
+        app = node.server._runner.app
         offered = {
             (route.method, route.resource.canonical)
             for route in app.router.routes()

@@ -42,7 +42,7 @@ async def test_a_store_that_cannot_be_written_is_seen_everywhere(tmp_path: Path)
         journal = node.broker.journal = Journal(Store(tmp_path / STORE))
         journal._commits.fault = "database or disk is full"
         journal.hold(lambda: None, behind=True)
-        node.window._watch.changed()
+        node.server._watch.changed()
         found = samples((await node.ask("GET", "/metrics"))[1])
         assert found["penstock_faults"] == found["penstock_store_stopped"] == [({}, 1.0)]
         assert found["penstock_store_answers_waiting"] == [({}, 1.0)]

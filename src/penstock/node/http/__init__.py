@@ -10,6 +10,6 @@ trial.py     a policy tried on what is being published
 page/        the files of the dashboard
 """
 
-from penstock.node.http.server import Window, start_http
+from penstock.node.http.server import HttpServer, start_http
 
-__all__ = ["Window", "start_http"]
+__all__ = ["HttpServer", "start_http"]

@@ -1,4 +1,7 @@
-"""Values that the API takes and answers with; their JSON Schemas are in the OpenAPI document."""
+"""Bodies of requests and answers of the API, as far as they are not rows of the snapshot.
+
+Their JSON Schemas are in the OpenAPI document, with these sentences as descriptions.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
     """What was wrong, and what to do about it."""
     where: str = ""
-    """The part of the request it is about."""
+    """The parameter, header or field of the body that is wrong."""
     policy: dict[str, Any] | None = None
-    """Of a bad policy: problem, path, line, column, what is allowed, a near match."""
+    """If a policy is wrong: problem, path, line, column, what is allowed, a near match."""
 
 
 class Clients(msgspec.Struct, frozen=True, gc=False):
-    """Some of the clients, those furthest behind first."""
+    """A page of the clients, those furthest behind first."""
 
     total: int
     offset: int
@@ -39,7 +42,7 @@ class Clients(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subscriptions(msgspec.Struct, frozen=True, gc=False):
-    """Some of the subscriptions, those furthest behind first."""
+    """A page of the subscriptions, those furthest behind first."""
 
     total: int
     offset: int
@@ -47,7 +50,7 @@ class Subscriptions(msgspec.Struct, frozen=True, gc=False):
 
 
 class Flows(msgspec.Struct, frozen=True, gc=False):
-    """Some of the flows of constant rate: silent ones first, then refused, served and learning ones."""
+    """A page of the flows of constant rate: silent ones first, then refused, served and learning ones."""
 
     enabled: bool
     """Whether a listener has slots."""
@@ -58,7 +61,7 @@ class Flows(msgspec.Struct, frozen=True, gc=False):
 
 
 class Streams(msgspec.Struct, frozen=True):
-    """Some of the reliable streams, those in trouble first, and all neighbours."""
+    """A page of the reliable streams, those in trouble first, and all neighbours."""
 
     enabled: bool
     """Whether this node has streams."""
@@ -67,13 +70,13 @@ class Streams(msgspec.Struct, frozen=True):
     streams: tuple[StreamRow, ...]
     neighbours: tuple[NeighbourRow, ...] = ()
     node: str = ""
-    """This node's name in the tree."""
+    """Name of this node in the tree of nodes."""
     faults: tuple[str, ...] = ()
     """What does not work: logs, the file of places."""
 
 
 class Timeline(msgspec.Struct, frozen=True, gc=False):
-    """The past of one subscription."""
+    """The last minutes of one subscription."""
 
     client_id: str
     filter: str
@@ -91,11 +94,12 @@ class Histories(msgspec.Struct, frozen=True, gc=False):
     """Which subscriptions have a history."""
 
     samples_most: int
+    """Samples that are kept of each."""
     histories: tuple[Remembered, ...]
 
 
 class PolicyFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A policy, checked."""
+    """The result of checking a policy."""
 
     ok: bool
     name: str = ""
@@ -104,81 +108,81 @@ class PolicyFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     explanation: list[str] = []
     warnings: list[str] = []
     error: str = ""
-    """What is wrong with it."""
+    """What is wrong with the policy; empty: nothing."""
     facts: dict[str, Any] | None = None
-    """The same in parts: problem, path, line, column, allowed, near."""
+    """The error in parts: problem, path, line, column, allowed, near."""
     text: str = ""
-    """The policy itself, where it is a registered one that was asked for."""
+    """Text of the policy, if one registered policy was asked for."""
 
 
 class Registered(msgspec.Struct, frozen=True, gc=False):
-    """A policy of the configuration."""
+    """A policy that is registered in the configuration."""
 
     name: str
     policy: PolicyFacts
 
 
 class Policies(msgspec.Struct, frozen=True, gc=False):
-    """The policies of the configuration."""
+    """The policies that are registered in the configuration."""
 
     policies: tuple[Registered, ...]
 
 
 class PolicyText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy to look at."""
+    """A policy to check."""
 
     policy: str
 
 
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy to try on what is being published."""
+    """A policy to try on the messages that are being published."""
 
     policy: _Text
     filter: _Text = "#"
-    """Topic filter: which events."""
+    """Topic filter of the events to collect."""
     events: Annotated[int, msgspec.Meta(ge=1, le=limits.HTTP_TRY_EVENTS)] | None = None
-    """Stop when so many came; if omitted, as many as a queue holds."""
+    """Collect at most so many events; if omitted, as many as a queue holds."""
     seconds: Annotated[float, msgspec.Meta(gt=0, le=limits.HTTP_TRY_S)] = 5.0
-    """Stop after this time."""
+    """Collect for at most this time."""
 
 
 class LevelEffect(msgspec.Struct, frozen=True, gc=False):
     """The queue after packing at one level."""
 
     level: int
-    """0: the worst case, which follows when the highest level frees too little."""
+    """0: the worst case, when even the highest level frees too little and all events become digests."""
     kept: int
     digested: int
     digests: int
     share: float
-    """Of the events that are kept."""
+    """Share of the events that are kept."""
 
 
 class Tried(msgspec.Struct, frozen=True, gc=False):
-    """What a policy would have done to the events seen, had they waited in one queue."""
+    """What a policy would have done to the collected events in one queue."""
 
     name: str
     events: int
     bytes: int
     seconds: float
-    """How long events were collected."""
+    """Time for which events were collected."""
     topics: int
     levels: tuple[LevelEffect, ...]
     filters: tuple[FilterStatus, ...]
     """What each filter did when packed at the highest level."""
     items: tuple[dict[str, Any], ...]
-    """The queue after the highest level: events and digests in order, the first of them."""
+    """The first events and digests of the queue after the highest level, in order."""
     items_total: int
     warnings: list[str]
 
 
 class Application(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy for a subscription that exists."""
+    """A policy to give to an existing subscription."""
 
     client_id: _Text
     filter: _Text
     policy: str | None
-    """Text of a policy, or the name of a registered one; null: none any more."""
+    """Text of a policy, or the name of a registered one; null: no policy."""
 
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,6 +201,6 @@ class Farewell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """It was done."""
+    """What was done."""
 
     done: str

@@ -1,4 +1,4 @@
-"""The API as an OpenAPI 3.1 document, made of the routes and their values."""
+"""Makes the OpenAPI 3.1 document of the API from the tables of routes and the types they name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL: Final = (*ROUTES, *CHANNEL_ROUTES, *NOTIFY_ROUTES)
 
 
 def document() -> dict[str, Any]:
-    """The document served at /api/v1/openapi.json."""
+    """Return the document that is served at /api/v1/openapi.json."""
     kinds = [kind for route in _ALL for kind in (*route.answer, route.body) if kind is not None]
     unique: list[type[msgspec.Struct]] = list(dict.fromkeys([*kinds, Problem]))
     references, components = msgspec.json.schema_components(
@@ -34,7 +34,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Penstock node",
             "version": version("penstock"),
-            "description": "What a running node knows, and what it can be told.",
+            "description": "The status of a running node, and the commands it takes.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -59,7 +59,7 @@ def _operation(route: Route, schemas: dict[type[msgspec.Struct], dict[str, Any]]
     if route.media == "text/event-stream":
         schema = {
             "type": "string",
-            "description": "each `data:` line holds such a value",
+            "description": "each `data:` line is a JSON value of this schema",
             "contentMediaType": "application/json",
             "contentSchema": schema,
         }
@@ -69,7 +69,7 @@ def _operation(route: Route, schemas: dict[type[msgspec.Struct], dict[str, Any]]
         "responses": {
             "200": {"description": route.about, "content": {route.media: {"schema": schema}}},
             "default": {
-                "description": "why not",
+                "description": "why the request was refused",
                 "content": {"application/problem+json": {"schema": schemas[Problem]}},
             },
         },

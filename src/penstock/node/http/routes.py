@@ -1,4 +1,4 @@
-"""The table of API requests, for the server and for the OpenAPI document."""
+"""The table of requests of the API, from which the server and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ API: Final = "/api/v1"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A part of the path or the query."""
+    """A parameter in the path or the query of a request."""
 
     name: str
     about: str
@@ -27,28 +27,28 @@ class Parameter:
     in_path: bool = False
     choices: tuple[str, ...] = ()
     required: bool = False
-    """Parts of the path always are."""
+    """Whether the query must have it; a parameter in the path is always required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One question."""
+    """One kind of request: method and path, the handler, parameters, body and answer."""
 
     method: str
     path: str
     handler: str
-    """Name of a method of `Handlers`, or of `ChannelHandlers`."""
+    """Name of the method that answers, of the class of handlers to which the table belongs."""
     about: str
     answer: tuple[type[msgspec.Struct], ...] = ()
-    """What a good answer is one of; nothing: not JSON."""
+    """Types of a successful answer; empty: the answer is not JSON."""
     media: str = "application/json"
     body: type[msgspec.Struct] | None = None
     parameters: tuple[Parameter, ...] = field(default=())
 
 
 PAGE: Final = (
-    Parameter("offset", "rows to leave out", kind="integer", most=2**31),
-    Parameter("limit", "rows to answer with; 100 if omitted", kind="integer", most=limits.HTTP_ROWS),
+    Parameter("offset", "rows to skip", kind="integer", most=2**31),
+    Parameter("limit", "rows to return; 100 if omitted", kind="integer", most=limits.HTTP_ROWS),
 )
 
 ROUTES: Final = (
@@ -128,12 +128,12 @@ ROUTES: Final = (
         method="GET",
         path=f"{API}/history",
         handler="history",
-        about="the last minutes of one subscription; without client and filter, which are remembered",
+        about="the last minutes of one subscription; without client and filter, which have a history",
         answer=(answers.Timeline, answers.Histories),
         parameters=(
             Parameter("client", "client id"),
             Parameter("filter", "topic filter of the subscription"),
-            Parameter("since_us", "only samples younger than this", kind="integer", most=2**63 - 1),
+            Parameter("since_us", "only samples after this time", kind="integer", most=2**63 - 1),
         ),
     ),
     Route(
@@ -163,7 +163,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/policy/check",
         handler="check",
-        about="whether a policy can be understood, and what it does in plain words",
+        about="check a policy, and say in plain words what it does",
         body=answers.PolicyText,
         answer=(answers.PolicyFacts,),
     ),
@@ -171,7 +171,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/policy/try",
         handler="try_",
-        about="what a policy would do to the events being published now; nobody's queue is touched",
+        about="try a policy on the events being published now; no subscriber's queue is changed",
         body=answers.Trial,
         answer=(answers.Tried,),
     ),
@@ -187,7 +187,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/disconnect",
         handler="disconnect",
-        about="end a client's connection; its session lives on as it was agreed",
+        about="close a client's connection; its session stays until it expires",
         body=answers.Farewell,
         answer=(answers.Done,),
     ),
@@ -203,8 +203,8 @@ ROUTES: Final = (
         method="GET",
         path="/metrics",
         handler="metrics",
-        about="for Prometheus",
+        about="metrics for Prometheus",
         media="text/plain",
     ),
 )
-"""Besides the dashboard's files and the OpenAPI document itself."""
+"""Requests about the node; the dashboard's files and the OpenAPI document have no row here."""

@@ -1,7 +1,7 @@
-"""The HTTP server: aiohttp on one port, behind a bound on connections without a complete request.
+"""The HTTP server: aiohttp on one port, with a bound on connections without a complete request.
 
-aiohttp waits for ever for the first request of a connection. Here a connection is handed to aiohttp only
-when the head of a request has arrived whole; a client that sends it byte by byte is disconnected.
+aiohttp waits without limit for the first request of a connection. So a connection is handed to aiohttp only
+when the head of a request is complete; a client that does not send it in time is disconnected.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ _log = logging.getLogger(__name__)
 _KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-class Window:
-    """An open window."""
+class HttpServer:
+    """The running server: API, dashboard and metrics on one port."""
 
     def __init__(
         self,
@@ -131,17 +131,19 @@ class Window:
         self._guard = guard
         self._runner = runner
         self._sampling = asyncio.create_task(watch.run())
-        self._sampling.add_done_callback(_tell_failure)
+        self._sampling.add_done_callback(_log_failure)
 
     def reconfigure(self, config: Config) -> None:
         """Take a new token; the address stays until the node is started again."""
         if config.http.token or is_loopback(self._guard.host):
             self._guard.token = config.http.token
         else:
-            _log.warning("http.token is kept: without one %s would be open to everybody", self._guard.host)
+            _log.warning(
+                "http.token is kept: without a token %s would be open to everybody", self._guard.host
+            )
 
     async def close(self) -> None:
-        """Let viewers go, finish what is being answered, free the port."""
+        """End live views, answer the requests in progress, and free the port."""
         self._sampling.cancel()
         with suppress(asyncio.CancelledError):
             await self._sampling
@@ -158,8 +160,8 @@ async def start_http(
     history: History | None = None,
     channels: ChannelService | None = None,
     notify: NotifyService | None = None,
-) -> Window:
-    """Open the window that the configuration describes."""
+) -> HttpServer:
+    """Start the server; NodeError if the port cannot be opened, or others could reach it without a token."""
     http = config.http
     if not http.token and not is_loopback(http.host):
         raise NodeError(
@@ -192,7 +194,7 @@ async def start_http(
     except OSError as error:
         await runner.cleanup()
         raise cannot_listen(http.host, http.port, error) from None
-    return Window(server=server, pending=pending, watch=watch, guard=guard, runner=runner)
+    return HttpServer(server=server, pending=pending, watch=watch, guard=guard, runner=runner)
 
 
 def _open_routes(channels: ChannelService | None, notify: NotifyService | None) -> list[web.RouteDef]:
@@ -208,7 +210,7 @@ def _open_routes(channels: ChannelService | None, notify: NotifyService | None) 
 
 
 def _server_log() -> logging.Logger:
-    """aiohttp's log, without a traceback for whatever strangers send instead of HTTP."""
+    """Return a log for aiohttp that leaves out tracebacks about requests that are not valid HTTP."""
     log = logging.getLogger(f"{__name__}.aiohttp")
     if not log.filters:
         log.addFilter(
@@ -224,6 +226,6 @@ def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Resp
     return answer
 
 
-def _tell_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a bug: the dashboard stands still", exc_info=error)
+        _log.error("a bug: the dashboard is not updated any more", exc_info=error)

@@ -1,4 +1,4 @@
-"""Trying a policy on what is being published, without touching anybody's queue."""
+"""Tries a policy on the messages that are being published; no subscriber's queue is changed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 PAYLOAD_CHARACTERS: Final = 300
-"""So much of a payload is shown."""
+"""Characters of a payload that are shown."""
 
 
 class _Collected:
-    """Events seen by a tap, until there are enough."""
+    """Collects the events of a tap until there are enough."""
 
     def __init__(self, most: int) -> None:
         self.events: list[Event] = []
@@ -42,7 +42,7 @@ class _Collected:
 
 
 async def try_policy(broker: Broker, policy: Policy, *, filter_: str, events: int, seconds: float) -> Tried:
-    """Collect matching events until there are so many or the time is over; pack them as one queue."""
+    """Collect matching events until there are enough or the time is over, and pack them as one queue."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     collected = _Collected(events)
@@ -55,7 +55,7 @@ async def try_policy(broker: Broker, policy: Policy, *, filter_: str, events: in
     finally:
         tap.close()
     spent_s = loop.time() - began_s
-    # The node's queues hold the same events and what they remember about them: a thread gets its own.
+    # The node's queues hold the same event objects, which cache what policies read; the thread gets copies.
     return await asyncio.to_thread(
         _packed, policy, [_copy(event) for event in collected.events], size=collected.bytes, spent_s=spent_s
     )
@@ -135,7 +135,7 @@ def _shown(item: Item) -> dict[str, Any]:
 
 
 def _payload(payload: bytes) -> str:
-    """As much of a payload as fits a line; bytes that are no text as hexadecimal digits."""
+    """Return the beginning of a payload as text, or as hexadecimal digits if it is not UTF-8."""
     begin = payload[: 4 * PAYLOAD_CHARACTERS]
     try:
         text = begin.decode()

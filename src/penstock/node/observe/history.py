@@ -44,16 +44,16 @@ class _Ring:
         self._account: Account | None = None
         self._at_us = 0
         self.behind_us = 0
-        """When something waited last."""
+        """When something last waited in the queue."""
         self.seen_us = 0
-        """When the subscription existed last."""
+        """When the subscription last existed."""
 
     def add(self, one: SubscriptionStatus, *, now_us: int) -> None:
         account, before = one.account, self._account
         delivered = digested = 0
         if before is not None and now_us > self._at_us:
             span_us = now_us - self._at_us
-            # A session that was cleared begins its account anew.
+            # The account begins at 0 again when a session is cleared: a difference below 0 means nothing.
             delivered = max(0, account.delivered - before.delivered) * SECOND_US // span_us
             digested = max(0, account.digested - before.digested) * SECOND_US // span_us
         self._account, self._at_us = account, now_us
@@ -86,7 +86,7 @@ class _Ring:
 
 
 class History:
-    """Rings of a bounded number of subscriptions; one that keeps up gives way to one that does not."""
+    """Rings of a bounded number of subscriptions; one that is behind takes the ring of one that keeps up."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class History:
         self._rings: dict[tuple[str, str], _Ring] = {}
 
     def sample(self, status: BrokerStatus) -> None:
-        """Remember this moment."""
+        """Add a sample of every subscription that has a ring, and give rings to new ones."""
         now_us = status.now_us
         behind: list[_Newcomer] = []
         idle: list[_Newcomer] = []
@@ -117,22 +117,22 @@ class History:
                     idle.append((key, one))
         self._forget(now_us)
         if len(self._rings) + len(behind) > self._most:
-            self._give_way(len(self._rings) + len(behind) - self._most, now_us)
+            self._free(len(self._rings) + len(behind) - self._most, now_us)
             behind.sort(key=lambda pair: pair[1].items, reverse=True)
         for key, one in (behind + idle)[: self._most - len(self._rings)]:
             self._rings[key] = ring = _Ring(self.samples)
             ring.add(one, now_us=now_us)
 
     def _forget(self, now_us: int) -> None:
-        """Subscriptions that have been gone for as long as a ring reaches back."""
+        """Free the rings of subscriptions that ended longer ago than a ring reaches back."""
         oldest_us = now_us - self.samples * SECOND_US
         for key in [key for key, ring in self._rings.items() if ring.seen_us < oldest_us]:
             del self._rings[key]
 
-    def _give_way(self, places: int, now_us: int) -> None:
-        """Free places: of those that have not been behind for longest.
+    def _free(self, places: int, now_us: int) -> None:
+        """Free rings, first of the subscriptions that were behind longest ago.
 
-        What is behind at this moment stays, or two would take the place from each other for ever.
+        A subscription that is behind now keeps its ring: else two would take it from each other in turn.
         """
         idle = [key for key, ring in self._rings.items() if ring.behind_us < now_us]
         idle.sort(key=lambda key: (self._rings[key].behind_us, self._rings[key].seen_us))
@@ -140,10 +140,10 @@ class History:
             del self._rings[key]
 
     def series(self, client_id: str, filter_: str, *, since_us: int = 0) -> Series:
-        """Samples younger than `since_us`, oldest first; none if nothing is remembered."""
+        """Return the samples younger than `since_us`, oldest first; none if the subscription has no ring."""
         ring = self._rings.get((client_id, filter_))
         return Series(*([] for _ in _COLUMNS)) if ring is None else ring.series(since_us=since_us)
 
     def remembered(self) -> list[tuple[str, str]]:
-        """Clients and filters that have a history."""
+        """Return client and filter of each subscription that has a history."""
         return sorted(self._rings)

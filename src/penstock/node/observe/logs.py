@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class _Plain(logging.Formatter):
-    """UTC, and no line break or escape sequence of a stranger's."""
+    """Writes times in UTC, and escapes control characters that a client may have put into a message."""
 
     def format(self, record: logging.LogRecord) -> str:
         second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -29,13 +29,13 @@ class _Plain(logging.Formatter):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line is about us: aiohttp shows where it was when a stranger's request was none."""
+    """Return False for tracebacks of aiohttp about requests that are not valid HTTP."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__module__ != "aiohttp.http_exceptions"
 
 
 def to_stderr(config: Config) -> None:
-    """Log there from now on; other libraries only from warnings on."""
+    """Log to standard error from now on; other libraries log warnings and errors only."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Plain())
     handler.addFilter(_is_ours)
@@ -44,14 +44,14 @@ def to_stderr(config: Config) -> None:
 
 
 def begin(path: Path | None, warnings: Iterable[str]) -> None:
-    """What a node starts with."""
+    """Log the path of the configuration and its warnings."""
     log.info("configuration: %s", "defaults" if path is None else path)
     for warning in warnings:
         log.warning("%s", warning)
 
 
 def ready(about: dict[str, Any]) -> None:
-    """Where it can be found, as `service.about` says."""
+    """Log the addresses of the node, as `service.about` returns them."""
     for listener in about["listeners"]:
         log.info("listening: %s", listener["url"])
     if about["http"] is not None:

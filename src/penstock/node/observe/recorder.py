@@ -1,6 +1,6 @@
-"""The recorder: messages of chosen topics to Parquet files, for the Spark commands.
+"""The recorder: writes messages of chosen topics to Parquet files, for the Spark commands.
 
-The recorder taps what the broker accepts and slows nobody.
+The recorder sees each message that the broker accepts; no publisher or subscriber waits for it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ log = logging.getLogger(__name__)
 
 
 class Recorder(Recording):
-    """Records until it is closed."""
+    """Records the messages of the configured topics until it is closed."""
 
     def __init__(self, settings: RecorderSettings, data: str) -> None:
-        """Nothing is recorded yet; MissingTool or NodeError says what stands in the way."""
+        """Open the folder; MissingTool or NodeError if nothing can be recorded to it."""
         super().__init__(Path(data) / settings.folder, EVENTS, settings)
         self._taps: list[Tap] = []
         self._last: Event | None = None
 
     def start(self, broker: Broker) -> None:
-        """Record from now on."""
+        """Record what the broker accepts from now on."""
         self._taps = [broker.tap(topic, self._see) for topic in dict.fromkeys(self._settings.topics)]
         self.begin()
         log.info("recording %s to %s", ", ".join(self._settings.topics), self._folder)
 
     async def close(self) -> None:
-        """Look no more, write what is there, and end."""
+        """Stop recording, and write the messages that wait."""
         for tap in self._taps:
             tap.close()
         await super().close()
 
     def _see(self, event: Event) -> None:
-        if event is not self._last:  # else another of the filters matches it, too
+        if event is not self._last:  # else the message matches another of the filters, too
             self._last = event
             self.add(event)

@@ -1,4 +1,4 @@
-"""The whole node at one moment: what the API, the dashboard, metrics, $SYS and `penstock top` are made of."""
+"""The snapshot of a whole node, from which API, dashboard, metrics, $SYS and `penstock top` are made."""
 
 from __future__ import annotations
 

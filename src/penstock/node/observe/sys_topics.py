@@ -1,4 +1,4 @@
-"""The node's own figures as retained messages below $SYS/broker, under mosquitto's names where it has one."""
+"""Publishes figures of the node as retained messages below $SYS/broker, under mosquitto's names if any."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ ROOT: Final = "$SYS/broker/"
 _MINUTES: Final = (1, 5, 15)
 
 _LOADS: Final = ("publish/messages/received", "publish/messages/sent", "bytes/received", "bytes/sent")
-"""Counters that have moving averages, too."""
+"""Counters of which moving averages are published, too."""
 
 
 class Publish(Protocol):
-    """Publishes a message from inside the node."""
+    """Publishes a message in the name of the node."""
 
     def __call__(self, topic: str, payload: bytes, /, *, retain: bool = False) -> None: ...
 
 
 class Load:
-    """Moving averages of a counter: how many a minute, over 1, 5 and 15 minutes."""
+    """Moving averages of the growth of a counter per minute, over 1, 5 and 15 minutes."""
 
     def __init__(self) -> None:
         self._averages = [0.0] * len(_MINUTES)
         self._last: tuple[int, int] | None = None
 
     def take(self, count: int, *, now_us: int) -> list[float]:
-        """The averages, now that the counter stands there."""
+        """Take the present value of the counter, and return the averages."""
         if self._last is not None and now_us > self._last[1]:
             minutes = (now_us - self._last[1]) / (60 * SECOND_US)
             rate = (count - self._last[0]) / minutes
@@ -50,7 +50,7 @@ class Load:
 
 
 class SysTopics:
-    """Publishes what has changed, at every interval."""
+    """Publishes the figures that have changed since the interval before."""
 
     def __init__(self, look: Callable[[], NodeStatus], publish: Publish) -> None:
         self._look = look
@@ -60,20 +60,20 @@ class SysTopics:
         self._most_clients = 0
 
     async def run(self, interval_s: float) -> None:
-        """Publish for ever."""
+        """Publish at every interval until cancelled."""
         while True:
             self.publish()
             await asyncio.sleep(interval_s)
 
     def publish(self) -> None:
-        """Publish now."""
+        """Publish the figures that have changed."""
         for topic, text in self.figures(self._look()).items():
             if self._published.get(topic) != text:
                 self._published[topic] = text
                 self._publish(ROOT + topic, text.encode(), retain=True)
 
     def figures(self, status: NodeStatus) -> dict[str, str]:
-        """Every topic below the root, with its text."""
+        """Return the text of every topic below the root."""
         broker = status.broker
         counts = {topic: count for table in TABLES for topic, count in topics(table, status)}
         self._most_clients = max(self._most_clients, broker.connections)
