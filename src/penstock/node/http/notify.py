@@ -26,7 +26,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path=f"{API}/notify",
-        handler="status",
+        handler="notify_status",
         about="what was told to people and programs, and what waits for them",
         answer=(status.NotifyStatus,),
     ),
@@ -120,7 +120,7 @@ class NotifyHandlers:
 
     # -- with the token ----------------------------------------------------------------------------------
 
-    async def status(self, _: web.Request) -> web.Response:
+    async def notify_status(self, _: web.Request) -> web.Response:
         """Answer with what was sent and what waits."""
         return json_answer(self._notify.status())
 
