@@ -364,7 +364,7 @@ def test_rows_of_tasks_are_in_the_stream_once_they_are_committed(node: Running) 
     writer.commit([made[1], made[0], None])
     writer.commit([made[1], made[0], None])
     assert read(node) == [("a/x", b"q0"), ("a/y", b"q1"), ("a/x", b"p0"), ("a/y", b"p1")]
-    with pytest.raises(StreamRefused, match="are not there"):
+    with pytest.raises(StreamRefused, match="are missing"):
         sink(node, columns(topic="string", payload="string")).commit([StagedRows("other", lost.attempt, 1)])
 
 

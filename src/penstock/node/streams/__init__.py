@@ -1,8 +1,7 @@
 """Reliable streams on a node: topics whose messages are logged, delivered once and in order, never dropped.
 
-Read in this order:
+The settings are in `node.config.streams` (section `streams:` of the configuration). Read in this order:
 
-- `settings`: the configuration section `streams:`; `checks` finds what cannot work in it.
 - `log/`: where the messages of a stream are stored (SQLite or NATS JetStream), and the state beside the logs.
 - `tree/`: the driver of the core, the streams hosted here, and the links to neighbour nodes.
 - `sessions/`: MQTT sessions that publish into streams and subscribe to them.

@@ -6,24 +6,26 @@ import msgspec
 
 
 class LogRow(msgspec.Struct, frozen=True, gc=False):
-    """The log of a stream that is hosted here."""
+    """The log of a stream hosted here."""
 
     kind: str
-    """file or nats."""
+    """`file` or `nats`."""
     messages: int
+    """Messages in the log."""
     bytes: int
+    """Bytes of these messages."""
     bytes_most: int
-    """Beyond it nothing is accepted."""
+    """Bound on `bytes`; a log that is full accepts nothing."""
     commits: int
-    """Since the node started."""
+    """Commits since the node started."""
     committed: int
-    """Messages of those commits."""
+    """Messages written by these commits."""
     commits_per_s: float
-    """Lately."""
+    """Present rate of commits."""
     commit_us: int
-    """What a commit takes on average."""
+    """Average duration of a commit."""
     fault: str
-    """Why nothing is taken at the moment: a disk, a server, or the log is full; empty: it is."""
+    """Why nothing is accepted at the moment (disk, server, log full); empty if there is no fault."""
 
     @property
     def committing_us(self) -> int:
@@ -35,50 +37,51 @@ class ReaderFigures(msgspec.Struct, frozen=True, gc=False):
     """MQTT sessions that read a stream here."""
 
     live: int = 0
-    """Get each message as it comes."""
+    """Sessions that get each message when it arrives."""
     catching_up: int = 0
-    """Get what they missed."""
+    """Sessions that get what they missed."""
     away: int = 0
-    """Are not connected; what they miss is kept for them."""
+    """Sessions that are not connected; messages are kept for them."""
     missed: int = 0
-    """Times that one found messages gone that it should have got."""
+    """Times that a session found messages trimmed that it should have got."""
 
 
 class ConsumerRow(msgspec.Struct, frozen=True, gc=False):
-    """A program's place in a stream, kept for it under a name."""
+    """A position in a stream that is kept for programs under a name."""
 
     stream: str
     name: str
     place: int
-    """Everything before this tick is done."""
+    """Everything before this tick is processed."""
     connected: bool
+    """Whether a program that uses it is connected."""
     user: str = ""
-    """Whose it is; empty: anybody's who may read the stream."""
+    """The owner; empty: everybody who may read the stream."""
 
 
 class NeighbourRow(msgspec.Struct, frozen=True, gc=False):
-    """Another node of the tree, and the link to it."""
+    """A neighbour node of the tree, and the link to it."""
 
     name: str
     state: str
-    """up, down (the other end is not there, or refuses) or off (by the configuration)."""
+    """`up`, `down` (the neighbour cannot be reached, or refuses) or `off` (by the configuration)."""
     address: str
     since_us: int
     """When this state began."""
     queue_bytes: int
-    """That wait for the link."""
+    """Bytes that wait to be sent."""
     sent: int
-    """Messages."""
+    """Messages sent."""
     sent_bytes: int
     received: int
     received_bytes: int
     dropped: int
-    """Messages that found the queue full; whoever needs them asks again."""
+    """Messages dropped because the queue was full; the neighbour asks for them again."""
     reconnects: int
     fault: str
-    """Why it is down; empty: it is not."""
+    """Why the link is down; empty if it is not."""
     ignored: int = 0
-    """Messages that came about streams which are not known here, or come from another neighbour."""
+    """Messages received about streams that are not known here, or that come from another neighbour."""
 
     @property
     def up(self) -> bool:
@@ -87,45 +90,45 @@ class NeighbourRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamRow(msgspec.Struct, frozen=True):
-    """One stream at this node. Places in it are ticks: a millisecond and a counter."""
+    """One stream at this node. Positions are ticks: a millisecond and a counter."""
 
     name: str
     topics: tuple[str, ...]
     host: str
-    """The node it is published at."""
+    """The node that the stream is published at."""
     hosted: bool
-    """Whether that is this node."""
+    """Whether the host is this node."""
     upstream: str
-    """The neighbour that it comes from; empty: hosted here."""
+    """The neighbour that the stream comes from; empty if it is hosted here."""
     state: str
-    """live, catching up, waiting (nothing was heard of it yet) or stopped (its log takes nothing)."""
+    """`live`, `catching up`, `waiting` (nothing received yet) or `stopped` (its log accepts nothing)."""
     position: int
-    """Everything before this tick has been told here."""
+    """Everything before this tick is known here."""
     durable: int
-    """The first tick that a restart would give out: what lies before it is settled; 0: hosted elsewhere."""
+    """The first tick that a restart would give out; 0: hosted elsewhere."""
     acked: int
-    """Everything before this tick has been processed by all who read it; 0: not known yet."""
+    """Everything before this tick has been processed by all readers; 0: not known yet."""
     trimmed: int
-    """Messages before this tick are gone from the log; 0: none, or hosted elsewhere."""
+    """Messages before this tick are deleted from the log; 0: none, or hosted elsewhere."""
     published: int
-    """Messages taken since the node started."""
+    """Messages accepted since the node started."""
     delivered: int
-    """Messages that came to subscribers' side of this node since it started."""
+    """Messages that reached the subscribers' side of this node since it started."""
     rate: float | None
-    """Messages a second for which publishers are acknowledged; None: no bound, or hosted elsewhere."""
+    """Messages per second that publishers are acknowledged at most; None: no bound, or hosted elsewhere."""
     waiting: int
     """Messages that are not durable yet."""
     held: int
     """Durable messages whose acknowledgement waits for its turn."""
     horizon: int
-    """Everything before this tick is known here and has been handed on; 0: nobody here reads it."""
+    """Everything before this tick has been delivered to live readers; 0: nobody here reads the stream."""
     lag_s: float
-    """How far that is behind."""
+    """How far `horizon` is behind."""
     recovering: bool
     nack_window_ms: float
-    """How much is asked for at once, while something is missing."""
+    """How much is requested at once while messages are missing."""
     nacks: int
-    """Times something was asked for again."""
+    """Requests for missing messages."""
     cached_messages: int
     cached_bytes: int
     readers: ReaderFigures
@@ -136,7 +139,7 @@ class StreamRow(msgspec.Struct, frozen=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether its log takes nothing."""
+        """Whether the log accepts nothing."""
         return self.state == "stopped"
 
 
@@ -144,8 +147,8 @@ class StreamsStatus(msgspec.Struct, frozen=True):
     """All streams that this node hosts or follows, and its neighbours."""
 
     node: str
-    """Its name in the tree."""
+    """The name of this node in the tree."""
     streams: tuple[StreamRow, ...]
     neighbours: tuple[NeighbourRow, ...]
     faults: tuple[str, ...] = ()
-    """What does not work: logs, the file of places, the clock."""
+    """Present faults of logs, offers, the state file and the clock."""

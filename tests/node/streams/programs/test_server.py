@@ -311,7 +311,7 @@ def test_a_batch_is_committed_once(node: Running, connection: StreamConnection) 
     connection.call(Commit(0, STREAM, "q", 7, (Staged("again", 1),)))
     connection.call(Commit(0, STREAM, "q", 3, (Staged("again", 1),)))
     assert read(node) == ["y", "x", "x1"]
-    with pytest.raises(StreamRefused, match="are not there") as caught:
+    with pytest.raises(StreamRefused, match="are missing") as caught:
         connection.call(Commit(0, STREAM, "q", 8, (Staged("again", 1),)))
     assert caught.value.code == "gone"
     connection.call(Commit(0, STREAM, "q", 8, (Staged("empty", 0),)))
@@ -324,7 +324,7 @@ def test_aborted_and_orphaned_rows_go(node: Running, connection: StreamConnectio
     connection.call(Abort(0, STREAM, ("x",)))
     node.run(node.server.older(limits.STREAM_STAGED_S))
     for attempt in ("x", "y"):
-        with pytest.raises(StreamRefused, match="are not there"):
+        with pytest.raises(StreamRefused, match="are missing"):
             connection.call(Commit(0, STREAM, "q", 1, (Staged(attempt, 1),)))
 
 

@@ -5,6 +5,7 @@
 - `jetstream/`: a log in NATS JetStream.
 - `factory`: opens the log that the settings ask for.
 - `state`: one SQLite file for everything durable beside the logs.
+- `tables`: typed tables in that file.
 - `dedup`: which messages of a publisher are logged already.
 - `records`: converts MQTT messages to the records that logs store, and back.
 """

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUFFIX: Final = ".log.sqlite"
-"""Behind a safe name: no log has the name of another file of the folder."""
+"""Follows the safe name of a stream, so that no log has the name of another file in the folder."""
 
 AHEAD_US: Final = 60 * SECOND_US
-"""A log that ends further ahead of the clock than this is told: claims and bursts alone do not get there."""
+"""A log that ends further ahead of the clock is reported; claims and bursts of messages stay below this."""
 
 
 async def open_log(settings: Streams, name: str, folder: Path | None) -> DurableLog:
-    """The log of a stream that is published here; folder None: in memory, gone with the process.
+    """Open the log of a stream hosted here; without a folder it is in memory and ends with the process.
 
-    StoreError or NodeError says what stands in the way, MissingTool how to get what is not installed.
+    StoreError or NodeError says why it cannot be opened, MissingTool what has to be installed.
     """
     found: DurableLog
     if settings.log == "nats":
@@ -39,18 +39,18 @@ async def open_log(settings: Streams, name: str, folder: Path | None) -> Durable
     else:
         path = None if folder is None else folder / f"{safe_name(name)}{SUFFIX}"
         found = await asyncio.to_thread(SqliteLog, path)
-    tell_if_ahead(name, found.end, now_us=time.time_ns() // 1_000)
+    warn_if_ahead(name, found.end, now_us=time.time_ns() // 1_000)
     return found
 
 
-def tell_if_ahead(name: str, end: int, *, now_us: int) -> None:
-    """A line for whoever runs the node if the clock was set back since the log was written."""
+def warn_if_ahead(name: str, end: int, *, now_us: int) -> None:
+    """Log a warning if the clock is behind the end of a log: it was set back since the log was written."""
     ahead_us = duration_us(end) - now_us
     if ahead_us > AHEAD_US:
         log.warning(
-            "stream %r: its log ends %s s ahead of this machine's clock, which was set forward before or is "
-            "set back now; ticks go on from there, none is given twice, and times of messages are of no use "
-            "until the clock gets there: check the clock",
+            "stream %r: its log ends %s s ahead of the clock of this machine, which was wrong before or is "
+            "wrong now; ticks continue from there, and times of messages are wrong until the clock gets "
+            "there: check the clock",
             name,
             f"{ahead_us // SECOND_US:,}",
         )

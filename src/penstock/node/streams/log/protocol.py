@@ -12,61 +12,65 @@ if TYPE_CHECKING:
 
 
 LoggedMessages: TypeAlias = list[tuple[int, bytes]]
-"""Ticks and messages."""
+"""Messages of a log: tick and body of each, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFigures:
-    """A snapshot."""
+    """Figures of a log for the status."""
 
     messages: int
-    """In the log."""
+    """Messages in the log."""
     bytes: int
+    """Bytes of these messages."""
     commits: int
-    """Since the start."""
+    """Commits since the start."""
     committed: int
-    """Messages of those commits."""
+    """Messages written by these commits."""
     commit_us: int
-    """Time spent in them."""
+    """Time spent in these commits."""
 
 
 class DurableLog(Log, Protocol):
-    """A log that commits by itself: what is appended in one turn of the loop together, much of it in parts.
+    """A log that commits by itself what is appended in one turn of the event loop, much of it in parts.
 
-    Everything is called in the thread of the event loop and never waits there.
+    All methods are called in the thread of the event loop and never block it.
     """
 
     @property
     def fault(self) -> str:
-        """Why nothing can be made durable, or not all be read, fit to be shown; empty: it can."""
+        """Why messages cannot be written or read at the moment; empty if there is no fault."""
         ...
 
     @property
     def largest(self) -> int:
-        """Bytes of a message that it takes: `append` is not to be given more."""
+        """Bytes of the largest message that `append` may be given."""
         ...
 
     @property
     def bytes(self) -> int:
-        """That the messages take, those not durable yet included."""
+        """Bytes of all messages, those not durable yet included."""
         ...
 
     def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
-        """Begin, in the running loop.
+        """Begin to commit, in the running loop.
 
-        `committed(until, claimed)` follows each commit (see `Pubend.committed`); `ready` when a `read` that
-        answered None may be asked again.
+        `committed(until, claimed)` is called after each commit (see `Pubend.committed`); `ready` is called
+        when a `read` that returned None may be repeated.
         """
         ...
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """As `read`, but waits for what is not at hand, before `start`, too; StoreError if it cannot."""
+        """As `read`, but wait for messages that are not at hand; StoreError if that fails.
+
+        Works before `start`, too.
+        """
         ...
 
     def figures(self) -> LogFigures:
-        """A snapshot."""
+        """The figures at this moment."""
         ...
 
     async def close(self) -> None:
-        """Make durable what waits, and let go; StoreError if that cannot be done."""
+        """Make everything durable and close the log; StoreError if that is not possible."""
         ...

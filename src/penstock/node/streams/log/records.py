@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def record_of(message: Message, *, origin: str = "", number: int = 0) -> Record:
-    """What is logged of a publication that was read as a whole."""
+    """The record of a message; `origin` and `number` identify it if its publisher may send it again."""
     properties = message.mqtt
     return Record(
         message.topic,
@@ -40,7 +40,7 @@ def record_of(message: Message, *, origin: str = "", number: int = 0) -> Record:
 
 
 def message_from(record: Record, *, read: Callable[[bytes], Properties] = properties_of) -> Message:
-    """The publication that was logged; `read` decodes properties (as `Broker.properties`)."""
+    """The message of a record; `read` decodes MQTT properties (for example `Broker.properties`)."""
     raw = record.properties
     properties = NONE
     if raw:
@@ -61,6 +61,6 @@ def message_from(record: Record, *, read: Callable[[bytes], Properties] = proper
 
 
 def stamped_message(message: Message, stream: str, tick: int) -> Message:
-    """A message with its place in a stream among its user properties."""
+    """The message with its stream and tick among its user properties."""
     user = stamped(message.properties, stream, tick)
     return replace(message, properties=user, mqtt=replace(message.mqtt, user=user))

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the tables in the file; a file of another version is refused."""
 
 EARLY: Final = 32
-"""Messages with which a commit begins within a turn: the disk works while the rest of them is read, and a
-publisher with a hundred under way does not wait for it each time."""
+"""Number of messages at which a commit begins before the turn of the event loop ends: the disk works while
+further messages are read, and a publisher with a hundred messages in flight does not wait for each turn."""
 
 TRIM_ROWS: Final = 2_000
-"""Messages that one transaction lets go: few milliseconds, and more than most transactions add."""
+"""Messages that one transaction deletes: a few milliseconds, and more than most transactions add."""
 
 _TABLES: Final = (
     "CREATE TABLE message (tick INTEGER PRIMARY KEY, sum INTEGER NOT NULL, body BLOB NOT NULL)",
@@ -57,29 +57,32 @@ _32_BITS: Final = 0xFFFFFFFF
 
 @dataclass(slots=True)
 class _Work:
-    """A transaction."""
+    """What one transaction writes."""
 
     values: list[int | bytes]
-    """Of the rows, one after the other."""
+    """Columns of the new rows, one row after the other."""
     claim: int
     trimmed: int
     trim: bool
     """Whether messages before `trimmed` are left to be deleted."""
     messages: int
-    """Rows."""
+    """Number of new rows."""
     bytes: int
+    """Bytes of the new messages."""
     until: int
-    """Behind the last message that is durable afterwards."""
+    """The tick behind the last message that is durable afterwards."""
     gone: int = 0
+    """Messages deleted by the transaction."""
     gone_bytes: int = 0
     us: int = 0
+    """Duration of the transaction."""
 
 
 class SqliteLog:
-    """See DurableLog."""
+    """A `DurableLog` in an SQLite file."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
+        """Open or create the file (None: in memory); StoreError says what is wrong with it and what to do."""
         self._file = Database(path, _TABLES, schema=SCHEMA)
         try:
             self._reader = self._file.reader()
@@ -96,9 +99,9 @@ class SqliteLog:
         self._kept_bytes: int
         self._until: int
         self._claimed, self._trimmed, self._kept, self._kept_bytes, self._until = meta[0]
-        """Behind the last durable message."""
+        """`_until` is the tick behind the last durable message."""
         self._trim = True
-        """Whether messages before `_trimmed` may be left to be deleted."""
+        """Whether messages before `_trimmed` may still be in the file."""
         self._next = _Work([], self._claimed, self._trimmed, True, 0, 0, self._until)
         self._underway: _Work | None = None
         self._commits = GroupCommit(self, name=path or "a log in memory", rows="messages")
@@ -107,24 +110,24 @@ class SqliteLog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._damage = ""
         self._damaged = (0, 0)
-        """The span that could not be read."""
+        """The last span that could not be read."""
         self._checking: asyncio.TimerHandle | None = None
         self._commit_count = self._commit_messages = self._commit_us = 0
 
-    # -- of the core -----------------------------------------------------------------------------------------
+    # -- protocol Log of the core ----------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
-        """See Log."""
+        """The first tick that a restart would give out."""
         return max(self._until, self._claimed, self._trimmed)
 
     @property
     def trimmed(self) -> int:
-        """See Log."""
+        """Messages before this tick are deleted."""
         return self._trimmed
 
     def append(self, tick: int, body: bytes) -> None:
-        """See Log."""
+        """Add a message; it is durable after the next commit."""
         work = self._next
         work.values += (tick, crc32(body, tick & _32_BITS), body)
         work.messages += 1
@@ -136,56 +139,56 @@ class SqliteLog:
             self._commits.now()
 
     def claim(self, tick: int) -> None:
-        """See Log."""
+        """Reserve ticks before this one, durably after the next commit."""
         if tick > self._next.claim:
             self._next.claim = tick
             self._commits.soon()
 
     def read(self, since: int, until: int, most: int) -> LoggedMessages | None:
-        """See Log."""
+        """The first `most` durable messages of a span; None if they cannot be read now."""
         try:
             return self._rows(since, until, most)
         except StoreError as error:
-            self._tell(str(error), since, until)
+            self._report(str(error), since, until)
             return None
 
     def trim(self, until: int) -> None:
-        """See Log."""
+        """Delete messages before a tick."""
         if until > self._trimmed:
             self._trimmed = until
             self._trim = True
             self._commits.soon()
 
-    # -- of the node -----------------------------------------------------------------------------------------
+    # -- protocol DurableLog ---------------------------------------------------------------------------------
 
     @property
     def fault(self) -> str:
-        """See DurableLog."""
+        """Why messages cannot be written or read at the moment; empty if there is no fault."""
         return self._commits.fault or self._damage
 
     @property
     def largest(self) -> int:
-        """See DurableLog."""
+        """Bytes of the largest message that `append` may be given."""
         return limits.STREAM_BODY_BYTES
 
     @property
     def bytes(self) -> int:
-        """See DurableLog."""
+        """Bytes of all messages, those not durable yet included."""
         underway = self._underway
         return self._kept_bytes + self._next.bytes + (0 if underway is None else underway.bytes)
 
     def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
-        """See DurableLog."""
+        """Begin to commit, in the running loop."""
         self._committed, self._ready = committed, ready
         self._loop = asyncio.get_running_loop()
         self._commits.start()
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """See DurableLog."""
+        """As `read`, but wait for messages that are not at hand."""
         return self._rows(since, until, most)
 
     def figures(self) -> LogFigures:
-        """See DurableLog."""
+        """The figures at this moment."""
         return LogFigures(
             messages=self._kept,
             bytes=self._kept_bytes,
@@ -195,7 +198,7 @@ class SqliteLog:
         )
 
     async def close(self) -> None:
-        """See DurableLog."""
+        """Make everything durable and close the log."""
         if self._checking is not None:
             self._checking.cancel()
         self._loop = None
@@ -208,15 +211,15 @@ class SqliteLog:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def _rows(self, since: int, until: int, most: int) -> LoggedMessages:
-        """Messages that are durable and not trimmed; StoreError if that cannot be said."""
+        """Durable messages that are not trimmed; StoreError if they cannot be read."""
         since, until = max(since, self._trimmed), min(until, self._until)
         if since >= until:
             return []
         with closing(self._reader.each(_READ, (since, until, most))) as rows:
             return bounded(_sound(rows, self._file.path))
 
-    def _tell(self, damage: str, since: int, until: int) -> None:
-        """Whoever asked is not answered, for nothing may pass for silence; look again now and then."""
+    def _report(self, damage: str, since: int, until: int) -> None:
+        """Note that a span cannot be read, and try again later. The reader gets no answer until then."""
         if damage != self._damage:
             log.error("%s; ticks %d to %d cannot be read", damage, since, until)
         self._damage, self._damaged = damage, (since, until)
@@ -259,13 +262,13 @@ class SqliteLog:
         self._kept_bytes += work.bytes - work.gone_bytes
         if work.gone < TRIM_ROWS and work.trimmed == self._trimmed:
             self._trim = False
-        told = work.messages or work.claim > self._claimed
+        news = work.messages or work.claim > self._claimed
         self._until, self._claimed = work.until, work.claim
         if work.messages:
             self._commit_count += 1
             self._commit_messages += work.messages
             self._commit_us += work.us
-        if told:
+        if news:
             self._committed(self._until, self._claimed)
 
     def put_back(self, work: _Work) -> None:
@@ -280,7 +283,7 @@ class SqliteLog:
 
 
 def _sound(rows: Iterable[tuple[int, int, bytes]], path: Path | None) -> Iterator[tuple[int, bytes]]:
-    """Messages that are as they were written; StoreError at the first that is not."""
+    """Messages whose checksum is right; StoreError at the first one whose checksum is not."""
     for tick, total, body in rows:
         if crc32(body, tick & _32_BITS) != total:
             raise StoreError(f"the message of tick {tick} is damaged; {MOVE_AWAY}", path)
@@ -288,7 +291,7 @@ def _sound(rows: Iterable[tuple[int, int, bytes]], path: Path | None) -> Iterato
 
 
 def _write(connection: sqlite3.Connection, work: _Work) -> None:
-    """Messages in, messages out, and what is kept of them."""
+    """Insert new messages, delete a piece of the trimmed ones, and update the totals."""
     put_many(connection, "INSERT INTO message", 3, work.values)
     work.gone = work.gone_bytes = 0
     if work.trim:

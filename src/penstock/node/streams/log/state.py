@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = "streams.sqlite"
-"""Its name in a node's folder of streams. No log has it: those end in .log.sqlite."""
+"""File name in the folder of streams; names of logs end in .log.sqlite."""
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the tables in the file; a file of another version is refused."""
 
 Key: TypeAlias = tuple[str, ...]
 _Changes: TypeAlias = dict[tuple[str, Key], bytes | None]
@@ -34,27 +34,28 @@ _TABLES: Final = (
 
 
 class StateFile:
-    """Tables of values by key."""
+    """Values by table and key."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
+        """Open or create the file (None: in memory); StoreError says what is wrong with it and what to do."""
         self._database = Database(path, _TABLES, schema=SCHEMA)
         self._changes: _Changes = {}
         self._underway: _Changes = {}
+        """Changes that are being written."""
         self._commits = GroupCommit(self, name=path or "the state of streams", rows="values")
 
     @property
     def waiting(self) -> int:
-        """How many are to be called back."""
+        """Number of callbacks that wait for a commit."""
         return self._commits.waiting
 
     @property
     def fault(self) -> str:
-        """Why nothing can be made durable at the moment, fit to be shown; empty: it can."""
+        """Why nothing can be written at the moment, for the status; empty if there is no fault."""
         return self._commits.fault
 
     def start(self) -> None:
-        """Write from now on, from the running loop."""
+        """Begin to write, in the running loop."""
         self._commits.start()
 
     def load(self, table: str) -> list[tuple[Key, bytes]]:
@@ -66,24 +67,24 @@ class StateFile:
         return sorted((key, value) for key, value in found.items() if value is not None)
 
     def put(self, table: str, key: Key, value: bytes) -> None:
-        """Write a value in the place of what was there."""
+        """Write a value in place of the one under this key."""
         self._changes[table, key] = value
         self._commits.soon()
 
     def remove(self, table: str, key: Key) -> None:
-        """No value any more; nothing happens if there was none."""
+        """Delete the value under a key, if there is one."""
         self._changes[table, key] = None
         self._commits.soon()
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back, in the loop, when everything put and removed until now is durable; at once if it is."""
+        """Call back when all changes made so far are durable; at once if there are none."""
         if not self._changes and not self._underway:
             callback()
             return
         self._commits.after_commit(callback)
 
     async def close(self) -> None:
-        """Write the rest and let go of the file; StoreError if it cannot be written."""
+        """Write what is left and close the file; StoreError if it cannot be written."""
         await self._commits.close(self._database.close)
 
     # -- what the group commit asks for ----------------------------------------------------------------------

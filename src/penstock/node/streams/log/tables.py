@@ -40,7 +40,11 @@ class StateTable(Generic[Value]):
         for key, data in self.state.load(self.name):
             try:
                 value = self._decode(data)
-                problem = "" if len(key) == self._width else f"its key has not {self._width} parts"
+                problem = (
+                    ""
+                    if len(key) == self._width
+                    else f"its key has {len(key)} parts instead of {self._width}"
+                )
             except (ValueError, msgspec.MsgspecError) as error:
                 problem = str(error)
             if not problem:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = "staged.sqlite"
-"""Its name in a node's folder of streams."""
+"""File name in the folder of streams."""
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the tables in the file; a file of another version is refused."""
 
 _TABLES: Final = (
     """CREATE TABLE part (stream TEXT, attempt TEXT, part INTEGER, rows BLOB,
@@ -50,22 +50,22 @@ _attempts: Final = msgspec.msgpack.Decoder(tuple[Staged, ...])
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """The last batch of a writer that was decided."""
+    """The last decided batch of a writer."""
 
     stream: str
     writer: str
     batch: int
     attempts: tuple[Staged, ...]
-    """Empty once it is done."""
+    """The attempts whose rows are the batch; empty once it is done."""
     sender: str
     done: bool
     keep_s: float = limits.STREAM_WRITER_S
-    """How long it is known that it is done."""
+    """How long a batch that is done is remembered, so that a repeated commit is recognised."""
 
 
 @dataclass(slots=True)
 class _Change:
-    """A change of the file, and who waits for its answer."""
+    """A change of the file, and the future of its result."""
 
     work: Callable[[sqlite3.Connection], Any]
     waiting: asyncio.Future[Any]
@@ -74,14 +74,14 @@ class _Change:
 
 
 class Staging:
-    """The file. Whoever asks gets a StoreError if the file cannot be read or written, and may ask again.
+    """The file. A request raises StoreError if the file cannot be read or written, and may be repeated.
 
-    Tasks of one batch stage their parts at the same time: one transaction holds what all of them ask for
-    while the one before is being written.
+    Tasks of one batch stage their parts at the same time: everything that is requested during one transaction
+    goes into the next one.
     """
 
     def __init__(self, path: Path | None) -> None:
-        """None: in memory."""
+        """`path` None: in memory."""
         self._path = path
         self._database: Database | None = None
         self._changes: list[_Change] = []
@@ -91,33 +91,33 @@ class Staging:
         self._started = False
 
     async def unfinished(self) -> list[StagedBatch]:
-        """Batches that are decided and not carried out."""
+        """Batches that are decided and not finished."""
         if self._untouched:
             return []
         rows = await self._run(lambda database: database.rows(f"{_SELECT} WHERE NOT done"))
         return [_batch(row) for row in rows]
 
     async def stage(self, stream: str, attempt: str, part: int, rows: tuple[Row, ...]) -> None:
-        """Keep a part of an attempt, durably and once; StreamRefused if it is too much."""
+        """Store a part of an attempt, once; StreamRefused if too much is staged."""
         data = _encode(rows)
         await self._write(lambda connection: _stage(connection, stream, attempt, part, data))
 
     async def drop(self, stream: str, attempts: tuple[str, ...]) -> None:
-        """These attempts are not wanted, unless a batch that is not done needs them."""
+        """Delete attempts, except those of a batch that is not finished."""
         await self._write(lambda connection: _drop(connection, stream, attempts))
 
     async def last(self, stream: str, writer: str) -> StagedBatch | None:
-        """The last batch that was decided; None: there is none."""
+        """The last decided batch of a writer; None if there is none."""
         statement = f"{_SELECT} WHERE stream = ? AND writer = ?"
         rows = await self._run(lambda database: database.rows(statement, (stream, writer)))
         return _batch(rows[0]) if rows else None
 
     async def decide(self, batch: StagedBatch) -> None:
-        """These attempts are the batch, durably; StreamRefused if one is not there as a whole."""
+        """Decide durably which attempts are the batch; StreamRefused if one of them is incomplete."""
         await self._write(lambda connection: _decide(connection, batch))
 
     async def rows(self, stream: str, attempt: str, part: int) -> tuple[Row, ...]:
-        """A part of an attempt."""
+        """The rows of a part of an attempt; StreamRefused if they are not there."""
         statement = "SELECT rows FROM part WHERE stream = ? AND attempt = ? AND part = ?"
         found = await self._run(lambda database: database.rows(statement, (stream, attempt, part)))
         if not found:
@@ -125,17 +125,17 @@ class Staging:
         return _rows.decode(found[0][0])
 
     async def finish(self, batch: StagedBatch) -> None:
-        """All rows of the batch are in the stream: they go."""
+        """Delete the rows of a batch: they are in the stream."""
         await self._write(lambda connection: _finish(connection, batch))
 
     async def older(self, idle_s: float) -> list[tuple[str, str]]:
-        """So much time has passed: orphaned attempts go; stream and name of writers that are forgotten."""
+        """Count time that has passed, delete old attempts, and forget old batches; returns their writers."""
         if self._untouched:
             return []
         return await self._write(lambda connection: _older(connection, idle_s))
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Write what is left and close the file."""
         await self._commits.close(self._release)
 
     def _release(self) -> None:
@@ -171,7 +171,7 @@ class Staging:
     # -- what the group commit asks for ----------------------------------------------------------------------
 
     def pending(self) -> int:
-        """How many changes wait."""
+        """Number of changes that wait to be written."""
         return len(self._changes)
 
     def take(self) -> list[_Change] | None:
@@ -180,18 +180,18 @@ class Staging:
         return changes or None
 
     def write(self, work: list[_Change]) -> None:
-        """Make the changes in one transaction; if it fails, that is the answer to each of them."""
+        """Make the changes in one transaction; if it fails, each of them fails with its error."""
         try:
             self._opened().transact(partial(_change, work))
-        except Exception as error:  # whoever asked gets it
+        except Exception as error:  # raised by the request of each change
             for each in work:
                 each.error = error
 
     def written(self, work: list[_Change]) -> None:
-        """Answer those who wait."""
+        """Set the results of the changes."""
         for each in work:
             if each.waiting.done():
-                continue  # whoever waited has gone
+                continue  # the request was cancelled
             if each.error is not None:
                 each.waiting.set_exception(each.error)
             else:
@@ -226,8 +226,8 @@ def _batch(row: tuple[str, str, int, bytes | None, str, int]) -> StagedBatch:
 
 def _gone(attempt: str) -> StreamRefused:
     return StreamRefused(
-        f"rows of attempt '{attempt}' are not there, or not all of them: they were aborted, or staged more "
-        f"than {limits.STREAM_STAGED_S // 3_600} hours ago; make the batch again",
+        f"rows of attempt '{attempt}' are missing: they were aborted, or staged more than "
+        f"{limits.STREAM_STAGED_S // 3_600} hours ago; make the batch again",
         code="gone",
     )
 
@@ -239,8 +239,8 @@ def _stage(connection: sqlite3.Connection, stream: str, attempt: str, part: int,
     ((total,),) = connection.execute("SELECT COALESCE(SUM(bytes), 0) FROM attempt").fetchall()
     if total + len(data) > limits.STREAM_STAGED_BYTES:
         raise StreamRefused(
-            f"{total:,} bytes of rows wait for the commit of their batch here: make smaller batches, "
-            "or abort those that are not wanted",
+            f"too many staged rows: {total:,} bytes wait for the commit of their batch; use smaller batches, "
+            "or abort those that are not needed",
             code="full",
         )
     connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (stream, attempt, part, data))

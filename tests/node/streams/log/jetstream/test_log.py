@@ -82,7 +82,7 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(
         for _ in range(4):
             await asyncio.sleep(0.15)
             mortal.kill()
-            await orders.until("is away")
+            await orders.until("cannot be reached")
             told = len(orders.commits)
             await asyncio.sleep(0.05)
             assert len(orders.commits) == told  # nothing is acknowledged meanwhile
@@ -157,7 +157,7 @@ def test_two_nodes_cannot_both_append(
             first.append(tick)
             await asyncio.sleep(0)  # several batches on their way: none of them gets in
         fault = await first.until("another node appends to it")
-        assert "end one of the two" in fault
+        assert "stop one of the two" in fault
         second.append(60)
         await second.durable()
         assert first.commits == [(10, 0)]
@@ -213,7 +213,7 @@ async def test_the_largest_message_that_a_server_takes(server: NatsServer, tmp_p
 async def test_claims_do_not_pile_up(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "TIDY_S", 0.01)
+    monkeypatch.setattr(writing, "PURGE_S", 0.01)
     disk = Disk("nats", tmp_path, server)
     orders = await disk.open("claims")
     orders.append(1, 2)
@@ -253,10 +253,10 @@ def test_what_others_delete_is_missed_and_never_silence(
         assert [tick for tick, _ in await orders.read(0, 5, 10)] == [0, 1, 2, 3, 4]
         await disk.close(orders)
         await jetstream.purge_stream("penstock-missed")
-        with pytest.raises(StoreError, match="its last message is gone: something else has purged it"):
+        with pytest.raises(StoreError, match="its last message is missing: something else has purged it"):
             await disk.open("missed")
         await jetstream.publish("penstock.log.missed", b"nonsense")
-        with pytest.raises(StoreError, match="message 11: this is no batch of a stream's log"):
+        with pytest.raises(StoreError, match="message 11: not a batch of a stream's log"):
             await disk.open("missed")
         await client.close()
 
@@ -329,7 +329,7 @@ def test_what_stands_in_the_way_is_told(
         client, jetstream = await with_jetstream(server)
         await jetstream.add_stream(name="penstock-taken", subjects=["taken"])
         await client.close()
-        await refused("is not a log of ours; rename one of the two", Nats((server.url,)), "taken")
+        await refused("exists and is not a log of Penstock; rename", Nats((server.url,)), "taken")
 
     asyncio.run(go())
     locked = NatsServer(tmp_path / "nats", "--user", "anna", "--pass", "secret")
@@ -422,6 +422,6 @@ async def test_a_fault_that_nobody_has_thought_of_is_told(server: NatsServer, tm
     log_of(orders)._stream.send = fails  # type: ignore[method-assign]
     orders.append(1)
     said = await orders.until("never seen")
-    assert "start the node again" in said
+    assert "restart the node" in said
     with pytest.raises(StoreError, match="1 messages could not be written"):
         await disk.close(orders)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from penstock.node.streams.log.protocol import LoggedMessages
 
 CLOSE_S: Final = 10.0
-"""How long the end of a log waits for answers."""
+"""How long `close` waits for answers."""
 
 
 class NatsLog:
-    """See DurableLog."""
+    """A `DurableLog` in NATS JetStream."""
 
     def __init__(
         self, stream: NatsStream, first: LogBatch | None, last: LogBatch | None, state: StreamState
@@ -42,15 +42,15 @@ class NatsLog:
         self._reading = BatchReader(
             stream, 0 if last is None else last.until, state.first_seq, state.last_seq
         )
-        self._tidying = Purging(stream, self._reading, first, last)
-        self._sending = BatchSender(stream, self._reading, self._tidying, self._fault, last)
-        self._asking = BackgroundReader(stream, self._reading, within=self._within)
+        self._purging = Purging(stream, self._reading, first, last)
+        self._sending = BatchSender(stream, self._reading, self._purging, self._fault, last)
+        self._background = BackgroundReader(stream, self._reading, within=self._within)
         self._tasks: list[asyncio.Task[None]] = []
-        stream.on_away, stream.on_back, stream.on_answer = self._went, self._came, self._sending.answered
+        stream.on_away, stream.on_back, stream.on_answer = self._away, self._back, self._sending.answered
 
     @classmethod
     async def open(cls, settings: Nats, safe_name: str) -> NatsLog:
-        """Make it if there is none of this safe name; StoreError or MissingTool says why not."""
+        """Open the log of this safe name, or create it; StoreError or MissingTool says why that failed."""
         stream = NatsStream(settings, safe_name)
         state = await stream.open()
         try:
@@ -61,75 +61,75 @@ class NatsLog:
         if state.last_seq and (first is None or last is None):
             await stream.close()
             raise StoreError(
-                "its last message is gone: something else has purged it; restore the stream, or delete it to "
-                "start without it",
+                "its last message is missing: something else has purged it; restore the stream, or delete it "
+                "to start without it",
                 stream.place,
             )
         return cls(stream, first and first[1], last and last[1], state)
 
-    # -- of the core -----------------------------------------------------------------------------------------
+    # -- protocol Log of the core ----------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
-        """See Log."""
+        """The first tick that a restart would give out."""
         return max(self._sending.until, self._sending.claimed, self.trimmed)
 
     @property
     def trimmed(self) -> int:
-        """See Log."""
-        return self._tidying.trimmed
+        """Messages before this tick are deleted."""
+        return self._purging.trimmed
 
     def append(self, tick: int, body: bytes) -> None:
-        """See Log."""
+        """Add a message; it is durable after the next commit."""
         self._sending.append(tick, body)
 
     def claim(self, tick: int) -> None:
-        """See Log."""
+        """Reserve ticks before this one, durably after the next commit."""
         self._sending.claim(tick)
 
     def read(self, since: int, until: int, most: int) -> LoggedMessages | None:
-        """See Log."""
-        return self._asking.read(since, until, most)
+        """The first `most` durable messages of a span; None if they have to be fetched first."""
+        return self._background.read(since, until, most)
 
     def trim(self, until: int) -> None:
-        """See Log."""
-        self._tidying.trim(until)
+        """Delete messages before a tick."""
+        self._purging.trim(until)
 
     def _within(self, since: int, until: int) -> tuple[int, int]:
         return max(since, self.trimmed), min(until, self._sending.until)
 
-    # -- of the node -----------------------------------------------------------------------------------------
+    # -- protocol DurableLog ---------------------------------------------------------------------------------
 
     @property
     def fault(self) -> str:
-        """See DurableLog."""
-        return self._fault.sentence or self._asking.damage
+        """Why messages cannot be written or read at the moment; empty if there is no fault."""
+        return self._fault.sentence or self._background.damage
 
     @property
     def largest(self) -> int:
-        """See DurableLog."""
+        """Bytes of the largest message that `append` may be given."""
         return self._sending.largest
 
     @property
     def bytes(self) -> int:
-        """See DurableLog."""
-        return self._sending.total_bytes - self._tidying.gone[1]
+        """Bytes of all messages, those not durable yet included."""
+        return self._sending.total_bytes - self._purging.gone[1]
 
     def start(self, *, committed: Callable[[int, int], None], ready: Callable[[], None]) -> None:
-        """See DurableLog."""
-        self._sending.on_commit, self._asking.on_ready = committed, ready
-        for work in (self._sending.run(), self._asking.run(), self._tidying.run()):
+        """Begin to commit, in the running loop."""
+        self._sending.on_commit, self._background.on_ready = committed, ready
+        for work in (self._sending.run(), self._background.run(), self._purging.run()):
             task = asyncio.create_task(work, name="penstock-nats-log")
             task.add_done_callback(self._fault.ended)
             self._tasks.append(task)
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """See DurableLog."""
-        return await self._asking.fetch(since, until, most)
+        """As `read`, but wait for messages that are not at hand."""
+        return await self._background.fetch(since, until, most)
 
     def figures(self) -> LogFigures:
-        """See DurableLog."""
-        (messages, size), (messages_gone, size_gone) = self._sending.total, self._tidying.gone
+        """The figures at this moment."""
+        (messages, size), (messages_gone, size_gone) = self._sending.total, self._purging.gone
         return LogFigures(
             messages=messages - messages_gone,
             bytes=size - size_gone,
@@ -139,7 +139,7 @@ class NatsLog:
         )
 
     async def close(self) -> None:
-        """See DurableLog."""
+        """Make everything durable and close the log."""
         deadline_s = time.monotonic() + CLOSE_S
         while self._tasks and self._sending.busy and not self.fault and time.monotonic() < deadline_s:
             await asyncio.sleep(0.002)
@@ -151,10 +151,10 @@ class NatsLog:
         if left:
             raise StoreError(f"{left:,} messages could not be written: {self.fault}", self._stream.place)
 
-    def _went(self, why: str) -> None:
+    def _away(self, why: str) -> None:
         self._sending.doubt()
-        self._fault.went(f"{self._stream.place} is away: {why or 'the connection is gone'}")
+        self._fault.went(f"{self._stream.place} cannot be reached: {why or 'connection lost'}")
 
-    def _came(self) -> None:
-        for one in (self._sending, self._asking, self._tidying):
+    def _back(self) -> None:
+        for one in (self._sending, self._background, self._purging):
             one.wake()

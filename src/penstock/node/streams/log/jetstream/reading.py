@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from penstock.node.streams.log.protocol import LoggedMessages
 
 PULL_BYTES: Final = 2 << 20
-"""Asked of the server at once, as far as can be told beforehand."""
+"""About how many bytes are requested from the server at once."""
 PULL_BATCHES: Final = 512
-"""The same in batches, which may be of one message each."""
+"""How many batches are requested at most; a batch may have a single message."""
 CACHE_BYTES: Final = 32 << 20
-"""Of what was read last; one reading may be larger."""
+"""Size of the cache of what was read last; a single read may be larger."""
 TAIL_BYTES: Final = 8 << 20
-"""Of the messages that were appended last, which need not be read."""
+"""Size of the cache of the messages that were appended last."""
 CACHE_SPANS: Final = 64
-"""Readings kept: so many readers at different places do not disturb each other."""
+"""Reads in the cache: so many readers at different positions do not disturb each other."""
 INDEX_EVERY: Final = 64
-"""Batches between two that are noted while they are appended."""
+"""Every so many batches, one is noted in the index while they are appended."""
 INDEX_MOST: Final = 8_192
-"""Places of batches kept in memory; every other one is dropped when there are more."""
+"""Entries of the index; every other one is dropped when there are more."""
 
 
 @dataclass(slots=True)
@@ -50,13 +50,13 @@ class CachedSpan:
     size: int
 
     def read(self, since: int, until: int, most: int) -> LoggedMessages:
-        """The first `most` messages of a span, as far as it is here."""
+        """The first `most` messages of the part of a span that is cached here."""
         first = bisect_left(self.ticks, since)
         behind = min(bisect_left(self.ticks, until), first + most)
         return bounded(zip(self.ticks[first:behind], self.bodies[first:behind], strict=True))
 
     def append(self, batch: LogBatch) -> None:
-        """What was appended to the log; the older half goes when there is too much."""
+        """Add a batch that was appended to the log; drop the older half when it gets too large."""
         self.ticks += batch.ticks
         self.bodies += batch.bodies
         self.until = batch.until
@@ -69,7 +69,7 @@ class CachedSpan:
 
 
 class SequenceIndex:
-    """Where batches are: their sequences and the ticks behind them, which grow together."""
+    """Sequences of some batches, and the tick behind each; both grow together."""
 
     def __init__(self) -> None:
         self._sequences: list[int] = []
@@ -79,7 +79,7 @@ class SequenceIndex:
         return len(self._sequences)
 
     def note(self, sequence: int, until: int) -> None:
-        """A batch is at a sequence and ends before a tick."""
+        """Note a batch: its sequence, and the tick behind it."""
         at = bisect_left(self._sequences, sequence)
         if at < len(self._sequences) and self._sequences[at] == sequence:
             return
@@ -89,36 +89,36 @@ class SequenceIndex:
             del self._sequences[1:-1:2], self._untils[1:-1:2]
 
     def before(self, tick: int) -> int:
-        """The last known sequence whose batch ends at a tick or before it; 0: none."""
+        """The last known sequence whose batch ends at a tick or before it; 0 if there is none."""
         at = bisect_right(self._untils, tick)
         return self._sequences[at - 1] if at else 0
 
     def behind(self, tick: int, otherwise: int) -> int:
-        """The first known sequence whose batch ends behind a tick."""
+        """The first known sequence whose batch ends behind a tick; `otherwise` if there is none."""
         at = bisect_right(self._untils, tick)
         return self._sequences[at] if at < len(self._sequences) else otherwise
 
 
 class BatchReader:
-    """Of one log."""
+    """Reads the batches of one log."""
 
     def __init__(self, stream: NatsStream, until: int, first: int, last: int) -> None:
         self._stream = stream
         self._spans: list[CachedSpan] = []
-        """The one used last at the end."""
+        """Cached reads; the one used last is at the end."""
         self._tail = CachedSpan(until, until, [], [], 0)
         self._batch_bytes = PULL_BYTES // 16
-        """Of a batch, as those that were read last."""
+        """Average size of the batches that were read last."""
         self._index = SequenceIndex()
         self._noted = last
         """The last sequence in the index."""
         self.first = first
-        """Sequences before this one are gone."""
+        """The first sequence that has not been purged."""
         self.last = last
         """The last sequence that is durable."""
 
     def appended(self, sequence: int, batch: LogBatch) -> None:
-        """A batch is durable, behind all others."""
+        """Note a batch that has become durable, behind all others."""
         self.last = sequence
         self._tail.append(batch)
         if sequence >= self._noted + INDEX_EVERY:
@@ -126,7 +126,7 @@ class BatchReader:
             self._index.note(sequence, batch.until)
 
     def cached(self, since: int, until: int, most: int) -> LoggedMessages | None:
-        """The first `most` messages of a span, if they are at hand."""
+        """The first `most` messages of a span if they are cached, otherwise None."""
         tail = self._tail
         if since >= tail.since:
             return tail.read(since, until, most)
@@ -143,7 +143,7 @@ class BatchReader:
         return None
 
     async def collect(self, since: int, until: int, most: int) -> LoggedMessages:
-        """Read them from the server, and keep them; StoreError if it does not answer, or one is missing."""
+        """Read messages into the cache; StoreError if the server does not answer or batches are missing."""
         at = await self.locate(since)
         edge = since
         ticks: list[int] = []
@@ -157,7 +157,7 @@ class BatchReader:
             for sequence, batch in pulled:
                 if batch.after > edge:
                     if edge >= until or len(ticks) >= most or size >= limits.STREAM_FETCH_BYTES:
-                        break  # what is missing was not asked for
+                        break  # the gap lies behind what was asked for
                     self._missing(edge, batch.after)
                 first = bisect_left(batch.ticks, edge)
                 ticks += batch.ticks[first:]
@@ -185,7 +185,7 @@ class BatchReader:
             cached -= self._spans.pop(0).size
 
     async def locate(self, tick: int) -> int:
-        """A sequence from which on a tick and what follows is found: not many batches before it."""
+        """The sequence of the batch that has a tick, or of a batch shortly before it."""
         low = max(self._index.before(tick), self.first - 1)
         high = self._index.behind(tick, self.last)
         while high - low > 1:
@@ -210,11 +210,11 @@ def _place(found: tuple[int, LogBatch]) -> tuple[int, int]:
 log = logging.getLogger(__name__)
 
 WANTS: Final = 256
-"""Readings that may wait; whoever asks beyond that asks again when another one is done."""
+"""Reads that may wait; further ones are repeated by their callers after `on_ready`."""
 
 
 class BackgroundReader:
-    """Of one log; `within` cuts a span to what the log has."""
+    """Fetches in a task what is not cached; `within` cuts a span to what the log has."""
 
     def __init__(
         self, stream: NatsStream, reading: BatchReader, *, within: Callable[[int, int], tuple[int, int]]
@@ -223,19 +223,20 @@ class BackgroundReader:
         self._reading = reading
         self._within = within
         self._wants: dict[tuple[int, int, int], None] = {}
+        """Reads to be done, in order: since, until, most."""
         self._asked = asyncio.Event()
         self._damage: dict[tuple[int, int, int], str] = {}
-        """Of readings that cannot be done, why."""
+        """Reads that have failed, and why."""
         self.on_ready: Callable[[], None] = lambda: None
-        """What was not at hand may be now."""
+        """Called when something was fetched: a `read` that returned None may be repeated."""
 
     @property
     def damage(self) -> str:
-        """Why not all can be read; empty: it can."""
+        """Why a read has failed; empty if none has."""
         return next(iter(self._damage.values()), "")
 
     def read(self, since: int, until: int, most: int) -> LoggedMessages | None:
-        """See Log."""
+        """The first `most` messages of a span; None if they have to be fetched first."""
         since, until = self._within(since, until)
         if since >= until:
             return []
@@ -246,7 +247,7 @@ class BackgroundReader:
         return found
 
     async def fetch(self, since: int, until: int, most: int) -> LoggedMessages:
-        """See DurableLog."""
+        """The first `most` messages of a span, fetched if they are not cached."""
         since, until = self._within(since, until)
         if since >= until:
             return []
@@ -254,11 +255,11 @@ class BackgroundReader:
         return await self._reading.collect(since, until, most) if found is None else found
 
     def wake(self) -> None:
-        """The server is back."""
+        """Try again: the server can be reached again."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Fetch what was asked for and not at hand."""
+        """Fetch what `read` did not find in the cache; runs until it is cancelled."""
         failed = 0
         while True:
             await self._asked.wait()
@@ -272,7 +273,7 @@ class BackgroundReader:
                     self._wants[want] = None
                     failed += 1
                     if str(error) not in self._damage.values() and self._stream.connected:
-                        log.error("%s", error)  # noqa: TRY400  # the sentence says it all
+                        log.error("%s", error)  # noqa: TRY400  # the message is enough
                     self._damage[want] = str(error)
                     if failed >= len(self._wants):
                         await asyncio.sleep(limits.JOURNAL_RETRY_S)

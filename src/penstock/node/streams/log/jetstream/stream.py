@@ -29,33 +29,36 @@ if TYPE_CHECKING:
 
 
 class LogBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Messages, in the order of their ticks; none: a claim."""
+    """Messages in the order of their ticks; a batch without messages is a claim."""
 
     writer: str
-    """Which opening of the log has written it."""
+    """Identifies the process that wrote the batch: a random text for each opening of the log."""
     after: int
-    """Behind the last message before it."""
+    """The tick behind the last message before the batch."""
     ticks: tuple[int, ...]
     bodies: tuple[bytes, ...]
     claim: int
+    """Ticks before this one are reserved."""
     trimmed: int
+    """Messages before this tick are trimmed."""
     messages: int
-    """That the log has ever had before it, and their bytes."""
+    """Number of all messages before the batch, trimmed ones included."""
     total_bytes: int
+    """Bytes of these messages."""
 
     @property
     def until(self) -> int:
-        """Behind its last message."""
+        """The tick behind the last message."""
         return self.ticks[-1] + 1 if self.ticks else self.after
 
     @property
     def size(self) -> int:
-        """Of its messages."""
+        """Bytes of the messages."""
         return sum(map(len, self.bodies))
 
     @property
     def behind(self) -> tuple[int, int]:
-        """Messages that the log has ever had before its end, and their bytes."""
+        """Number and bytes of all messages up to the end of the batch, trimmed ones included."""
         return self.messages + len(self.ticks), self.total_bytes + self.size
 
 
@@ -64,16 +67,16 @@ _decoder = msgspec.msgpack.Decoder(LogBatch)
 
 
 def encode_batch(batch: LogBatch) -> bytes:
-    """For JetStream."""
+    """The body of the JetStream message of a batch."""
     return _encoder.encode(batch)
 
 
 def decode_batch(data: bytes) -> LogBatch:
-    """From there; StreamError if it is not one of ours."""
+    """The batch in a JetStream message; StreamError if it is not one."""
     try:
         found = _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise StreamError(f"this is no batch of a stream's log: {error}") from None
+        raise StreamError(f"not a batch of a stream's log: {error}") from None
     if len(found.ticks) != len(found.bodies):
         raise StreamError(
             f"a batch of a stream's log has {len(found.ticks)} ticks and {len(found.bodies)} bodies"
@@ -82,13 +85,13 @@ def decode_batch(data: bytes) -> LogBatch:
 
 
 PULL_S: Final = 5.0
-"""How long the server may take for all of them."""
+"""How long the server may take to send all messages of a `pull`."""
 FORGET_S: Final = 30.0
-"""After which the server forgets a reading that was broken off."""
+"""When the server deletes the consumer of a `pull` that was interrupted."""
 
 
 async def pull(client: Client, stream: str, sequence: int, most: int) -> list[tuple[int, bytes]]:
-    """The first messages from a sequence on, with their sequences: `most` of them, or all there are."""
+    """The first `most` messages from a sequence on, each with its sequence."""
     from nats.js import api  # noqa: PLC0415  # an extra
 
     manager = client.jsm()
@@ -131,25 +134,25 @@ async def _next(client: Client, reading: str, most: int) -> list[tuple[int, byte
 
 
 OPEN_S: Final = 10.0
-"""How long servers may take to answer when a log is opened."""
+"""How long the servers may take to answer when a log is opened."""
 RECONNECT_S: Final = 0.25
-"""Between attempts to reach a server that is away."""
+"""Pause between attempts to reconnect."""
 
 PREFIX: Final = "penstock-"
-"""Of the names of streams."""
+"""Prefix of the names of JetStream streams."""
 SUBJECT: Final = "penstock.log."
-"""Of their subjects."""
+"""Prefix of their subjects."""
 
 
 class NatsStream:
-    """One; every method that asks raises StoreError if there is no answer, or not the one that is needed."""
+    """A JetStream stream. Methods that ask the server raise StoreError if it does not answer as needed."""
 
     def __init__(self, settings: Nats, safe_name: str) -> None:
         try:
             import nats  # noqa: PLC0415  # an extra
         except ImportError:
             raise MissingTool(
-                "logs of streams in NATS need nats-py, and there is none: pip install 'penstock[nats]'"
+                "logs of streams in NATS need nats-py, which is not installed: pip install 'penstock[nats]'"
             ) from None
         self._nats = nats
         self._settings = settings
@@ -157,13 +160,14 @@ class NatsStream:
         self.subject = SUBJECT + safe_name
         self.place = f"stream {self.name!r} of NATS"
         self._why = ""
-        """What the connection complained about last."""
+        """The last error of the connection."""
         self._client: Client | None = None
         self.on_away: Callable[[str], None] = lambda _: None
-        """The server cannot be reached, and why."""
+        """Called with the reason when the server cannot be reached."""
         self.on_back: Callable[[], None] = lambda: None
+        """Called when the server can be reached again."""
         self.on_answer: Callable[[int, dict[str, Any]], None] = lambda *_: None
-        """The server has answered what was sent under a number."""
+        """Called with the number of a batch that was sent, and the answer of the server to it."""
         self._inbox = ""
 
     @property
@@ -173,14 +177,14 @@ class NatsStream:
 
     @property
     def max_payload(self) -> int:
-        """Bytes of a message that the server takes."""
+        """Bytes of the largest message that the server accepts."""
         assert self._client is not None
         return self._client.max_payload
 
-    # -- beginning and end -----------------------------------------------------------------------------------
+    # -- open and close --------------------------------------------------------------------------------------
 
     async def open(self) -> StreamState:
-        """Connect, make the stream if there is none; what is in it."""
+        """Connect, and create the stream if there is none; returns its state."""
         settings = self._settings
         login = {"user": settings.user, "password": settings.password} if settings.user else {}
         try:
@@ -188,9 +192,9 @@ class NatsStream:
                 self._client = await self._nats.connect(
                     list(settings.servers),
                     name=self.name,
-                    error_cb=self._complained,
-                    disconnected_cb=self._went,
-                    reconnected_cb=self._came,
+                    error_cb=self._failed,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_S,
                     connect_timeout=2,
@@ -226,7 +230,7 @@ class NatsStream:
         except errors.NotFoundError:
             info = await manager.add_stream(wanted)
         if info.config.subjects != [self.subject]:
-            raise StoreError("is not a log of ours; rename one of the two", self.place)
+            raise StoreError("exists and is not a log of Penstock; rename one of the two", self.place)
         if info.config.num_replicas != self._settings.replicas:
             info = await manager.update_stream(wanted)
         return info.state
@@ -240,21 +244,21 @@ class NatsStream:
         return f"cannot be opened at {servers}: {why}; {what_to_do}"
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(self._nats.errors.Error, OSError):
                 await client.close()
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     async def state(self) -> StreamState:
-        """What is in the stream."""
+        """The present state of the stream."""
         async with self._asking() as client:
             return (await client.jsm().stream_info(self.name)).state
 
     async def batch(self, sequence: int) -> tuple[int, LogBatch] | None:
-        """The batch at a sequence, or the first one behind it; None: there is none."""
+        """The batch at a sequence, or the first one behind it; None if there is none."""
         from nats.js import errors  # noqa: PLC0415  # an extra
 
         async with self._asking() as client:
@@ -266,19 +270,19 @@ class NatsStream:
         return found.seq, self._decode(found.seq, found.data or b"")
 
     async def batches(self, sequence: int, most: int) -> list[tuple[int, LogBatch]]:
-        """The first batches from a sequence on: `most` of them, or all there are."""
+        """The first `most` batches from a sequence on."""
         async with self._asking() as client:
             found = await pull(client, self.name, sequence, most)
         return [(at, self._decode(at, data)) for at, data in found]
 
     async def purge(self, sequence: int) -> None:
-        """Everything before a sequence goes; there must be something: asked for nothing, NATS purges all."""
+        """Delete everything before a sequence; it must be at least 2, or NATS deletes everything."""
         assert sequence > 1
         async with self._asking() as client:
             await client.jsm().purge_stream(self.name, seq=sequence)
 
     async def delete(self, sequence: int) -> None:
-        """One batch goes, if it is there."""
+        """Delete one batch, if it is there."""
         from nats.js import errors  # noqa: PLC0415  # an extra
 
         async with self._asking() as client:
@@ -286,10 +290,11 @@ class NatsStream:
                 await client.jsm().delete_msg(self.name, sequence)
 
     async def send(self, batch: LogBatch, *, number: int, sequence: int, before: int) -> None:
-        """Store a batch at a sequence and nowhere else; `on_answer` follows, or nothing.
+        """Send a batch to be stored at a sequence and nowhere else; `on_answer` is called with the answer.
 
-        `before` is the number of the one before it, if that is on its way, too: without it this one must not
-        be stored either, and the sequence alone would not tell, if somebody else's batch got in between.
+        `before` is the number of the batch before it, if that is not answered yet. Without that batch this
+        one must not be stored either, and the sequence alone would not tell if a batch of another node got
+        in between.
         """
         headers = {
             "Nats-Msg-Id": f"{batch.writer}-{number}",
@@ -317,7 +322,7 @@ class NatsStream:
         except StreamError as error:
             raise StoreError(f"message {sequence}: {error}", self.place) from None
 
-    # -- what the connection says ----------------------------------------------------------------------------
+    # -- callbacks of the connection -------------------------------------------------------------------------
 
     async def _answered(self, message: Msg) -> None:
         number = int(message.subject.rpartition(".")[2])
@@ -327,16 +332,16 @@ class NatsStream:
             answer = {}
         self.on_answer(number, answer)
 
-    async def _complained(self, error: Exception) -> None:
+    async def _failed(self, error: Exception) -> None:
         self._why = _text(error)
         if self._client is not None and not self._client.is_connected and not self._client.is_closed:
             self.on_away(self._why)
 
-    async def _went(self) -> None:
+    async def _disconnected(self) -> None:
         if self._client is not None and not self._client.is_closed:
             self.on_away(self._why)
 
-    async def _came(self) -> None:
+    async def _reconnected(self) -> None:
         self.on_back()
 
 

@@ -33,49 +33,49 @@ log = logging.getLogger(__name__)
 
 
 class LogFault:
-    """Of one log; empty sentences: there is none."""
+    """Faults of one log: kept for the status, logged when they change."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self.away = ""
-        """Why nothing can be stored for now."""
+        """Why nothing can be stored for now; empty if it can."""
         self.refused = ""
-        """Why nothing will be stored any more."""
+        """Why nothing will be stored until the node is restarted; empty if it will."""
 
     @property
     def sentence(self) -> str:
-        """What to tell first."""
+        """The more serious of the two faults; empty if there is none."""
         return self.refused or self.away
 
     def went(self, why: str) -> None:
-        """Nothing can be stored for now."""
+        """Note that nothing can be stored for now."""
         if not self.away:
             log.error("%s; nothing is acknowledged until it is back", why)
         self.away = why
 
     def came(self) -> None:
-        """It can again."""
+        """Note that messages can be stored again."""
         if self.away:
             log.warning("%s: can be written again", self._place)
         self.away = ""
 
     def refuse(self, why: str) -> None:
-        """Nothing will be stored any more."""
+        """Note that nothing will be stored until the node is restarted."""
         self.refused = f"{self._place}: {why}"
         log.error("%s", self.refused)
 
     def ended(self, task: asyncio.Task[None]) -> None:
-        """A task that fails for no reason that is known must not leave everybody waiting for nothing."""
+        """Turn an unexpected failure of a task into a fault: publishers are refused and do not wait."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.refuse(f"{error!r}; nothing more is taken: start the node again")
+            self.refuse(f"{error!r}; nothing more is accepted: restart the node")
 
 
-TIDY_S: Final = 1.0
-"""Between two purges."""
+PURGE_S: Final = 1.0
+"""Pause between two purges."""
 
 
 class Purging:
-    """Of one log; `first` and `last` are the batches that it begins and ends with when it is opened."""
+    """Deletes what one log no longer needs; `first` and `last` are its outermost batches at the start."""
 
     def __init__(
         self, stream: NatsStream, reading: BatchReader, first: LogBatch | None, last: LogBatch | None
@@ -83,37 +83,38 @@ class Purging:
         self._stream = stream
         self._reading = reading
         self.trimmed = 0 if last is None or first is None else max(last.trimmed, first.after)
-        """Messages before this tick may go."""
+        """Messages before this tick may be deleted."""
         self.gone = (0, 0) if first is None else (first.messages, first.total_bytes)
-        """Messages and bytes that are gone, of all that the log has ever had."""
+        """Number and bytes of all messages that have been deleted."""
         self._purged = self.trimmed
         self._claim = reading.last if last is not None and not last.ticks else 0
-        """Where a batch without messages is that may go when the next one is stored; 0: nowhere."""
+        """Sequence of the last claim (a batch without messages); the next claim replaces it. 0: none."""
         self._idle_claims: list[int] = []
-        self._untidy = asyncio.Event()
+        """Sequences of claims that have been replaced."""
+        self._work = asyncio.Event()
 
     def trim(self, until: int) -> None:
-        """Messages before a tick may go."""
+        """Allow messages before a tick to be deleted."""
         if until > self.trimmed:
             self.trimmed = until
-            self._untidy.set()
+            self._work.set()
 
     def claimed(self, sequence: int) -> None:
-        """A batch without messages is stored: the one before it says nothing more."""
+        """Note the sequence of a new claim; the one before it can be deleted."""
         if self._claim:
             self._idle_claims.append(self._claim)
-            self._untidy.set()
+            self._work.set()
         self._claim = sequence
 
     def wake(self) -> None:
-        """The server is back."""
-        self._untidy.set()
+        """Try again: the server can be reached again."""
+        self._work.set()
 
     async def run(self) -> None:
-        """Tidy whenever there is something to do, now and then."""
+        """Purge when there is something to purge; runs until it is cancelled."""
         while True:
-            await self._untidy.wait()
-            self._untidy.clear()
+            await self._work.wait()
+            self._work.clear()
             try:
                 await self._purge()
                 while self._idle_claims:
@@ -121,8 +122,8 @@ class Purging:
                     del self._idle_claims[0]
             except StoreError as error:
                 log.debug("%s", error)
-                self._untidy.set()
-            await asyncio.sleep(TIDY_S)
+                self._work.set()
+            await asyncio.sleep(PURGE_S)
 
     async def _purge(self) -> None:
         until = self.trimmed
@@ -141,22 +142,22 @@ class Purging:
 
 
 WINDOW: Final = 8
-"""Batches on their way at once."""
+"""Batches that may be unanswered at once."""
 BATCH_BYTES: Final = 256 << 10
-"""Of a batch, unless a single message is larger."""
+"""Size of a batch, unless a single message is larger."""
 HEAD_BYTES: Final = 1_024
-"""What a batch of one message has beside it, and NATS for its headers."""
+"""Bytes of a batch beside its messages, headers of NATS included."""
 ROW_BYTES: Final = 16
-"""What a message has beside its body in a batch."""
+"""Bytes of a message in a batch beside its body."""
 ANSWER_S: Final = 5.0
-"""A batch that is not answered by then is asked about."""
+"""After this time without an answer to a batch, the server is asked for its state."""
 OUT_OF_ORDER: Final = (10_070, 10_071)
-"""What JetStream says of a batch that does not follow what it has: something before it was not stored."""
+"""Errors of JetStream for a batch that does not follow the last stored one: one before it is missing."""
 
 
 @dataclass(slots=True)
 class _Sent:
-    """A batch on its way."""
+    """A batch that was sent and may not be answered yet."""
 
     number: int
     sequence: int
@@ -166,52 +167,52 @@ class _Sent:
 
 
 class BatchSender:
-    """Of one log, behind its last batch; what is stored is told to whoever reads and whoever tidies."""
+    """Appends batches to one log; tells the reader and the purging which batches are stored."""
 
     def __init__(
         self,
         stream: NatsStream,
         reading: BatchReader,
-        tidying: Purging,
+        purging: Purging,
         fault: LogFault,
         last: LogBatch | None,
     ) -> None:
         self._stream = stream
         self._reading = reading
-        self._tidying = tidying
+        self._purging = purging
         self._fault = fault
         self._writer = secrets.token_hex(8)
         self.until = self._sent_until = 0 if last is None else last.until
         """Messages before this tick are durable."""
         self.claimed = self._claim_sent = self._claiming = 0 if last is None else last.claim
         self.total = self._total_sent = (0, 0) if last is None else last.behind
-        """Messages and bytes that the log has ever had; with those on their way."""
+        """Number and bytes of all messages ever stored; `_total_sent` includes those not answered."""
         self._rows: deque[tuple[int, bytes]] = deque()
         self._rows_bytes = 0
         self._flight: deque[_Sent] = deque()
         self._number = 0
         self._doubt = False
-        """Whether it must be found out what the server has of what is on its way."""
+        """Whether the server has to be asked which of the unanswered batches it has."""
         self._denied = ""
-        """Why the server has not stored the last batch it answered."""
+        """Why the server has refused the last batch; empty if it has not."""
         self._wake = asyncio.Event()
         self.on_commit: Callable[[int, int], None] = lambda *_: None
-        """Messages before a tick, and a claim, are durable."""
+        """Called with the tick before which messages are durable, and the durable claim."""
         self.commits = self.commit_us = self.commit_messages = 0
 
     @property
     def largest(self) -> int:
-        """Bytes of a message: what the server takes, less what a batch and its headers need."""
+        """Bytes of the largest message: what the server accepts, less the rest of a batch."""
         return self._stream.max_payload - HEAD_BYTES
 
     @property
     def total_bytes(self) -> int:
-        """That the log has ever had, with those that are not durable yet."""
+        """Bytes of all messages ever appended, those not durable yet included."""
         return self._total_sent[1] + self._rows_bytes
 
     @property
     def left(self) -> int:
-        """Messages that are not durable yet."""
+        """Number of messages that are not durable yet."""
         return len(self._rows) + sum(len(sent.batch.ticks) for sent in self._flight)
 
     @property
@@ -220,28 +221,28 @@ class BatchSender:
         return bool(self._rows or self._flight or self._claiming > self.claimed)
 
     def append(self, tick: int, body: bytes) -> None:
-        """See Log."""
+        """Add a message; it is durable when its batch is stored."""
         assert len(body) <= self.largest
         self._rows.append((tick, body))
         self._rows_bytes += len(body)
         self._wake.set()
 
     def claim(self, tick: int) -> None:
-        """See Log."""
+        """Reserve ticks before this one, durably with the next batch."""
         if tick > self._claiming:
             self._claiming = tick
             self._wake.set()
 
     def doubt(self) -> None:
-        """What was sent may be lost: the connection is."""
+        """Have the server asked what it has: the connection was lost, and batches perhaps with it."""
         self._doubt = True
 
     def wake(self) -> None:
-        """The server is back."""
+        """Try again: the server can be reached again."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Send what was appended, as far as the window allows."""
+        """Send what was appended, as far as the window allows; runs until it is cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0 if self._flight else None):
@@ -285,7 +286,7 @@ class BatchSender:
             tuple(ticks),
             tuple(bodies),
             self._claiming,
-            self._tidying.trimmed,
+            self._purging.trimmed,
             *self._total_sent,
         )
         self._rows_bytes -= batch.size
@@ -298,7 +299,7 @@ class BatchSender:
         await self._stream.send(batch, number=sent.number, sequence=sequence, before=before)
 
     def answered(self, number: int, answer: dict[str, Any]) -> None:
-        """The server has stored a batch where it was to be, or has not."""
+        """Take the answer of the server to a batch: stored where it was to be, or not."""
         sent = next((one for one in self._flight if one.number == number), None)
         if sent is None:
             return
@@ -306,7 +307,9 @@ class BatchSender:
             said = answer.get("error") or {}
             if said and said.get("err_code") not in OUT_OF_ORDER:
                 why = said.get("description", "no reason given")
-                self._denied = f"{self._stream.place}: {why}; give it room, or see what it may store"
+                self._denied = (
+                    f"{self._stream.place}: {why}; check the limits of the stream and of the server"
+                )
             self._doubt = True
             self._wake.set()
             return
@@ -314,7 +317,7 @@ class BatchSender:
         self._settle()
 
     def _settle(self) -> None:
-        """What is stored, with all that was sent before it, is durable."""
+        """Take batches as durable up to the first one that is not stored."""
         before = (self.until, self.claimed)
         while self._flight and self._flight[0].stored:
             sent = self._flight.popleft()
@@ -326,7 +329,7 @@ class BatchSender:
                 self.commit_messages += len(batch.ticks)
                 self.commit_us += int((time.monotonic() - sent.at_s) * 1e6)
             else:
-                self._tidying.claimed(sent.sequence)
+                self._purging.claimed(sent.sequence)
         if (self.until, self.claimed) != before:
             if self._stream.connected and not self._doubt:
                 self._fault.came()
@@ -334,13 +337,13 @@ class BatchSender:
             self.on_commit(self.until, self.claimed)
 
     async def _ask(self) -> None:
-        """After a lost connection, or an answer that was not expected: what does the server have of ours?"""
+        """Ask the server which of the unanswered batches it has, and send the others again."""
         if not self._stream.connected or self._fault.refused:
             return
         state = await self._stream.state()
         if state.last_seq < self._reading.last:
             self._fault.refuse(
-                "it has lost messages that it had stored; nothing more is taken: restore the stream"
+                "the server has lost stored messages; nothing more is accepted: restore the stream"
             )
             return
         if state.last_seq > self._reading.last:
@@ -348,7 +351,7 @@ class BatchSender:
             highest = self._flight[-1].sequence if self._flight else 0
             if last is None or last[1].writer != self._writer or last[0] > highest:
                 self._fault.refuse(
-                    "another node appends to it; nothing is taken here any more: end one of the two"
+                    "another node appends to it; nothing more is accepted here: stop one of the two"
                 )
                 return
         for sent in self._flight:
