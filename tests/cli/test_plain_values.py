@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path  # noqa: TC003  # typer reads annotations
 from typing import Annotated, Any
 
 import pytest
@@ -18,6 +19,9 @@ def command(
     decimal: Annotated[float | None, typer.Option(min=0.5)] = None,
     several: Annotated[list[str] | None, typer.Option()] = None,
     numbers: Annotated[list[int] | None, typer.Option()] = None,
+    path: Annotated[Path | None, typer.Option()] = None,
+    paths: Annotated[list[Path] | None, typer.Option()] = None,
+    folder: Annotated[Path | None, typer.Option(exists=True, file_okay=False)] = None,
 ) -> dict[str, Any]:
     return locals()
 
@@ -58,6 +62,13 @@ def run(*arguments: str, plainly: bool) -> Any:
         ("--several", "a", "--several", "b"),
         ("--numbers", "1", "--numbers", "2"),
         ("--numbers", "1", "--numbers", "x"),
+        ("--path", "-"),
+        ("--path", "no/such/../file"),
+        ("--path", __file__),
+        ("--path", ""),
+        ("--paths", "/tmp", "--paths", "a//b/"),  # noqa: S108
+        ("--folder", __file__),
+        ("--folder", "no-such-folder"),
     ],
 )
 def test_plain_values_agree_with_typer(arguments: tuple[str, ...]) -> None:
@@ -68,4 +79,10 @@ def test_plain_values_agree_with_typer(arguments: tuple[str, ...]) -> None:
 def test_usual_values_need_no_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "typer._adapters", None)
     found = run("--text", "a", "--whole", "4", "--decimal", "2.5", "--several", "b", plainly=True)
-    assert found == {"text": "a", "whole": 4, "decimal": 2.5, "several": ["b"], "numbers": None}
+    assert found == {
+        "text": "a",
+        "whole": 4,
+        "decimal": 2.5,
+        "several": ["b"],
+        "numbers": None,
+    } | dict.fromkeys(("path", "paths", "folder"))

@@ -1,13 +1,15 @@
-"""Converts texts and numbers of the command line without pydantic.
+"""Converts texts, numbers and paths of the command line without pydantic.
 
 Typer builds a pydantic adapter for every parameter, also for one that is not given; importing pydantic takes
 twice as long as publishing a message. What is converted here is what cannot be converted differently: texts,
-plain numbers within their bounds, and parameters that are not given. Typer converts everything else.
+plain numbers within their bounds, paths, and parameters that are not given. Typer converts everything else.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 if TYPE_CHECKING:
@@ -53,7 +55,16 @@ class PlainValues:
             return self._within(int(value)) if _WHOLE.fullmatch(str(value)) else _UNKNOWN
         if self._kind is float:
             return self._within(float(value)) if _DECIMAL.fullmatch(str(value)) else _UNKNOWN
-        return _UNKNOWN
+        return self._path(value) if self._kind is Path and isinstance(value, str | Path) else _UNKNOWN
+
+    def _path(self, value: str | Path) -> Any:
+        """A path of which nothing is asked but that it can be read, if it is there."""
+        about = self._descriptor.parameter_info
+        special = about.exists or about.resolve_path or about.writable or about.allow_dash or about.path_type
+        found = Path(value)
+        if special or not about.file_okay or not about.dir_okay:
+            return _UNKNOWN
+        return found if os.access(found, os.R_OK) or not found.exists() else _UNKNOWN
 
     def _within(self, number: float) -> Any:
         about = self._descriptor.parameter_info

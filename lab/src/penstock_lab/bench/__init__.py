@@ -4,6 +4,7 @@ Each module with a function `measure` is one benchmark; `penstock_lab.cli.bench`
 
 result.py  what a benchmark returns, and how time is taken
 load/      a load generator in processes of its own
+cli/       starting a command against mosquitto_pub; memory of a node at rest
 node/      the node against Mosquitto: throughput, latency, overload, clients that come back
 streams/   reliable streams against NATS JetStream
 policy/    packing a queue against loops written by hand

@@ -29,6 +29,7 @@ class Benchmark(Protocol):
 
 
 BENCHMARKS: Final = {
+    "cli": "penstock_lab.bench.cli.start_time",
     "policy": "penstock_lab.bench.policy.packing",
     "node": "penstock_lab.bench.node.throughput",
     "overload": "penstock_lab.bench.node.overload",
