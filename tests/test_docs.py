@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from itertools import product
 
 import pytest
 
+import penstock
 from tests.kit.paths import ROOT
 
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
@@ -86,3 +90,21 @@ def test_docs_and_examples_import_public_names_only() -> None:
         or not (ROOT / "src" / name.replace(".", "/")).is_dir()
     ]
     assert deep == []
+
+
+def test_the_reference_of_public_names_is_what_the_docstrings_say() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/api_reference.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (ROOT / "docs" / "reference" / "api.md").read_text() == done.stdout, (
+        "repeat: python3 tools/api_reference.py > docs/reference/api.md"
+    )
+    missing = [name for name in penstock.__all__ if f"### `{name}`" not in done.stdout]
+    assert missing == []

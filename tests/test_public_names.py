@@ -13,8 +13,8 @@ from penstock.core import queues, slots
 
 NAMES = """
     BufferFull Client ClientError ConnectionLost Digest Event InputError PenstockError Policy PolicyError
-    PublishRefused Published ReceivedDigest StreamMessage StreamReader StreamWriter SubscribeRefused
-    Subscription Unreachable effect explain lint pack pack_stream parse
+    PublishRefused Published ReceivedDigest ReceivedEvent StreamMessage StreamReader StreamWriter
+    SubscribeRefused Subscription Unreachable effect explain lint pack pack_stream parse
 """
 
 

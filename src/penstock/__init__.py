@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.client.sending import Published
     from penstock.client.streams.reader import StreamMessage, StreamReader
     from penstock.client.streams.writer import StreamWriter
-    from penstock.client.subscription import ReceivedDigest, Subscription
+    from penstock.client.subscription import ReceivedDigest, ReceivedEvent, Subscription
     from penstock.errors import (
         BufferFull,
         ClientError,
@@ -59,6 +59,7 @@ __all__ = [
     "PublishRefused",
     "Published",
     "ReceivedDigest",
+    "ReceivedEvent",
     "StreamMessage",
     "StreamReader",
     "StreamWriter",
@@ -87,6 +88,7 @@ _MODULES: Final = {
     "PublishRefused": "penstock.errors",
     "Published": "penstock.client.sending",
     "ReceivedDigest": "penstock.client.subscription",
+    "ReceivedEvent": "penstock.client.subscription",
     "StreamMessage": "penstock.client.streams.reader",
     "StreamReader": "penstock.client.streams.reader",
     "StreamWriter": "penstock.client.streams.writer",

@@ -52,7 +52,15 @@ def printable(text: str) -> str:
 
 
 class PenstockError(Exception):
-    """An error caused from outside the program; its message is fit to be shown to a user."""
+    """An error caused from outside the program; its message is fit to be shown to a user.
+
+        try:
+            policy = parse(text)
+        except PenstockError as error:
+            print(error)
+
+    Every error that a program should expect is below this one. `exit_code` is what `penstock` exits with.
+    """
 
     exit_code: ClassVar[int] = 3
 
@@ -163,7 +171,7 @@ class DigestError(PenstockError):
 
 
 class InputError(PenstockError):
-    """A file, or a line of it, cannot be read."""
+    """A file, or a line of it, cannot be read; or an argument is out of its bounds."""
 
     def __init__(self, problem: str, *, path: object = "", line: int | None = None) -> None:
         place = ":".join(str(part) for part in (path, line) if part not in ("", None))

@@ -49,10 +49,16 @@ BREATH: Final = 100
 
 
 class Client:
-    """An MQTT 5 client: `async with Client("mqtt://127.0.0.1:1883") as client: …`.
+    """An MQTT 5 client for asyncio that knows policies and digests.
 
-    When the connection is lost it is made again, after pauses that grow; meanwhile messages wait in a bounded
-    buffer. Made for one event loop and one thread.
+        async with Client("mqtt://127.0.0.1:1883") as client:
+            ward = await client.subscribe("ward/+", policy="vitals")
+            await client.publish("ward/1", '{"pulse": 71}', qos=1)
+            async for item in ward:
+                print(item)
+
+    When the connection is lost the client connects again, after pauses that grow; meanwhile messages wait in
+    a bounded buffer. A client belongs to one event loop and one thread.
     """
 
     def __init__(  # noqa: PLR0913  # each says one thing about a client
@@ -75,15 +81,28 @@ class Client:
         packet_bytes: int = limits.MQTT_PACKET_BYTES,
         topic_aliases: bool = False,
     ) -> None:
-        """Nothing is done yet; wrong arguments are refused.
+        """Check the arguments; `connect` or `async with` connects.
 
-        `session_expiry_s`: how long the node keeps the session of a client that is away, also beyond this
-        program. Without it the session lasts long enough to connect again, and ends with `close`.
-        `clean_start`: whether to begin anew; if not said, a session that outlives programs is taken up again.
-        `reconnect_most_s`: the longest pause before connecting again; it begins at half a second and doubles.
-        `send_policy`: what may go when more waits to be sent than `send_events` and `send_bytes` allow;
-        without one, `publish` waits. `topic_aliases`: numbers in the place of topics, both ways: fewer bytes
-        on a slow link, more work for the node.
+        * `url`: the node, as `mqtt://host:1883`, `mqtts://`, `ws://` or `wss://`.
+        * `client_id`: name of the client at the node; a random one if omitted.
+        * `user`, `password`: for nodes with users.
+        * `tls`: the certificates to trust, for `mqtts://` and `wss://`; those of the system if omitted.
+        * `session_expiry_s`: how long the node keeps the session of a client that is away, also beyond this
+          program. Without it the session lasts long enough to connect again, and ends with `close`.
+        * `clean_start`: whether to start with an empty session; if omitted, a session that outlives programs
+          is resumed.
+        * `keep_alive_s`: longest silence before the client and the node check the connection; 0: never.
+        * `will`: message that the node publishes when the connection is lost.
+        * `reconnect`: whether to connect again after a loss.
+        * `reconnect_most_s`: longest pause before connecting again; the first is half a second, each next
+          one twice as long.
+        * `send_policy`: which messages may be dropped when more wait to be sent than `send_events` and
+          `send_bytes` allow; without a policy `publish` waits instead.
+        * `packet_bytes`: largest packet that is accepted.
+        * `topic_aliases`: send numbers instead of topics, both ways: fewer bytes on a slow link, more work
+          for the node.
+
+        Raises InputError for an argument out of its bounds, PolicyError for a wrong `send_policy`.
         """
         if not 0 < reconnect_most_s < float("inf"):
             raise InputError(f"reconnect_most_s is {reconnect_most_s}; it is a number of seconds above 0")
@@ -132,12 +151,12 @@ class Client:
 
     @property
     def client_id(self) -> str:
-        """As the node knows it."""
+        """Name of the client at the node."""
         return self._client_id
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now."""
+        """Whether the client has a connection at this moment."""
         return self._keeper.connection is not None
 
     async def __aenter__(self) -> Self:
@@ -148,11 +167,17 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Connect for the first time; ClientError says why it came to nothing, and nothing is tried again."""
+        """Connect for the first time.
+
+        Raises Unreachable if nothing answers and ConnectRefused if the node refuses; neither is retried.
+        """
         await self._keeper.connect()
 
     async def close(self) -> None:
-        """Send what waits, for CLIENT_CLOSE_S at most, then leave; what is not sent is counted."""
+        """Send what waits, for CLIENT_CLOSE_S at most, then disconnect.
+
+        Messages that are not sent are counted as `abandoned` in `statistics()`.
+        """
         await self._keeper.close()
 
     def _check(self) -> None:
@@ -177,10 +202,21 @@ class Client:
         response_topic: str | None = None,
         correlation_data: bytes | None = None,
     ) -> Published:
-        """Publish; with QoS 1 and 2, the answer of the node: PublishRefused if it is no.
+        """Publish a message; with QoS 1 and 2, wait for the node's answer.
 
-        Waits while more waits to be sent than may, unless the client has a policy for that. Whoever stops
-        waiting has not taken the message back.
+            answer = await client.publish("ward/1", '{"pulse": 71}', qos=1)
+
+        Without a `send_policy` the call waits while the send buffer is full. Cancelling the call does not
+        withdraw the message.
+
+        * `topic`, `payload`: text is encoded as UTF-8.
+        * `qos`: 0, 1 or 2. `retain`: the node keeps the message for later subscribers.
+        * `properties`: user properties. `content_type`: such as `application/json`.
+        * `expiry_s`: seconds after which the message is no longer delivered.
+        * `response_topic`, `correlation_data`: for requests and replies over MQTT.
+
+        Raises PublishRefused if the node refuses the message, InputError for a wrong argument, ConnectionLost
+        if the client is closed or has given up.
         """
         packet = message(
             topic,
@@ -212,7 +248,7 @@ class Client:
                 return
 
     async def _breathe(self) -> None:
-        """Let the loop have a turn now and then, and always when the connection does not take more."""
+        """Give the event loop a turn every BREATH messages, and whenever the connection is full."""
         self._breath += 1
         if self._breath >= BREATH or self._sender.behind:
             self._breath = 0
@@ -229,7 +265,10 @@ class Client:
         content_type: str | None = None,
         expiry_s: int | None = None,
     ) -> None:
-        """Publish without waiting for anything; BufferFull if there is no room for it to wait."""
+        """Publish without waiting, also not for an answer; the arguments are those of `publish`.
+
+        Raises BufferFull if the send buffer is full and the client has no `send_policy`.
+        """
         packet = message(
             topic,
             payload,
@@ -264,14 +303,22 @@ class Client:
         buffer_events: int = limits.QUEUE_EVENTS,
         acknowledge: Literal["taken", "done"] = "taken",
     ) -> Subscription:
-        """Subscribe; SubscribeRefused or PolicyError if the node says no.
+        """Subscribe to a topic filter and return an iterator over what arrives.
 
-        `policy`: what may go when this program is slow: a policy, its text, or the name under which the node
-        knows it. `filter`: a content filter, asked by the node before anything is queued. `start`: where to
-        begin in reliable streams, a tick or "earliest"; without it, with what comes now. `when_slow`: while
-        the program is behind, "wait" stops reading, so the policy works in the node's queue; "pack" reads on,
-        and it works in this client's buffer. `acknowledge`: whether messages of QoS 1 and 2 are acknowledged
-        as the program takes them, or when it calls `Subscription.done`, so that a crash loses none.
+            ward = await client.subscribe("ward/+", qos=1, policy=open("vitals.yaml").read())
+
+        * `topic_filter`: with wildcards, as `ward/+` or `ward/#`. `qos`: the highest to receive.
+        * `policy`: which events may be dropped when this program is slow: a policy, its text, or the name of
+          a policy that is registered at the node.
+        * `filter`: a content filter; the node queues only events that pass.
+        * `start`: where to begin in reliable streams, a tick or "earliest"; if omitted, with new messages.
+        * `no_local`, `retain_as_published`, `retain_handling`: options of MQTT 5.
+        * `when_slow`: while the program is behind, "wait" stops reading, so that the policy works in the
+          node's queue; "pack" reads on, and the policy works in the client's buffer of `buffer_events`.
+        * `acknowledge`: whether messages of QoS 1 and 2 are acknowledged when the program takes them
+          ("taken"), or when it calls `Subscription.done` ("done"), so that a crash loses none.
+
+        Raises SubscribeRefused or PolicyError if the node refuses, InputError for a wrong argument.
         """
         if qos not in (0, 1, 2) or retain_handling not in (0, 1, 2):
             raise InputError(f"qos is {qos}, retain_handling {retain_handling}; each is 0, 1 or 2")
@@ -302,7 +349,7 @@ class Client:
         return subscription
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription; `Subscription.close` is the usual way."""
+        """End a subscription. Programs call `Subscription.close`, which calls this."""
         await self._asking.left(subscription.filter)
         if self._receiver.find(subscription.filter) is not subscription:
             return
@@ -313,7 +360,7 @@ class Client:
         self._receiver.relieved()
 
     def relieved(self) -> None:
-        """A subscription's program has caught up a little."""
+        """Called by a subscription when its program has taken items: reading may resume."""
         self._receiver.relieved()
 
     def taken(self, receipt: Receipt) -> None:

@@ -46,7 +46,13 @@ _json = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What became of a message."""
+    """Result of `Client.publish`.
+
+        answer = await client.publish("ward/1", "71", qos=1)
+        print(answer.reason == 0x10)  # nobody subscribes to it
+
+    With QoS 0 there is no answer, and the reason is 0.
+    """
 
     reason: int = Reason.SUCCESS
     """The node's code: 0, or 0x10 if nobody subscribed to it."""

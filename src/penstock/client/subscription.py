@@ -114,7 +114,12 @@ def plan_here(policy: Policy | str | None) -> Plan | None:
 
 
 class ReceivedDigest(Digest, frozen=True, array_like=True):
-    """A digest as a node sent it: with its topic, and all the node told."""
+    """A digest as a node sent it: with its topic and the node's JSON object.
+
+        print(item.topic, item.count, item.told["attributes"])
+
+    It has all fields of `Digest`; merging two gives a plain `Digest`.
+    """
 
     topic: str = ""
     told: dict[str, Any] = {}  # noqa: RUF012  # msgspec makes a new one for each
@@ -122,7 +127,12 @@ class ReceivedDigest(Digest, frozen=True, array_like=True):
 
 
 class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
-    """An event as a node sent it."""
+    """An event as a node sent it.
+
+        print(item.topic, item.payload, item.packet.retain)
+
+    It has all fields of `Event`.
+    """
 
     packet: Publish
     """The PUBLISH itself: its QoS, RETAIN and all its properties."""
@@ -172,10 +182,16 @@ class SubscriptionOwner(Protocol):
 
 
 class Subscription:
-    """Events and digests that match a filter, in order: `async for item in subscription`.
+    """Events and digests that match a topic filter, in order; made by `Client.subscribe`.
 
-    It ends when it is closed, or with the client; an error of the connection or the node is raised from the
-    iteration once everything before it was taken.
+        async for item in subscription:
+            if isinstance(item, Digest):
+                print(f"{item.count} events were dropped here")
+            else:
+                print(item.topic, item.payload)
+
+    The iteration ends when the subscription or the client is closed. An error of the connection or the node
+    is raised from the iteration once all items before it were taken.
     """
 
     def __init__(self, client: SubscriptionOwner, wanted: SubscriptionOptions, *, number: int) -> None:
@@ -222,7 +238,10 @@ class Subscription:
         return item
 
     async def get(self) -> ReceivedEvent | Digest | None:
-        """The next item; None when there will be none any more."""
+        """Wait for the next item; return None when the subscription has ended.
+
+        Raises ClientError if it ended with an error of the connection or the node.
+        """
         while (item := self.take()) is None:
             if self._ended:
                 if self._error is not None:
@@ -233,7 +252,10 @@ class Subscription:
         return item
 
     def take(self) -> ReceivedEvent | Digest | None:
-        """The next item if one is there; of QoS 1 or 2, it is acknowledged by being taken, or by `done`."""
+        """Return the next item if one waits, else None.
+
+        A message of QoS 1 or 2 is acknowledged by this, or by `done` with `acknowledge="done"`.
+        """
         found = self._buffer.take()
         if found is None:
             return None
@@ -249,16 +271,17 @@ class Subscription:
         return item
 
     def done(self) -> None:
-        """With `acknowledge="done"`: everything taken so far is done with, and acknowledged now.
+        """With `acknowledge="done"`: acknowledge all messages taken so far.
 
-        What is not comes again after a crash of this program. A node sends no more than 1,024 messages ahead.
+        Messages that are not acknowledged are sent again after a crash of this program. A node sends no more
+        than 1,024 messages ahead.
         """
         doing, self._doing = self._doing, []
         for receipt in doing:
             self._client.taken(receipt)
 
     async def close(self) -> None:
-        """End the subscription; what the program has not taken is given up and acknowledged."""
+        """Unsubscribe; items that the program has not taken are discarded and acknowledged."""
         if not self._ended:
             await self._client.unsubscribe(self)
 
@@ -266,24 +289,24 @@ class Subscription:
 
     @property
     def behind(self) -> bool:
-        """Whether the program should catch up before more is read."""
+        """Whether the buffer is so full that reading should stop."""
         if self.wanted.when_slow != "wait" or self._ended:
             return False
         return len(self._buffer) >= self._high or self._buffer.queue.bytes >= self._high_bytes
 
     @property
     def behind_still(self) -> bool:
-        """Whether it has not caught up enough to read on."""
+        """Whether the buffer is still too full for reading to resume."""
         if self.wanted.when_slow != "wait" or self._ended:
             return False
         return len(self._buffer) > self._low or self._buffer.queue.bytes > self._high_bytes // 2
 
     def matches(self, topic: str) -> bool:
-        """Whether messages of this topic are for it."""
+        """Whether the filter of the subscription matches a topic."""
         return matches(self._plain, topic)
 
     def put(self, message: Publish, receipt: Receipt | None, *, now_us: Instant) -> None:
-        """A message for it, unless it came before."""
+        """Put a message into the buffer, unless it was received before."""
         if not self.places.passes(message.properties.user):
             return
         item = item_of(message, now_us=now_us, seq=self._events + 1)
@@ -302,7 +325,7 @@ class Subscription:
         self._some.set()
 
     def end(self, error: Exception | None = None, *, give_up: bool = False) -> None:
-        """Nothing more will come; what is in the buffer can still be taken, unless it is given up."""
+        """End the iteration; items in the buffer can still be taken, unless `give_up` discards them."""
         if give_up:
             before, owed = self._buffer.clear()
             events, digested = self._abandoned
@@ -317,7 +340,7 @@ class Subscription:
     # -- what can be known -----------------------------------------------------------------------------------
 
     def statistics(self) -> ReceiveStatistics:
-        """What came, and what became of it."""
+        """Return counts of items received, taken, waiting and discarded."""
         queue = self._buffer.queue.statistics()
         events, digested = self._abandoned
         return ReceiveStatistics(
@@ -332,5 +355,5 @@ class Subscription:
         )
 
     def buffer(self) -> QueueStatistics:
-        """Its buffer on this side."""
+        """Return the statistics of the buffer in this client."""
         return self._buffer.queue.statistics()

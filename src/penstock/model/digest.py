@@ -117,7 +117,13 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """Summary of `count` dropped events, placed in the stream where they were."""
+    """Summary of `count` dropped events, placed in the stream where they were.
+
+        pulse = dict(digest.attributes)["pulse"]
+        print(digest.count, digest.level, pulse.mean, pulse.most)
+
+    A digest that a client receives is a `ReceivedDigest`.
+    """
 
     count: Annotated[int, msgspec.Meta(ge=1)]
     from_us: int

@@ -50,6 +50,8 @@ def stamp_of(user: User) -> tuple[str, int] | None:
 class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One published message; all queues that hold it share the object.
 
+        event = Event("ward/1", b'{"pulse": 71}', ts_us=1_700_000_000_000_000, seq=1)
+
     A msgspec Struct and not a dataclass: 0.1 µs to make against 0.9 µs, and untracked by the garbage
     collector (a full collection over a million queued events took 64 ms). The fields from `root` on are
     caches and are not part of the event's value: equality and hash leave them out.

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def explain(policy: Policy) -> list[str]:
-    """The policy in sentences, one per line: subject, levels, digests."""
+    """Describe a policy in plain words.
+
+        for sentence in explain(parse("levels: [{keep: {latest: 10}}]")):
+            print(sentence)
+
+    Returns sentences, one for each line: the levels, what is digested, the worst case.
+    """
     return [*_opening(policy), *_levels(policy), *_unreadable(policy), _digests(policy), _worst_case(policy)]
 
 

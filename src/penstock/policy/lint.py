@@ -55,7 +55,12 @@ _WANT_LISTS: Final = (filters.Contain, filters.Subset, filters.Supset)
 
 
 def lint(policy: Policy) -> list[str]:
-    """Warnings, each with its level; only about mistakes, not about style."""
+    """Look for mistakes in a valid policy.
+
+        lint(parse("levels: [{drop: {latest: 10}}]"))  # it drops the newest events
+
+    Returns warnings, each with its level; none is about style.
+    """
     placed = list(policy.steps(policy.highest))
     found: list[str] = []
     for number, each in enumerate(placed):

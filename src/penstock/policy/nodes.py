@@ -73,7 +73,16 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a receiver wants kept: levels in order of its willingness to lose events."""
+    """What a receiver wants kept: levels in order of its willingness to lose events.
+
+    `parse` reads a policy from a text, `penstock.policy.policy` builds one:
+
+        from penstock.policy import drop, keep, policy
+
+        ward = policy(drop.delta(5), keep.latest(10), attribute="pulse", digest=["mean"])
+
+    Raises PolicyError if a level or a digester is wrong.
+    """
 
     levels: tuple[Level, ...]
     attribute: str = paths.Source.PAYLOAD.value

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """One message; by stream and tick it is known for ever."""
+    """One message of a reliable stream; stream and tick identify it for ever."""
 
     stream: str
     tick: int
@@ -77,7 +77,15 @@ def properties_of(data: bytes) -> Properties:
 
 
 class StreamReader:
-    """An iterator without end, unless `until` is given: a tick, or "end" for what is there now."""
+    """Reads a reliable stream of a node in order, each message once; blocking, without an event loop.
+
+        with StreamReader("stream://127.0.0.1:1884", "orders", consumer="billing") as reader:
+            for message in reader:
+                print(message.tick, message.payload)
+                reader.commit()
+
+    The iteration does not end, unless `until` is given.
+    """
 
     def __init__(
         self,
@@ -90,9 +98,16 @@ class StreamReader:
         tls: ssl.SSLContext | None = None,
         patience_s: float | None = None,
     ) -> None:
-        """A consumer that is known goes on at its place, whatever `start` says.
+        """Connect and find the first message.
 
-        Unreachable if there is no node; later it is tried for `patience_s` (None: for ever) to get it back.
+        * `url`: the node, as `stream://host:port`. `stream`: the name of the stream.
+        * `consumer`: name under which `commit` stores the position. A consumer that the node knows continues
+          at its position, whatever `start` says.
+        * `start`: "new", "earliest" or a tick. `until`: a tick, or "end" for what is there now.
+        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect; None: for ever.
+
+        Raises Unreachable if no node answers, StreamRefused if the node refuses, InputError for a wrong
+        argument.
         """
         if not isinstance(start, int) and start not in ("new", "earliest"):
             raise InputError(f"start is {start!r}: new, earliest or a tick")
@@ -118,7 +133,7 @@ class StreamReader:
 
     @property
     def place(self) -> int:
-        """Everything before this tick has been given out."""
+        """Tick of the next message; all messages before it have been returned."""
         return self._waiting[0].tick if self._waiting else self._next
 
     def __enter__(self) -> Self:
@@ -139,7 +154,10 @@ class StreamReader:
         return found
 
     def read(self, *, timeout_s: float | None = None) -> StreamMessage | None:
-        """The next message; None if the end is reached. TimeoutError if none comes for so long."""
+        """Wait for the next message; return None after the last one before `until`.
+
+        Raises TimeoutError if none arrives within `timeout_s`.
+        """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._waiting:
             if self._until is not None and self._next >= self._until:
@@ -150,7 +168,10 @@ class StreamReader:
         return found
 
     def commit(self, tick: int | None = None) -> None:
-        """Everything up to this message (none: the last one given out) is done; durable when it returns."""
+        """Store the position of the consumer behind a message, the last one returned if `tick` is omitted.
+
+        The position is on the node's disk when the call returns. Raises InputError without a consumer.
+        """
         if not self._consumer:
             raise InputError("a reader without a consumer has no place that could be kept; name one")
         done = self._last if tick is None else tick
@@ -158,7 +179,7 @@ class StreamReader:
             self._connection.call(Settle(0, self.stream, self._consumer, done + 1))
 
     def close(self) -> None:
-        """End; what was not committed is read again by the next reader of this consumer."""
+        """Disconnect; the next reader of this consumer begins behind the last commit."""
         self._connection.close()
 
     def _begin(self, start: str | int, figures: Figures) -> int:

@@ -32,7 +32,14 @@ AHEAD: Final = limits.STREAM_REQUESTS // 2
 
 
 class StreamWriter:
-    """One writer of a name at a time: whoever starts takes over, and the one before is told so."""
+    """Writes into a reliable stream of a node in order, each message once; blocking, without an event loop.
+
+        with StreamWriter("stream://127.0.0.1:1884", "orders", name="shop") as writer:
+            writer.write("orders/1", '{"item": 7}')
+            writer.flush()
+
+    There is one writer of a name at a time: a new one takes over, and the one before gets an error.
+    """
 
     def __init__(
         self,
@@ -43,9 +50,14 @@ class StreamWriter:
         tls: ssl.SSLContext | None = None,
         patience_s: float | None = None,
     ) -> None:
-        """Unreachable if there is no node; a lost one is tried for `patience_s` (None: for ever).
+        """Connect and take over from an earlier writer of the same name.
 
-        Without a name the writer is known until it is closed: its own repeats are recognised, nobody else's.
+        * `url`: the node, as `stream://host:port`. `stream`: the name of the stream.
+        * `name`: the node recognises messages that a writer of this name has written before, also from an
+          earlier program. Without a name it recognises only repetitions of this very writer.
+        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect; None: for ever.
+
+        Raises Unreachable if no node answers, StreamRefused if the node refuses, InputError for a wrong name.
         """
         self._passing = name is None
         name = f"writer-{secrets.token_hex(8)}" if name is None else name
@@ -93,9 +105,15 @@ class StreamWriter:
         content_type: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> int:
-        """Send a message, soon; its number. Waits while too much is under way.
+        """Hand a message over to be sent, and return its number; `flush` waits until it is stored.
 
-        InputError if it cannot be one of this stream, StreamRefused if the node does not take what was sent.
+        * `number`: the next one if omitted. A number that is in the stream already is not written again, so
+          a program that starts again can repeat its messages.
+        * `ts_us`: time of the event in microseconds; 0: when the node accepts it.
+        * `content_type`, `properties`: as of an MQTT message.
+
+        Waits while too many messages are on their way. Raises InputError for a message that does not belong
+        to this stream, StreamRefused if the node refuses an earlier one.
         """
         row = self._row(topic, payload, ts_us, content_type, properties)
         if number is None:
@@ -116,12 +134,15 @@ class StreamWriter:
         return number
 
     def flush(self) -> None:
-        """Wait until everything written is in the stream, durably; after StreamRefused it may be repeated."""
+        """Wait until all messages written are in the stream, on the node's disk.
+
+        Raises StreamRefused if the node refuses one; the call may be repeated then.
+        """
         self._send()
         self._collect(leave=0)
 
     def abandon(self) -> list[int]:
-        """Give up what was refused, or is not known to be in the stream; its numbers, which are used up."""
+        """Give up the messages that were refused or not confirmed; return their numbers, which stay used."""
         if self._under_way:
             self._take_back()
         numbers = [number for number, _ in self._rows]
@@ -129,7 +150,7 @@ class StreamWriter:
         return numbers
 
     def close(self) -> None:
-        """Flush, and end."""
+        """Flush and disconnect."""
         try:
             self.flush()
             if self._passing:

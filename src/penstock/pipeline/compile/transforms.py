@@ -107,7 +107,9 @@ def pack(
     now: Now = None,
     attributes: Attributes | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
-    """The transform that packs every queue at a level, for `frame.transform(pack(…))`.
+    """Make a transform that packs every queue of a frame at a level.
+
+        packed = frame.transform(pack(policy, key=["patient"], order=["ts"], level=2))
 
     A queue is the rows that agree in the columns `key`, in the order of the columns `order`; rows which that
     does not tell apart are ordered by their other columns. `level` may be a column (or its name) that is the
@@ -115,6 +117,9 @@ def pack(
 
     The result has one row per kept event or digest: the key, `place` (ascending in queue order), `kind`
     ('event' or 'digest'), the columns of the event (null in a digest), and `digest` (null in an event).
+
+    `now` is the time of the pack, for filters that look at an event's age; `attributes` says in which columns
+    attributes are that are not in the column of their name. Raises InputError if a column is missing.
     """
     question = TransformArguments(policy, tuple(key), tuple(order), level, now, dict(attributes or {}))
     return lambda frame: _packed(frame, question)
@@ -189,10 +194,12 @@ def effect(
     attributes: Attributes | None = None,
     by: Sequence[str] = (),
 ) -> Callable[[DataFrame], DataFrame]:
-    """The transform that counts, per level and filter, events seen and dropped: columns of EFFECT.
+    """Make a transform that counts, for each level and filter, the events it sees and drops.
 
-    `level` is the highest if omitted. The counts are over all queues, or for each value of the key columns
-    named in `by`.
+        frame.transform(effect(policy, key=["patient"], order=["ts"])).show()
+
+    The arguments are those of `pack`; `level` is the highest if omitted. The counts, columns of EFFECT, are
+    over all queues, or for each value of the key columns named in `by`.
     """
     highest = policy.highest if level is None else level
     question = TransformArguments(policy, tuple(key), tuple(order), highest, now, dict(attributes or {}))

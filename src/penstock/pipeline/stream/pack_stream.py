@@ -101,7 +101,9 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     backlog: Literal["replay", "shed"] = "replay",
     fresh_s: float = 60,
 ) -> DataFrame:
-    """The stream with its queues packed: rows as those of `pack`, for any sink.
+    """Pack the queues of a streaming frame, trigger by trigger; the rows are those of `pack`, for any sink.
+
+        packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
 
     A trigger's rows that agree in the columns `key` are a queue, in the order of the columns `order`. If it
     has more than `capacity` rows it is packed at the level that a ladder, one for each key, chooses. The
@@ -113,6 +115,9 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
 
     With `backlog="shed"` a key whose newest event is older than `fresh_s` is behind: its rows wait in one
     queue of `capacity` until it has caught up, or `hold_s` at most.
+
+    `attributes` says in which columns attributes are that are not in the column of their name. Raises
+    InputError if the frame is no stream or a column is missing.
     """
     if not stream.isStreaming:
         raise InputError("this frame is no stream; for a batch there is `frame.transform(pack(…))`")

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def parse(text: str | bytes, *, source: str = "") -> Policy:
-    """Parse a policy in YAML, JSON or XML; `source` is its name in error messages.
+    """Read a policy from a text in YAML, JSON or XML.
 
-    Text that begins with `<` is XML, with `{` JSON or YAML, any other YAML. Every problem raises PolicyError,
-    which says what is wrong and where.
+        vitals = parse("{attribute: pulse, levels: [{drop: {delta: 5}}, {keep: {latest: 10}}]}")
+
+    Text that begins with `<` is XML, with `{` JSON or YAML, any other YAML. `source` names the text in
+    messages, such as a file. Every problem raises PolicyError, which says what is wrong and where.
     """
     try:
         return policy_of(_tree(_decoded(text)))
