@@ -274,7 +274,7 @@ def test_a_policy_is_checked_tried_and_applied(page: Page) -> None:
     page.locator("#try-filter").fill("ward/#")
     page.locator("#try-seconds").fill("1")
     page.locator("#try").click()
-    expect(page.locator("#policy-said")).to_contain_text("Nobody's queue was touched", timeout=120_000)
+    expect(page.locator("#policy-said")).to_contain_text("No subscriber's queue was changed", timeout=120_000)
     expect(page.locator("#tried-levels tbody tr").first).to_contain_text("7")
     expect(page.locator("#tried-filters")).to_contain_text("1.1 latest")
     page.locator("#apply").click()

@@ -87,7 +87,7 @@ async def test_more_viewers_than_the_bound_are_sent_away(monkeypatch: pytest.Mon
         streams = [await node.live() for _ in range(2)]
         refused = await node.live()
         assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
-        assert "follow already" in (await refused.json(content_type=None))["detail"]
+        assert "live views are open" in (await refused.json(content_type=None))["detail"]
         for stream in streams:
             stream.close()
         while node.server._watch.viewers:

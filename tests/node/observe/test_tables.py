@@ -8,6 +8,7 @@ import pytest
 
 from penstock.node.observe.figures import Table, numbers, topics, value_at
 from penstock.node.observe.tables import TABLES
+from tests.kit.paths import ROOT
 from tests.kit.status import whole_node
 
 NODE = whole_node()
@@ -44,3 +45,17 @@ def test_figures_of_one_metric_have_one_kind_and_one_label_and_the_first_says_wh
             assert name in seen or figure.about, name
             assert seen.setdefault(name, (figure.kind, figure.label)) == (figure.kind, figure.label)
             assert figure.label or name not in list(seen)[:-1], name
+
+
+GUIDES = "".join(path.read_text() for path in sorted((ROOT / "docs/guides").glob("*.md")))
+
+
+def test_the_guides_name_every_metric() -> None:
+    names = {table.metrics + figure.metric for table in TABLES for figure in table.figures if figure.metric}
+    assert sorted(name for name in names if not is_named(name)) == []
+
+
+def is_named(name: str) -> bool:
+    """Whether a metric is named in full, or by its end after another one: `penstock_a_b`, `…_c`."""
+    ends = [name[place:] for place, sign in enumerate(name) if sign == "_"]
+    return any(text in GUIDES for text in (f"`penstock_{name}", *(f"`…{end}" for end in ends)))

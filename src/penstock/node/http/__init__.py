@@ -1,12 +1,12 @@
 """The HTTP side of a node: JSON API, live updates, dashboard, Prometheus metrics.
 
-server.py    aiohttp on one port; connections are bounded until their first request is complete
+server.py    aiohttp on one port; connections without a complete request are bounded
 guard.py     tokens, hosts and origins; security headers
 routes.py    the table of requests; openapi.py, the same table as an OpenAPI document
 handlers.py  answers to requests, with the values of answers.py and the helpers of replies.py
 channels.py  routes, values and handlers of channels
 notify.py    routes and handlers of notifications: API, feeds, the hub; websub.py, callbacks for hubs
-trial.py     a policy tried on what is being published
+trial.py     tries a policy on the messages that are being published
 page/        the files of the dashboard
 """
 

@@ -1,9 +1,9 @@
-"""Who may use the API and the dashboard, and what a browser may do with what it gets.
+"""Decides who may use the API and the dashboard, and tells browsers what a page may do.
 
-With a token, every request but those for the dashboard's own files carries it in a header, which no page
-of another site can make a browser do. Without one the server listens on loopback only, where the threat is
-a page in the operator's own browser: its requests show another Host (DNS rebinding), another Origin, or no
-JSON content type, and are refused by that.
+With a token, every request must carry it in a header, except requests for the files of the dashboard; no
+page of another site can make a browser send that header. Without a token the server listens on loopback
+only, where the threat is a page of another site in the operator's own browser: its requests have another
+Host (DNS rebinding), another Origin, or no JSON content type, and are refused for that.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ OPEN: Final = {
     for file in sorted(files("penstock.node.http").joinpath("page").iterdir(), key=lambda file: file.name)
     if file.name.endswith((".html", ".css", ".js", ".svg"))
 }
-"""The dashboard's files: they hold no secret, and are what asks for the token."""
+"""The files of the dashboard: they need no token, hold no secret, and ask the operator for the token."""
 
 PUBLIC: Final = ("/feeds/", "/hub", "/websub/")
-"""Paths for feed readers and hubs, which know no token: a word in the address or asking back guards them."""
+"""Paths for feed readers and hubs, which send no token: a secret word in the URL, or a request back to the
+sender, protects them."""
 
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -50,11 +51,11 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Server": "penstock",
 }
-"""`trusted-types 'none'`: the browser refuses to make markup of text, whoever wrote it."""
+"""`trusted-types 'none'`: the browser never turns text, which may come from a client, into markup."""
 
 
 class Guard:
-    """Decides about each request before its handler sees it."""
+    """Checks each request before its handler."""
 
     def __init__(self, http: Http) -> None:
         self.host = http.host.lower()
@@ -64,7 +65,7 @@ class Guard:
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Check, handle, and answer whatever goes wrong as a problem object."""
+        """Check and handle a request; answer every error with a problem object."""
         try:
             self._check(request)
             response = await handler(request)
@@ -73,19 +74,17 @@ class Guard:
         except web.HTTPException as error:  # aiohttp's own: no such path, wrong method, body too large
             response = answer(_translated(error, request))
         except ConnectionResetError:
-            raise  # whoever asked is gone
+            raise  # the client is gone
         except Exception:
-            _log.exception("a bug in answering %s %s", request.method, request.rel_url.raw_path)
+            _log.exception("a bug: cannot answer %s %s", request.method, request.rel_url.raw_path)
             response = answer(
-                RequestRefused(
-                    HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; the node's log says where"
-                )
+                RequestRefused(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; see the log of the node")
             )
         if not response.prepared:
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
             if self.token and not self._known(request):
-                response.force_close()  # who shows no token keeps no connection
+                response.force_close()  # no connection is kept open for a client without the token
         return response
 
     def _check(self, request: web.Request) -> None:
@@ -106,13 +105,12 @@ class Guard:
                 )
 
     def _check_host(self, request: web.Request) -> None:
-        """A page of another site whose name was made to point here shows that name."""
+        """Refuse DNS rebinding: a page whose name was made to point here sends that name as Host."""
         name = _site(f"//{request.host}").hostname or ""
         if not is_loopback(name) and name != self.host:
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
-                f"this window is open on loopback only, not as '{name}'; to be seen from elsewhere it needs "
-                "http.token in the configuration",
+                f"without http.token in the configuration only loopback names are accepted, not '{name}'",
                 where="Host",
             )
 
@@ -152,7 +150,7 @@ def answer(refused: RequestRefused) -> web.Response:
 
 
 def stream_headers() -> dict[str, str]:
-    """For answers that are sent before they are finished."""
+    """Return the headers of an answer that is sent piece by piece."""
     return dict(_HEADERS)
 
 
@@ -164,22 +162,26 @@ def _site(text: str) -> SplitResult:
 
 
 def _check_origin(request: web.Request) -> None:
-    """Browsers say which page a request comes from; programs need not."""
+    """Refuse requests from a page of another site; programs that are not browsers send no origin."""
     origin = request.headers.get("Origin")
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         origin = origin or "another site"
     elif origin is None or _site(origin).netloc == request.host:
         return
     raise RequestRefused(
-        HTTPStatus.FORBIDDEN, f"asked by a page of {origin}, not by the dashboard", where="Origin"
+        HTTPStatus.FORBIDDEN,
+        f"the request comes from a page of {origin}, not from the dashboard",
+        where="Origin",
     )
 
 
 def _translated(error: web.HTTPException, request: web.Request) -> RequestRefused:
     if isinstance(error, web.HTTPNotFound):
-        detail = "there is nothing here; /api/v1/openapi.json lists what there is"
+        detail = "no such path; /api/v1/openapi.json lists all paths"
     elif isinstance(error, web.HTTPMethodNotAllowed):
-        detail = f"{request.method} is not for this; allowed: {', '.join(sorted(error.allowed_methods))}"
+        detail = (
+            f"method {request.method} is not allowed; allowed: {', '.join(sorted(error.allowed_methods))}"
+        )
     else:
         detail = error.text or error.reason
     headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}

@@ -1,4 +1,4 @@
-"""Handlers of the API; `routes` says which request goes to which handler."""
+"""Handlers of the API about the node; the table in `routes` assigns requests to them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Checked = TypeVar("_Checked")
 
 
 class Handlers:
-    """One method per question."""
+    """Answers requests about the node; each method handles one row of the table."""
 
     def __init__(self, observed: Observed, watch: Watch) -> None:
         self._observed = observed
@@ -43,11 +43,11 @@ class Handlers:
     # -- what there is ---------------------------------------------------------------------------------------
 
     async def status(self, _: web.Request) -> web.Response:
-        """The node in figures."""
+        """Answer with the node in figures."""
         return json_answer(await self._watch.overview())
 
     async def clients(self, request: web.Request) -> web.Response:
-        """Clients, those furthest behind first."""
+        """Answer with a page of clients, those furthest behind first."""
         query = request.query
         search, state = query.get("search", ""), _one_of(query.get("state", ""), "attached", "detached")
         found = await asyncio.to_thread(rows.clients, self._watch.status().broker, search=search, state=state)
@@ -56,7 +56,7 @@ class Handlers:
         return json_answer(answers.Clients(total=len(found), offset=offset, clients=page))
 
     async def client(self, request: web.Request) -> web.Response:
-        """Everything about one client."""
+        """Answer with everything about one client."""
         client_id = request.match_info["client_id"]
         for found in self._watch.status().broker.clients:
             if found.client_id == client_id:
@@ -64,7 +64,7 @@ class Handlers:
         raise _no_client(client_id, where="client_id")
 
     async def subscriptions(self, request: web.Request) -> web.Response:
-        """Subscriptions with their queues, those furthest behind first."""
+        """Answer with a page of subscriptions and their queues, those furthest behind first."""
         client_id, filter_ = request.query.get("client"), request.query.get("filter")
         found = await asyncio.to_thread(
             rows.subscriptions, self._watch.status().broker, client_id=client_id, filter_=filter_
@@ -74,7 +74,7 @@ class Handlers:
         return json_answer(answers.Subscriptions(total=len(found), offset=offset, subscriptions=page))
 
     async def slow(self, request: web.Request) -> web.Response:
-        """Subscriptions in which something waits: longest wait first, then deepest queue."""
+        """Answer with subscriptions with a queue: longest wait first, then deepest queue."""
         status = self._watch.status().broker
         offset, limit = page_of(request)
         found = await asyncio.to_thread(rows.slow, status, most=offset + limit)
@@ -82,7 +82,7 @@ class Handlers:
         return json_answer(answers.Subscriptions(total=status.waiting, offset=offset, subscriptions=page))
 
     async def flows(self, request: web.Request) -> web.Response:
-        """Flows of constant rate: silent ones first, then refused, served and learning ones."""
+        """Answer with a page of flows: silent ones first, then refused, served and learning ones."""
         query = request.query
         state = _one_of(query.get("state", ""), "learning", "served", "refused", "silent")
         search = query.get("search", "").casefold()
@@ -103,7 +103,7 @@ class Handlers:
         )
 
     async def streams(self, request: web.Request) -> web.Response:
-        """Reliable streams, those in trouble first, and neighbours."""
+        """Answer with a page of reliable streams, those in trouble first, and all neighbours."""
         offset, limit = page_of(request)
         status = self._watch.status().streams
         if status is None:
@@ -122,7 +122,7 @@ class Handlers:
         )
 
     async def history(self, request: web.Request) -> web.Response:
-        """The past of one subscription, or which subscriptions have one."""
+        """Answer with the last minutes of one subscription, or which subscriptions have a history."""
         history = self._watch.history
         client_id, filter_ = request.query.get("client"), request.query.get("filter")
         if client_id is None and filter_ is None:
@@ -131,7 +131,7 @@ class Handlers:
         if client_id is None or filter_ is None:
             raise RequestRefused(
                 HTTPStatus.BAD_REQUEST,
-                "a subscription is named by both its client and its filter",
+                "give both client and filter, or neither",
                 where="client" if client_id is None else "filter",
             )
         since_us = number_of(request, "since_us", default=0, most=2**63 - 1)
@@ -139,11 +139,11 @@ class Handlers:
         return json_answer(answers.Timeline(client_id=client_id, filter=filter_, series=series))
 
     async def live(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events: a snapshot at once and then each second."""
+        """Send server-sent events: a snapshot at once and then each second."""
         if self._watch.viewers >= limits.HTTP_LIVE_STREAMS:
             raise RequestRefused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{limits.HTTP_LIVE_STREAMS} viewers follow already; close one, or ask /api/v1/status",
+                f"{limits.HTTP_LIVE_STREAMS} live views are open; close one, or use /api/v1/status",
                 headers={"Retry-After": "10"},
             )
         headers = guard.stream_headers() | {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
@@ -154,14 +154,14 @@ class Handlers:
             async for snapshot in self._watch.snapshots():
                 async with asyncio.timeout(limits.HTTP_STALL_S):
                     await response.write(b"data: " + snapshot + b"\n\n")
-        except (TimeoutError, ConnectionError):  # it stalls, or is gone
+        except (TimeoutError, ConnectionError):  # the viewer stalls, or is gone
             request.protocol.force_close()
         finally:
             self._watch.viewers -= 1
         return response
 
     async def metrics(self, _: web.Request) -> web.Response:
-        """For Prometheus."""
+        """Answer with metrics for Prometheus."""
         from penstock.node.observe import metrics  # noqa: PLC0415  # Prometheus, for nodes that are scraped
 
         body, content_type = await asyncio.to_thread(metrics.text, self._watch.status())
@@ -170,34 +170,34 @@ class Handlers:
     # -- policies --------------------------------------------------------------------------------------------
 
     async def policies(self, _: web.Request) -> web.Response:
-        """The registered policies, each checked."""
+        """Answer with the registered policies, each checked."""
         named = self._broker.config.policies
         found = tuple(answers.Registered(name, _facts(text, source=name)) for name, text in named.items())
         return json_answer(answers.Policies(found))
 
     async def policy(self, request: web.Request) -> web.Response:
-        """One registered policy, with its text."""
+        """Answer with one registered policy and its text."""
         name = request.match_info["name"]
         text = self._broker.config.policies.get(name)
         if text is None:
-            raise RequestRefused(HTTPStatus.NOT_FOUND, f"no policy is registered as '{name}'", where="name")
+            raise RequestRefused(HTTPStatus.NOT_FOUND, f"unknown policy '{name}'", where="name")
         facts = msgspec.structs.replace(_facts(text, source=name), text=text)
         return json_answer(answers.Registered(name, facts))
 
     async def check(self, request: web.Request) -> web.Response:
-        """Whether a policy can be understood, and what it does in plain words."""
+        """Check a policy, and say in plain words what it does."""
         asked = await body_of(request, answers.PolicyText)
         return json_answer(_facts(asked.policy, source=""))
 
     async def try_(self, request: web.Request) -> web.Response:
-        """What a policy would do to the events being published now; nobody's queue is touched."""
+        """Try a policy on the events being published now; no subscriber's queue is changed."""
         asked = await body_of(request, answers.Trial)
         policy = self._policy(asked.policy)
         filter_ = _checked(check_filter, asked.filter, where="filter").filter
         if self._tries >= limits.HTTP_TRIES:
             raise RequestRefused(
                 HTTPStatus.TOO_MANY_REQUESTS,
-                f"{limits.HTTP_TRIES} policies are being tried already",
+                f"{limits.HTTP_TRIES} policies are being tried at the moment",
                 headers={"Retry-After": "5"},
             )
         events = asked.events or min(self._broker.config.queues.events, limits.HTTP_TRY_EVENTS)
@@ -211,7 +211,7 @@ class Handlers:
         return json_answer(tried)
 
     def _policy(self, text: str) -> Policy:
-        """A policy by its text or its registered name."""
+        """Return the policy of a text or of a registered name."""
         text = self._broker.config.policies.get(text, text)
         try:
             return forms.parse(text)
@@ -248,7 +248,7 @@ class Handlers:
         )
 
     async def disconnect(self, request: web.Request) -> web.Response:
-        """End a client's connection; its session lives on as it was agreed."""
+        """Close a client's connection; its session stays until it expires."""
         asked = await body_of(request, answers.Farewell)
         done = self._broker.disconnect(asked.client_id, reason=Reason.ADMINISTRATIVE_ACTION)
         if not done:
@@ -259,12 +259,12 @@ class Handlers:
         return json_answer(answers.Done("disconnected"))
 
     async def publish(self, request: web.Request) -> web.Response:
-        """Publish a message from inside the node."""
+        """Publish a message in the name of the node."""
         asked = await body_of(request, answers.Publication)
         _checked(check_topic, asked.topic, where="topic")
         if self._broker.is_own(asked.topic):
             raise RequestRefused(
-                HTTPStatus.BAD_REQUEST, "only the node itself publishes on such a topic", where="topic"
+                HTTPStatus.BAD_REQUEST, "only the node itself publishes on this topic", where="topic"
             )
         self._broker.publish(asked.topic, asked.payload.encode(), qos=asked.qos, retain=asked.retain)
         self._watch.changed()
@@ -287,13 +287,13 @@ def _facts(text: str, *, source: str) -> answers.PolicyFacts:
 
 
 def _no_client(client_id: str, *, where: str) -> RequestRefused:
-    return RequestRefused(HTTPStatus.NOT_FOUND, f"there is no client '{client_id}'", where=where)
+    return RequestRefused(HTTPStatus.NOT_FOUND, f"unknown client '{client_id}'", where=where)
 
 
 def _one_of(found: str, *states: str) -> str:
     if found and found not in states:
         said = f"{', '.join(states[:-1])} or {states[-1]}"
-        raise RequestRefused(HTTPStatus.BAD_REQUEST, f"{said}, not '{found}'", where="state")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, f"expected {said}, found '{found}'", where="state")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Reading JSON requests and writing JSON answers, for every handler."""
+"""Reads parameters and JSON bodies of requests, and writes JSON answers, for every handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.errors import PolicyError, RequestRefused
 
 
 def bad_policy(error: PolicyError, *, where: str) -> RequestRefused:
-    """A policy that cannot be understood."""
+    """Return the refusal of a request with an invalid policy."""
     return RequestRefused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), where=where, policy=error.facts())
 
 
@@ -21,30 +21,30 @@ _Asked = TypeVar("_Asked", bound=msgspec.Struct)
 
 
 def json_answer(found: object) -> web.Response:
-    """A value as JSON."""
+    """Answer with a value as JSON."""
     return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 
 def page_of(request: web.Request) -> tuple[int, int]:
-    """Rows to leave out, and rows to answer with."""
+    """Return the parameters `offset` and `limit`: rows to skip, and rows to return."""
     offset = number_of(request, "offset", default=0, most=2**31)
     return offset, number_of(request, "limit", default=100, most=limits.HTTP_ROWS)
 
 
 def number_of(request: web.Request, name: str, *, default: int, most: int) -> int:
-    """A whole number of the query."""
+    """Return a whole number of the query, or the default."""
     found = request.query.get(name)
     if found is None:
         return default
     if not (found.isascii() and found.isdecimal()) or len(found) > 19 or int(found) > most:
         raise RequestRefused(
-            HTTPStatus.BAD_REQUEST, f"a whole number from 0 to {most}, not '{found}'", where=name
+            HTTPStatus.BAD_REQUEST, f"expected a whole number from 0 to {most}, found '{found}'", where=name
         )
     return int(found)
 
 
 async def body_of(request: web.Request, kind: type[_Asked]) -> _Asked:
-    """The body, as what it should be."""
+    """Decode the body of a request; RequestRefused if it is not JSON, or a field is wrong."""
     data = await request.read()
     try:
         return msgspec.json.decode(data, type=kind)

@@ -195,7 +195,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/publish",
         handler="publish",
-        about="publish a message from inside the node",
+        about="publish a message in the name of the node",
         body=answers.Publication,
         answer=(answers.Done,),
     ),

@@ -1,4 +1,4 @@
-// Asking the node, with the token if there is one; asking the operator; saying what went wrong.
+// Sends requests to the node, with the token if there is one; asks the operator; shows errors.
 
 import { $, write } from "./write.js";
 
@@ -36,7 +36,7 @@ export const post = async (path, body) => (await ask(path, { body })).json();
 
 let asking = null;
 
-/** One question at a time, however many requests were refused; none if another request has asked already. */
+/** Ask for the token once, however many requests were refused for the lack of it. */
 async function askToken(refused) {
   if (sessionStorage.getItem("token") !== refused) return;
   asking ??= new Promise((done) => {

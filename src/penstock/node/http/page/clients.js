@@ -152,7 +152,7 @@ function equation({ accepted, ...fates }) {
 }
 
 async function disconnect(clientId) {
-  const words = `The connection of ${clientId} is ended; its session lives on as it was agreed.`;
+  const words = `The connection of ${clientId} is closed; its session stays until it expires.`;
   if (!(await confirmed("Disconnect?", words, "Disconnect"))) return;
   try {
     await post("/disconnect", { client_id: clientId });

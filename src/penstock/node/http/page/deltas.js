@@ -1,4 +1,4 @@
-// A change of a page, with what went and what came marked; a page's text is written as text, never as markup.
+// A change of a web page, with removals and additions marked; it is written as text, never as markup.
 
 import { h } from "./write.js";
 

@@ -24,5 +24,5 @@ export function bytes(count) {
 export const rate = (perSecond) => `${perSecond && perSecond < 10 ? perSecond.toFixed(1) : short.format(perSecond)}/s`;
 
 export const fullness = (share) => (share >= 0.9 ? "bad" : share >= 0.5 ? "warn" : null);
-// A queue that is empty keeps its level for the next pack; that is nothing to worry about.
+// An empty queue keeps its level for the next pack: the level is coloured only while something waits.
 export const levelTone = ({ level, items }) => (!items || !level ? null : level >= 3 ? "bad" : "warn");

@@ -1,4 +1,4 @@
-// The dashboard: follows the node, and has each part show what came.
+// The dashboard: reads live snapshots of the node, and updates each part of the page.
 
 import { Problem, ask, notice } from "./ask.js";
 import { showChannels } from "./channels.js";
@@ -35,7 +35,7 @@ async function follow() {
   }
 }
 
-/** Server-sent events by hand: EventSource cannot carry a token. */
+/** Read server-sent events with fetch: EventSource cannot send a token. */
 async function read(reader) {
   const decoder = new TextDecoder();
   let rest = "";
@@ -45,7 +45,7 @@ async function read(reader) {
     rest += decoder.decode(value, { stream: true });
     const events = rest.split("\n\n");
     rest = events.pop();
-    // Only the newest counts if several came at once.
+    // Show only the newest if several came at once.
     const last = events.findLast((event) => event.startsWith("data: "));
     if (last) await shown(JSON.parse(last.slice(6)));
   }

@@ -83,7 +83,7 @@ $("try-form").addEventListener("submit", async (event) => {
   const button = $("try");
   button.disabled = true;
   $("tried").hidden = true;
-  said(`Listening for up to ${seconds} s …`);
+  said(`Collecting events for up to ${seconds} s …`);
   try {
     showTried(await post("/policy/try", { policy: text.value, filter: $("try-filter").value || "#", seconds }));
   } catch (error) {
@@ -99,7 +99,7 @@ function showTried(found) {
     return;
   }
   const seen = `${whole.format(found.events)} events of ${whole.format(found.topics)} topics in ${seconds}`;
-  said(`${seen}, packed as one queue. Nobody's queue was touched.`, "good");
+  said(`${seen}, packed as one queue. No subscriber's queue was changed.`, "good");
   const levels = table("At each level", ["Level", "Kept", "Digested", "Digests", "Share kept"], found.levels.map((one) => [
     one.level ? String(one.level) : "worst case",
     ...[one.kept, one.digested, one.digests].map((count) => whole.format(count)),
@@ -162,7 +162,7 @@ async function install(policy) {
   const target = `${client_id} · ${filter}`;
   const [title, words, yes] = policy === null
     ? ["Remove the policy?", "from now on a full queue drops the oldest events into one digest.", "Remove"]
-    : ["Apply the policy?", "its queue keeps what waits; from now on this policy decides what may go.", "Apply"];
+    : ["Apply the policy?", "its queue keeps its events; this policy is used from the next pack on.", "Apply"];
   if (!(await confirmed(title, `${target}: ${words}`, yes))) return;
   try {
     const { subscription } = await post("/policy/apply", { client_id, filter, policy });

@@ -1,4 +1,4 @@
-// Writing into the page. Names and topics are strangers' text: everything is written as text, never as markup.
+// Writes into the page. Clients choose names and topics: everything is written as text, never as markup.
 
 export const $ = (id) => document.getElementById(id);
 
