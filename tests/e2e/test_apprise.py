@@ -44,7 +44,7 @@ async def test_a_change_is_notified_in_words() -> None:
 
 
 async def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELL_SENDS", 1)
+    monkeypatch.setattr(limits, "NOTIFY_SENDS", 1)
     channels = MemoryChannels()
     async with (
         Receiver(delay_s=60) as slow,
@@ -63,7 +63,7 @@ async def test_slow_receivers_of_one_kind_hold_up_no_other(monkeypatch: pytest.M
 
 
 async def test_a_service_that_fails_or_stalls_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.05)
     channels = MemoryChannels()
     async with (
         Receiver(500, delay_s=0.3) as receiver,

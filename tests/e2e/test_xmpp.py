@@ -254,7 +254,7 @@ async def test_what_stands_in_the_way_is_said(server: Prosody, more: dict[str, A
 async def test_what_comes_back_is_not_counted_as_told(
     server: Prosody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.2)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.2)
     channels = MemoryChannels()
     async with notifying(channels, xmpp=settings(server), give_up_s=0.5) as at:
         await connected(at)

@@ -20,12 +20,14 @@ from penstock.core.channels.delta import Delta
 from penstock.errors import GoalMissed, InputError, printable
 from penstock.model.instant import duration
 
-app = typer.Typer(no_args_is_help=True, help="The web pages that a running node watches.")
+app = typer.Typer(
+    no_args_is_help=True, help="Channels of a running node: the web pages and feeds that it polls."
+)
 
 Page = Annotated[str, typer.Argument(metavar="PAGE", help="A page or feed, as https://example.org/news.")]
 
 CHUNK: Final = 500
-"""Feeds of a list sent at once: what the node takes in one request."""
+"""Feeds sent in one request: the most that a node accepts."""
 
 
 @app.command("list")
@@ -72,25 +74,32 @@ def add(
     every: Annotated[
         str | None, typer.Option("--every", metavar="TIME", help="Between polls, as 30s; 0s: as allocated.")
     ] = None,
-    css: Annotated[list[str] | None, typer.Option("--css", help="Only what this selector finds.")] = None,
-    xpath: Annotated[list[str] | None, typer.Option("--xpath", help="Only what this finds.")] = None,
+    css: Annotated[
+        list[str] | None, typer.Option("--css", help="Compare only what this CSS selector finds.")
+    ] = None,
+    xpath: Annotated[
+        list[str] | None, typer.Option("--xpath", help="Compare only what this XPath expression finds.")
+    ] = None,
     jsonpath: Annotated[
-        list[str] | None, typer.Option("--jsonpath", help="Of JSON, only what this finds.")
+        list[str] | None, typer.Option("--jsonpath", help="Compare only what this JSONPath finds in JSON.")
     ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="PATTERN", help="Leave out lines that match.")
     ] = None,
     only_additions: Annotated[
-        bool, typer.Option("--only-additions", help="What merely goes is no change.")
+        bool, typer.Option("--only-additions", help="Ignore lines that are only removed.")
     ] = False,
     compare_last: Annotated[
-        int | None, typer.Option("--compare-last", min=1, metavar="N", help="One of the last N is no change.")
+        int | None,
+        typer.Option(
+            "--compare-last", min=1, metavar="N", help="Ignore content that one of the last N versions had."
+        ),
     ] = None,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Watch a page until it is removed, or change how it is watched.
+    """Poll a page until it is removed, or change its settings.
 
     Options of what is read replace all such options that were given before.
     """
@@ -119,7 +128,7 @@ def add(
 
 @app.command()
 def remove(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
-    """Forget a page with its history and its subscribers."""
+    """Remove a page with its history and its subscriptions."""
     _done(ask(api_address(url, token), "/channels/remove", {"url": canonical(page)}), as_json=as_json)
 
 
@@ -139,7 +148,7 @@ def resume(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_jso
 
 @app.command()
 def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
-    """Say why a page is polled when it is."""
+    """Explain why a page is polled when it is."""
     found = ask(api_address(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
     if as_json:
         print_json({"url": found["channel"]["url"], "why": found["why"]})
@@ -150,7 +159,9 @@ def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: 
 @app.command()
 def history(
     page: Page,
-    count: Annotated[int, typer.Option("--count", min=1, max=1_000, metavar="N", help="Changes.")] = 10,
+    count: Annotated[
+        int, typer.Option("--count", min=1, max=1_000, metavar="N", help="Number of changes.")
+    ] = 10,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
@@ -181,14 +192,14 @@ def subscribe(
     who: Annotated[str, typer.Argument(metavar="WHO", help="As xmpp:ann@example.org, webhook:https://…")],
     page: Page,
     policy: Annotated[
-        str, typer.Option("--policy", metavar="FILE|NAME", help="For what waits for them.")
+        str, typer.Option("--policy", metavar="FILE|NAME", help="Policy of the changes that wait for them.")
     ] = "",
     end: Annotated[bool, typer.Option("--end", help="End the subscription instead.")] = False,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell somebody of a page's changes, or tell them no more."""
+    """Notify somebody of a page's changes, or stop with --end."""
     from penstock.cli.sub import policy_given  # noqa: PLC0415
 
     body = {"who": who, "url": canonical(page), "policy": policy_given(policy) if policy else ""}
@@ -200,13 +211,13 @@ def subscribe(
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A list of feeds (OPML); - for input.")],
     who: Annotated[
-        str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are just watched.")
+        str, typer.Option("--for", metavar="WHO", help="Subscribe them; else the feeds are only polled.")
     ] = "",
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Watch the feeds of a list, as feed readers export it."""
+    """Poll the feeds of an OPML list, as feed readers export it."""
     from penstock.node.notify.opml import read_opml, write_opml  # noqa: PLC0415
 
     where = api_address(url, token)
@@ -236,7 +247,7 @@ def export(
     url: ApiOption = API_URL,
     token: TokenOption = "",
 ) -> None:
-    """Write the watched pages as a list of feeds (OPML)."""
+    """Write the polled pages as a list of feeds (OPML)."""
     text = ask_text(api_address(url, token), "/channels/export")
     if file is None:
         sys.stdout.write(text + "\n" * (not text.endswith("\n")))

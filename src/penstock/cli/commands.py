@@ -62,10 +62,13 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
         NODE,
     ),
     "channels": CommandEntry(
-        "penstock.cli.channels", "app", "The web pages that a running node watches.", NODE
+        "penstock.cli.channels",
+        "app",
+        "Channels of a running node: the web pages and feeds that it polls.",
+        NODE,
     ),
     "notify": CommandEntry(
-        "penstock.cli.notify", "app", "People and programs that a running node tells of changes.", NODE
+        "penstock.cli.notify", "app", "Notifications of changes by chat, webhook, Apprise and feed.", NODE
     ),
     "flows": CommandEntry(
         "penstock.cli.flows",

@@ -13,12 +13,12 @@ from penstock.cli.terminal import print_table
 from penstock.core.channels.address import canonical
 from penstock.errors import InputError, printable
 
-app = typer.Typer(no_args_is_help=True, help="People and programs that a running node tells of changes.")
+app = typer.Typer(no_args_is_help=True, help="Notifications of changes by chat, webhook, Apprise and feed.")
 
 
 @app.command()
 def status(url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
-    """Say what was told, what waits, and how the ways to subscribers stand."""
+    """Show what was sent, what waits, and the state of each transport."""
     found = ask(api_address(url, token), "/notify")
     if as_json:
         print_json(found)
@@ -50,8 +50,8 @@ def key(
 
 @app.command()
 def feed(
-    page: Annotated[str, typer.Option("--page", metavar="URL", help="Of one page.")] = "",
-    who: Annotated[str, typer.Option("--who", metavar="WHO", help="Of all pages of a subscriber.")] = "",
+    page: Annotated[str, typer.Option("--page", metavar="URL", help="Feed of one page.")] = "",
+    who: Annotated[str, typer.Option("--who", metavar="WHO", help="Feed of all pages of a subscriber.")] = "",
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,

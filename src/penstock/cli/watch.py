@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from penstock.node.service import Node
 
 EVERY_S: Final = 60.0
-"""Between fetches when no node is asked: a page is seldom worth more, and a server seldom minds less."""
+"""Interval between fetches without a node: often enough for most pages, and few servers object."""
 
 LOOK_S: Final = 0.5
-"""Between looks at how the page answers."""
+"""Interval between checks of the page's state."""
 
 UNSEEN_S: Final = 2.0
-"""A page that was not fetched after this is said why."""
+"""Time after which the command explains why the page was not fetched."""
 
 PRIVATE: Final = ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-"""May be fetched if the page given is in one of them: whoever types the address may see what is there."""
+"""Private networks that may be fetched from if the page is in one of them: the user named it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchArguments:
-    """What to watch, and for how long."""
+    """Options of a run."""
 
     url: str
     policy: str | None
@@ -128,7 +128,7 @@ def watch(
 
 
 def seconds_of(text: str, *, least_s: int = 1) -> float:
-    """What --every says."""
+    """Parse --every."""
     from penstock.node.config.amounts import quantity  # noqa: PLC0415  # other commands need no node
 
     found = quantity(text, "s")
@@ -164,7 +164,7 @@ async def _watch(where: NodeLogin, wanted: WatchArguments) -> int:
 
 
 def _node(wanted: WatchArguments) -> Node:
-    """A node that watches this page only, and nothing of which stays."""
+    """Make a node that polls this page only and stores nothing."""
     from yarl import URL  # noqa: PLC0415
 
     from penstock.node.config.channels import ChannelSettings, Polling  # noqa: PLC0415
@@ -185,7 +185,7 @@ def _node(wanted: WatchArguments) -> Node:
 
 
 async def _report(node: Node | None, wanted: WatchArguments) -> None:
-    """Say what is being watched, and what goes wrong with it."""
+    """Print what is watched, and what goes wrong with it."""
     if node is None:
         return
     assert node.channels is not None
@@ -203,7 +203,7 @@ async def _report(node: Node | None, wanted: WatchArguments) -> None:
         elif found.version:
             text = f"watching {found.title or found.url} ({found.kind}), every {wanted.every_s:g} s"
         elif waited_s >= UNSEEN_S:
-            text = (node.channels.why(wanted.url).splitlines()[1:] or [said])[0]  # what decides when
+            text = (node.channels.why(wanted.url).splitlines()[1:] or [said])[0]  # the line that says when
         if text != said:
             said = text
             err.print(f"[dim]{escape(printable(text))}[/]", soft_wrap=True)
@@ -211,7 +211,7 @@ async def _report(node: Node | None, wanted: WatchArguments) -> None:
 
 async def _show(client: Client, wanted: WatchArguments) -> None:
     topic = topic_of(wanted.url)
-    # What is retained is an old change: this shows what changes from now on.
+    # The retained message is an old change; only new ones are shown.
     subscription = await client.subscribe(topic, qos=1, policy=wanted.policy, retain_handling=2)
     printer = Printer()
     async for item in subscription:
@@ -233,7 +233,7 @@ def _text(item: Event | Digest, topic: str, *, as_json: bool) -> str:
 
 
 def change_text(delta: Delta) -> str:
-    """A change for a terminal: when it was seen, of what page, and its lines."""
+    """Format a change for a terminal: time, page and lines."""
     from penstock.core.channels.difference import text_of  # noqa: PLC0415  # loads parsers
 
     lines = [local(delta.at_us), *text_of(delta).splitlines()]
@@ -241,7 +241,7 @@ def change_text(delta: Delta) -> str:
 
 
 def local(at_us: int) -> str:
-    """A moment by the clock on the wall."""
+    """Format a moment in local time."""
     from penstock.model.instant import date_of  # noqa: PLC0415  # loads parsers
 
     return f"{date_of(at_us).astimezone():%Y-%m-%d %H:%M:%S}"

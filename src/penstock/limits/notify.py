@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-TELL_SENDS: Final = 64
+NOTIFY_SENDS: Final = 64
 """Messages being sent at the same time by one transport, so that slow webhook receivers do not delay chat."""
 
-TELL_PACES: Final = 100_000
+NOTIFY_PACES: Final = 100_000
 """Subscribers whose sending rate is remembered: some 10 MB."""
 
-TELL_RETRY_LEAST_S: Final = 5.0
+NOTIFY_RETRY_LEAST_S: Final = 5.0
 """Pause after the first failed delivery; it doubles with each further one."""
 
-TELL_RETRY_MOST_S: Final = 3_600.0
+NOTIFY_RETRY_MOST_S: Final = 3_600.0
 """Longest pause between attempts: a target that comes back gets its messages within the hour."""
 
-TELL_CHARS: Final = 8_000
+NOTIFY_CHARS: Final = 8_000
 """Characters of a message to a person: chat servers refuse stanzas of 64 KB, and nobody reads more."""
 
 COMMAND_CHARS: Final = 4_096

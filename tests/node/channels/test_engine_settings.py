@@ -34,7 +34,7 @@ if TYPE_CHECKING:
             "channels.polling.most_s: 3600 is less than least_s",
         ),
         ("channels: {polling: {networks: [10.0.0.1/8]}}", "channels.polling.networks[0]:"),
-        ("http: {contact: 'grüße@example.org'}", "http.contact: has letters"),
+        ("http: {contact: 'grüße@example.org'}", "http.contact: has characters"),
         ("channels: {log: true}\ndata: ''", "channels.log: there is no data folder"),
         ("channels: {polling: {robots: never}}", "channels.polling.robots: found 'never'"),
         ("channels: {enable: true}", "did you mean 'enabled'?"),

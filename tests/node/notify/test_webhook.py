@@ -70,7 +70,7 @@ def test_the_signature_is_the_one_of_the_specification() -> None:
 
 
 async def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.05)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.05)
     channels = MemoryChannels()
     async with Receiver(500, 302, 429) as receiver, notifying(channels) as at:
         await channels.subscribe(f"webhook:{receiver.url}", PAGE)
@@ -86,7 +86,7 @@ async def test_a_failure_is_tried_again_with_the_same_id(monkeypatch: pytest.Mon
 async def test_retry_after_is_obeyed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.01)
     caplog.set_level("INFO")
     channels = MemoryChannels()
     async with Receiver(503, headers={"Retry-After": "60"}) as receiver, notifying(channels) as at:
@@ -98,7 +98,7 @@ async def test_retry_after_is_obeyed(
         await asyncio.sleep(0.1)
         assert len(receiver.requests) == 1
         assert at.status().sending["failing"] == {f"webhook:{address}": "it answered with status 503"}
-        assert "cannot be told: it answered with status 503" in caplog.text
+        assert ": it answered with status 503; retry in" in caplog.text
         assert "as-good-as-a-password" not in caplog.text
 
 
@@ -106,7 +106,7 @@ async def test_retry_after_is_obeyed(
 async def test_gone_or_too_long_silent_ends_the_subscription(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.01)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.01)
     channels = MemoryChannels()
     async with Receiver(*[status] * 50) as receiver, notifying(channels, give_up_s=0.05) as at:
         await channels.subscribe(f"webhook:{receiver.url}", PAGE)
@@ -135,7 +135,7 @@ async def test_addresses_of_this_machine_are_refused() -> None:
 
 
 async def failing(at: NotifyService) -> str:
-    """Who cannot be told, and why, as soon as somebody cannot."""
+    """Wait until a subscriber cannot be reached; return who, and why."""
     async with asyncio.timeout(120):
         while not at.status().sending["failing"]:
             await asyncio.sleep(0.01)
@@ -163,7 +163,7 @@ async def test_nobody_subscribes_who_cannot_be_told(who: str) -> None:
 
 
 async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 100.0)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 100.0)
 
     async def before(url: str, channels: MemoryChannels) -> None:
         async with notifying(channels, data=tmp_path, queue_events=4) as at:

@@ -234,7 +234,7 @@ async def test_who_does_not_confirm_gets_nothing() -> None:
 
 
 async def test_pushes_are_signed_repeated_and_end_at_410(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_LEAST_S", 0.02)
+    monkeypatch.setattr(limits, "NOTIFY_RETRY_LEAST_S", 0.02)
     channels = MemoryChannels()
     async with (
         served(channels, hub=True) as at,

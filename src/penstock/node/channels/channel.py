@@ -19,51 +19,51 @@ if TYPE_CHECKING:
 
 
 class ChannelFacts(msgspec.Struct):
-    """What survives a restart, beside subscriptions and versions."""
+    """Stored facts about a channel; subscriptions and versions are stored beside them."""
 
     since_us: int
     rules: Rules = Rules()
     every_us: int = 0
-    """Interval somebody asked for; 0: as allocated."""
+    """Poll interval set by an operator; 0: allocated by the node."""
     kept: bool = False
     """Whether it is polled without subscribers, until it is removed."""
     paused: bool = False
-    """Nobody polls it for now."""
+    """Whether an operator has paused it: it is not polled."""
     idle_us: int = 0
-    """Since when nobody wants it; 0: somebody does."""
+    """Since when it has no subscriber; 0: it has one."""
     interval_us: int = 0
-    """As allocated last; 0: not yet."""
+    """Poll interval allocated last; 0: none yet."""
     title: str = ""
     kind: str = ""
     """feed, html, json or text; empty: not read yet."""
     version: int = 0
-    """Of the last change, or of the first content."""
+    """Number of the last change, or of the first content."""
     changed_us: int = 0
     """When the last change was seen."""
     checked_us: int = 0
-    """Last answer that told whether there was a change."""
+    """When an answer last showed whether the page had changed."""
     problem: str = ""
-    """Why the last poll told nothing; empty: it did."""
+    """Why the last poll failed; empty: it succeeded."""
     barred: str = ""
-    """Why robots.txt keeps us away; empty: it does not, as far as is known."""
+    """Why robots.txt forbids fetching; empty: as far as is known, it allows it."""
     hub: str = ""
     """WebSub hub that the page names."""
     hub_topic: str = ""
-    """By which name the hub knows the page."""
+    """URL of the page's topic at the hub."""
     hub_lease: HubLease | None = None
-    """What the hub has agreed to."""
+    """Lease granted by the hub."""
     streak: int = 0
-    """Comparisons in a row that found a change: of a page, a sign of noise."""
+    """Consecutive comparisons that found a change; many of them suggest noise."""
     contrasted_us: int = 0
     """When noise was last learned from two fetches at once."""
     print: bytes = b""
     """Hash of the last body."""
     mean_bytes: float = 0.0
-    """Of a poll, the last ones counting most."""
+    """Mean size of a poll; recent polls count most."""
     dated_us: int = 0
-    """Mean time between changes by the dates of a feed's items; 0: they do not tell."""
+    """Mean time between changes by the dates of a feed's items; 0: unknown."""
     found_us: int = 0
-    """The same by what polls found; 0: not known yet."""
+    """Mean time between changes by what polls found; 0: unknown yet."""
     counts: PollCounts = msgspec.field(default_factory=PollCounts)
     rate: Estimator = msgspec.field(default_factory=Estimator)
     poll: PollState = PollState()
@@ -74,46 +74,46 @@ class Channel:
     """A channel on this node."""
 
     url: str
-    """Canonical."""
+    """Canonical URL of the page."""
     known: ChannelFacts
     clients: dict[str, int] = field(default_factory=dict)
-    """MQTT clients, with the number of filters by which they ask for it."""
+    """MQTT clients by id, with the number of their filters for this page."""
     people: dict[str, ChannelSubscription] = field(default_factory=dict)
-    """Other subscribers."""
+    """Subscribers other than MQTT clients, by name."""
     host: str = field(init=False)
-    """Who is behind it: the registrable domain."""
+    """Registrable domain of the page, for budgets."""
 
     def __post_init__(self) -> None:
         self.host = registrable(self.url)
 
     @property
     def subscribers(self) -> int:
-        """Those who wait for it now."""
+        """Number of subscribers that are not paused."""
         return len(self.clients) + sum(not each.paused for each in self.people.values())
 
     @property
     def update_us(self) -> int | None:
-        """Mean time between two changes, by dates if there are some, else by what polls found."""
+        """Estimated mean time between changes: by dates if there are any, else by polls; 0: unknown."""
         return self.known.dated_us or self.known.found_us or None
 
     @property
     def problem(self) -> str:
-        """Why nothing is known about its page now; empty: it was read when it was polled last."""
+        """Why the page cannot be read now; empty: the last poll succeeded."""
         return self.known.problem or self.known.barred
 
     @property
     def wanted(self) -> bool:
-        """Whether it is to be remembered for as long as this lasts."""
+        """Whether it must be kept: an operator added it, or it has a subscriber."""
         return bool(self.known.kept or self.clients or self.people)
 
     @property
     def polled(self) -> bool:
-        """Whether it is to be polled."""
+        """Whether it is polled: it is not paused, and somebody waits for it."""
         return not self.known.paused and (self.known.kept or self.subscribers > 0)
 
 
 def status_of(channel: Channel) -> ChannelStatus:
-    """A channel at this moment."""
+    """Take a snapshot of a channel."""
     known = channel.known
     return ChannelStatus(
         url=channel.url,
@@ -137,7 +137,7 @@ def status_of(channel: Channel) -> ChannelStatus:
 
 
 def state_of(channel: Channel) -> str:
-    """In one word."""
+    """State of a channel in one word: failing, idle, paused or polled."""
     if channel.known.paused:
         return "paused"
     if not channel.polled:

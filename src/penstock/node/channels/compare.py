@@ -30,29 +30,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PageBody:
-    """What a page was when it was fetched."""
+    """Body of a page as it was fetched or pushed."""
 
     data: bytes
     content_type: str
     partial: bool = False
-    """Only the new items of a feed: the others are not gone."""
+    """Whether it holds only the new items of a feed; items that are missing still exist."""
     link: str | None = None
-    """The Link header of the answer; None: it is no answer of the page's own server."""
+    """Link header of the answer; None: the body does not come from the page's own server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a body was found to be."""
+    """Result of comparing a body with the stored version."""
 
     rules: Rules
-    """By which it was read."""
+    """Rules by which the body was read."""
     content: Content
     state: VersionsState
     version: int
     delta: Delta | None
     """None: no change."""
     first: bool
-    """Nothing could be compared: the first version."""
+    """Whether this is the first version, with which nothing could be compared."""
 
 
 class Comparer:
@@ -67,7 +67,7 @@ class Comparer:
     async def look(
         self, url: str, rules: Rules, body: PageBody, *, beside: PageBody | None = None, now_us: Instant
     ) -> Comparison:
-        """What changed; `beside` was fetched at the same moment: what differs is noise. Hold `one` meanwhile.
+        """Compare a body while `one` is held. What differs from `beside`, fetched at the same time, is noise.
 
         ChannelError says why the body cannot be read.
         """
@@ -89,14 +89,14 @@ class Comparer:
             try:
                 versions.contrast(content, content_of(beside))
             except ChannelError as error:
-                log.debug("%s: nothing is learned from a second fetch: %s", url, error)
+                log.debug("%s: a second fetch cannot be read, so no noise is learned: %s", url, error)
         first = versions.version == 0
         delta = versions.receive(content, now_us=now_us)
         return Comparison(rules, content, versions.state(), versions.version, None if first else delta, first)
 
 
 def _completed(content: Content, state: VersionsState) -> Content:
-    """New items of a feed with the known ones behind them, as if the whole feed had come."""
+    """Append the known items of a feed to its new items, as if the whole feed had been fetched."""
     come = {item.id for item in content.items}
     rest = [
         FeedItem(mark.id, mark.title, mark.link, tuple(mark.lines(state.lines)), mark.published_us)

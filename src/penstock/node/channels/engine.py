@@ -56,14 +56,14 @@ LIBRARIES: Final = (
     "publicsuffixlist",
     "rapidfuzz.distance",
 )
-"""Of the extra `channels`: without them a node that should watch pages does not start."""
+"""Libraries of the extra `channels`; a node with channels does not start without them."""
 
 
 class ChannelEngine:
     """Runs the parts of channels and connects them; `start` it, and `close` it before the broker."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
-        """StoreError, MissingTool or NodeError says what stands in the way."""
+        """Open the store and make the parts; StoreError, MissingTool or NodeError says why that fails."""
         for name in LIBRARIES:
             library(name)
         self.broker = broker
@@ -102,7 +102,7 @@ class ChannelEngine:
         )
         self.results.attach(self.poller)
         self._allocate_soon = asyncio.Event()
-        """Intervals are to be allocated anew: subscriptions or the control table have changed."""
+        """Set when subscriptions or the control table change: intervals are allocated again soon."""
         self.schedule = PollSchedule(
             settings,
             self.registry,
@@ -119,12 +119,12 @@ class ChannelEngine:
         for subscribed in self.store.subscriptions():
             self.registry.subscribe(subscribed, now_us=self.clock())
 
-    # -- living ----------------------------------------------------------------------------------------------
+    # -- start and end ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take up what was kept, and poll from now on."""
+        """Restore what was stored, publish changes that were not published yet, and begin to poll."""
         if self.publisher.notifier is None and any(each.people for each in self.registry):
-            log.warning("there are subscribers that nobody notifies: see `notify` in the configuration")
+            log.warning("subscribers of channels are not notified, because `notify` is not configured")
         now_us = self.clock()
         router = self.broker.router
         router.own = (*router.own, TOPIC_ROOT)
@@ -139,14 +139,12 @@ class ChannelEngine:
         follower = self.schedule.follower
         if follower is not None:
             await follower.look()
-            self._background.begin(
-                follower.run(limits.CONTROL_LOOK_S), "control tables are not seen any more"
-            )
+            self._background.begin(follower.run(limits.CONTROL_LOOK_S), "new control tables are not read")
         life = self.poller.take_up(self.store.life(), self.store.hosts())
         self.writer.put([sql.put_life(life)])
         await self.flush()
         publishing_again = self._background.begin(
-            self._retell(self.store.untold()), "what was found before the restart is not told"
+            self._publish_stored(self.store.untold()), "changes found before the restart are not published"
         )
         # Publishing waits for the disk; a full disk must not hold up the start.
         await asyncio.wait({publishing_again}, timeout=limits.CHANNEL_SETTLE_S)
@@ -154,21 +152,19 @@ class ChannelEngine:
             self._follow(channel)
         self._started = True
         self.pushes.start()
-        self._background.begin(self.poller.run(), "no web page is polled any more")
-        self._background.begin(self._allocating(), "intervals of web pages stay as they are")
-        self._background.begin(
-            self.writer.flush_regularly(), "what is known about web pages is not written down"
-        )
-        self._background.begin(self._noise.run(), "noise of web pages is not learned any more")
+        self._background.begin(self.poller.run(), "no channel is polled any more")
+        self._background.begin(self._allocating(), "poll intervals are not allocated any more")
+        self._background.begin(self.writer.flush_regularly(), "facts about channels are not written to disk")
+        self._background.begin(self._noise.run(), "noise of pages is not learned any more")
 
-    async def _retell(self, deltas: Iterable[Delta]) -> None:
+    async def _publish_stored(self, deltas: Iterable[Delta]) -> None:
         for delta in deltas:
             channel = self.registry.get(delta.url)
             if channel is not None:
                 await self.results.tell(channel, delta, before=True)
 
     async def close(self) -> None:
-        """Stop polling, tell what was found, write everything down."""
+        """Stop polling, publish what was found, and write everything to disk."""
         if self._topics in self.broker.listeners:
             self.broker.listeners.remove(self._topics)
         await self.poller.close()
@@ -187,7 +183,7 @@ class ChannelEngine:
         await self.writer.close()
 
     async def _allocating(self) -> None:
-        """Give intervals anew from time to time, and soon after subscriptions have changed."""
+        """Allocate intervals every `allocate_s`, and soon after subscriptions change."""
         while True:
             await asyncio.sleep(limits.ALLOCATE_SOON_S)
             self._allocate_soon.clear()
@@ -206,12 +202,12 @@ class ChannelEngine:
             async with asyncio.timeout(limits.CHANNEL_SETTLE_S):
                 await self.writer.flush()
 
-    # -- what is polled --------------------------------------------------------------------------------------
+    # -- changes of channels ---------------------------------------------------------------------------
 
     def wanted(self, channel: Channel, kind: str, change: int) -> None:
-        """Somebody more, or less, wants a channel."""
+        """Note that a channel has one subscriber more (+1) or less (-1)."""
         if not self._started:
-            return  # taken up after a restart
+            return  # restored after a restart: nothing has changed
         self.changed(channel)
         if self._log is not None:
             self._log.subscription(
@@ -219,6 +215,7 @@ class ChannelEngine:
             )
 
     def changed(self, channel: Channel) -> None:
+        """Store a channel and poll it as its settings and subscribers require."""
         self.writer.changed(channel.url)
         self._allocate_soon.set()
         self._follow(channel)
@@ -226,7 +223,7 @@ class ChannelEngine:
             self._forget()
 
     def _follow(self, channel: Channel) -> None:
-        """Poll a channel, or poll it no more."""
+        """Add a channel to the poller, or remove it, as its subscribers require."""
         if channel.polled:
             self.schedule.first(channel)
             known = channel.known
@@ -237,15 +234,15 @@ class ChannelEngine:
         self.pushes.follow(channel)
 
     def _pushed(self, url: str, data: bytes, content_type: str) -> asyncio.Task[None] | None:
-        """A hub sent what is new on a page."""
+        """Compare content that a hub pushed; None if the page is no longer polled."""
         channel = self.registry.get(url)
         if channel is None or not channel.polled:
             return None
         body = PageBody(data, content_type, partial=True)
-        return self._background.begin(self.results.pushed(channel, body), "what a hub sent is not used")
+        return self._background.begin(self.results.pushed(channel, body), "content that a hub pushed is lost")
 
     def _agreed(self, url: str, lease: HubLease) -> None:
-        """How it stands with the hub of a page."""
+        """Store what was agreed with the hub of a page."""
         channel = self.registry.get(url)
         if channel is not None:
             channel.known.hub_lease = lease
@@ -253,25 +250,26 @@ class ChannelEngine:
 
     def _interval_given(self, channel: Channel) -> None:
         self.writer.changed(channel.url)
-        with suppress(ChannelRefused):  # not polled yet: it is added with its interval
+        with suppress(ChannelRefused):  # not polled yet: the poller gets the interval with the channel
             self.poller.set_interval(channel.url, channel.known.interval_us)
 
     def _forget(self) -> None:
-        """Channels that nobody has wanted for long."""
+        """Remove channels that have had no subscriber for long."""
         for url in self.registry.forgettable(now_us=self.clock()):
             self.remove(url)
 
     def remove(self, url: str) -> None:
+        """Remove a channel with its history, its retained message and its subscriptions."""
         channel = self.registry.known(url)
         self.publisher.forget(channel)
         self.registry.remove(url)
         self._follow(channel)
         self.writer.put(sql.end_channel(url))
 
-    # -- what can be known -----------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------------
 
     def status(self) -> ChannelsStatus:
-        """All channels together, at this moment."""
+        """Take a snapshot of all channels together."""
         follower = self.schedule.follower
         version = follower.version if follower is not None else None
         faults = (self.writer.fault, follower.fault if follower is not None else "")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class RobotsFiles:
-    """The files last used; each is fetched once, however many channels wait for it."""
+    """Caches robots.txt files; one that several channels wait for is fetched once."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class RobotsFiles:
         self._files: OrderedDict[str, robots.RobotsFile] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[robots.RobotsFile]] = {}
         self.fetched = 0
-        """Files fetched so far."""
+        """Number of files fetched."""
 
     def known(self, address: str) -> robots.RobotsFile | None:
-        """The file at the address of a robots.txt, if it was read not long ago."""
+        """Return a cached robots.txt, if it is not too old."""
         found = self._files.get(address)
         if found is None or found.until_us <= self._now_us():
             return None
@@ -56,7 +56,7 @@ class RobotsFiles:
         return found
 
     async def file(self, address: str) -> robots.RobotsFile:
-        """The same, fetched if need be."""
+        """Return a robots.txt, fetched if it is not cached."""
         found = self.known(address)
         if found is not None:
             return found
@@ -85,11 +85,11 @@ class RobotsFiles:
         return found
 
     def forget(self) -> None:
-        """The clock was set: what was known is asked for again."""
+        """Drop all files, because the clock was set."""
         self._files.clear()
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel fetches under way."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
@@ -97,17 +97,17 @@ class RobotsFiles:
 
 
 class PageFetcher(Protocol):
-    """Who fetches for the poller."""
+    """Interface of what fetches for the poller."""
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, barred: RobotsCheck | None = None
     ) -> FetchResult:
-        """Fetch an address; never raises for what the network does."""
+        """Fetch a URL; network errors are part of the result, not exceptions."""
         ...
 
 
 class FetchRunner:
-    """Goes to servers on behalf of channels."""
+    """Fetches pages for channels."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class FetchRunner:
         domains: Callable[[], int],
         barred: Callable[[str, str], None],
     ) -> None:
-        """`domains`: of how many registrable domains channels are polled; `barred` is told of a channel why
-        robots.txt keeps us away from it, and with an empty reason that it does not."""
+        """`domains` counts the registrable domains with polled channels; `barred` is called with a channel
+        and why robots.txt forbids fetching it, or an empty reason."""
         self._fetcher = fetcher
         self._manners = manners
         self._contact = contact
@@ -131,11 +131,11 @@ class FetchRunner:
         self._barred = barred
         self._outage = Outage()
         self.life = Life(0)
-        """Until when nothing is fetched, because this node crashes again and again."""
+        """Until when nothing is fetched, because the node has crashed repeatedly."""
         self.robots = RobotsFiles(self._fetch_robots, manners=manners, now_us=now_us)
 
     def decide(self, channel: PolledChannel, now_us: Instant, *, asked: bool = False) -> PollIntent:
-        """What to do with it, as far as that is known without a robots.txt that has not been read."""
+        """Decide whether to fetch a channel now, as far as cached robots.txt files tell."""
         intent = self._decide(channel, now_us, asked=asked)
         if isinstance(intent, Fetch) and intent.robots:
             known = self.robots.known(intent.url)
@@ -156,7 +156,7 @@ class FetchRunner:
         )
 
     def why(self, channel: PolledChannel, now_us: Instant) -> str:
-        """Why it is polled when it is, in sentences."""
+        """Explain in sentences why a channel is polled when it is."""
         return why(
             channel.state,
             channel.plan,
@@ -167,16 +167,16 @@ class FetchRunner:
         )
 
     def shift(self, by_us: int) -> None:
-        """The clock was set."""
+        """Adjust to a clock that was set."""
         self.robots.forget()
         self.life = msgspec.structs.replace(self.life, began_us=self.life.began_us + by_us)
 
     def pay(self, host: HostQueue) -> None:
-        """Pay for a fetch in the moment it is decided on, so that nobody else is promised the same."""
+        """Charge the budget when a fetch is decided on, so that no other fetch uses the same budget."""
         host.budget = host.budget.spent(manners=self._manners, now_us=self._now_us())
 
     async def ask_robots(self, channel: PolledChannel, intent: Fetch, *, asked: bool) -> Fetch | None:
-        """Learn what robots.txt says, then pay for the fetch; None: the channel has to wait after all."""
+        """Read robots.txt, then charge the budget; None: the channel has to wait after all."""
         self._heed(channel, await self.robots.file(intent.url))
         again = self.decide(channel, self._now_us(), asked=asked)
         if isinstance(again, Wait) or again.robots:
@@ -194,7 +194,7 @@ class FetchRunner:
     async def fetch(
         self, channel: PolledChannel, url: str, headers: Mapping[str, str], *, subscribers: int
     ) -> FetchResult:
-        """Fetch for a channel what was paid for, and learn from it."""
+        """Fetch a channel that was charged for, and update its state from the answer."""
         host = channel.host
         obeys = obeyed(channel.state, url=url, manners=self._manners)
         fetched = await self._fetch_from(host, url, headers, subscribers, obeys=obeys)
@@ -211,7 +211,7 @@ class FetchRunner:
     async def fetch_pair(
         self, channel: PolledChannel, url: str, *, subscribers: int
     ) -> tuple[FetchResult, FetchResult]:
-        """Fetch it twice at the same moment, in full; one of them was paid for."""
+        """Fetch a channel twice at once, in full; one of the fetches was charged for already."""
         self.pay(channel.host)
         first, second = await asyncio.gather(
             *(self.fetch(channel, url, {}, subscribers=subscribers) for _ in range(2))
@@ -219,7 +219,7 @@ class FetchRunner:
         return first, second
 
     async def _led(self, url: str, *, source: HostQueue, obeys: bool) -> str:
-        """Why its domain or its robots.txt keeps us from where a redirect leads; empty: it is paid for."""
+        """Say why a redirect must not be followed; empty: it may be, and is charged for."""
         host = self._host_of(url)
         rest = host.budget.rest(now_us=self._now_us())
         if rest is not None:
@@ -254,7 +254,9 @@ class FetchRunner:
             barred=partial(self._led, source=host, obeys=obeys),
         )
         if fetched.hops:
-            host = self._host_of(fetched.url)  # what follows is about who answered, not who sent us
+            host = self._host_of(
+                fetched.url
+            )  # budget and errors belong to the server that answered, not to the one that redirected
         now_us = self._now_us()
         budget = host.budget.told(fetched.outcome, manners=self._manners, now_us=now_us)
         host.budget = budget.weighed(fetched.bytes_wire, manners=self._manners, now_us=now_us)

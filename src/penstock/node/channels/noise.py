@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from penstock.node.channels.results import PollResults
 
 SUSPECT: Final = 3
-"""Changes found in a row by which a page is suspected."""
+"""Consecutive changes after which a page is suspected of noise."""
 
 
 class NoiseLearner:
-    """Learns the noise of pages that are suspected of it."""
+    """Fetches suspected pages twice, one page at a time."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class NoiseLearner:
         """Pages fetched twice so far."""
 
     async def run(self) -> None:
-        """Learn until cancelled."""
+        """Examine one suspected page after the other, until cancelled."""
         while True:
             await asyncio.sleep(limits.CONTRAST_PAUSE_S)
             channel = self._suspected()
@@ -58,17 +58,17 @@ class NoiseLearner:
             each
             for each in self._channels
             if each.known.streak >= SUSPECT
-            and each.known.kind != "feed"  # whose items have ids
+            and each.known.kind != "feed"  # items of feeds have ids, so noise does not matter
             and each.known.contrasted_us <= before_us
             and each.polled
         )
         return max(found, key=lambda each: each.known.streak, default=None)
 
     async def contrast(self, channel: Channel) -> bool:
-        """Fetch a page twice and learn from it; whether that was possible now."""
+        """Fetch a page twice and learn its noise; return whether both fetches succeeded."""
         try:
             pair = await self._poller.twice(channel.url)
-        except ChannelRefused:  # too soon after the last poll, or its host has had enough: later
+        except ChannelRefused:  # too soon after the last poll, or the budget of the host is used up
             return False
         known = channel.known
         known.contrasted_us = self._clock()

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 
 class PollRecord(NamedTuple):
-    """One poll."""
+    """Row of the table `polls`."""
 
     url: str
     ts: int
     """Microseconds since 1970."""
     status: int
-    """Of HTTP; 0: no answer."""
+    """HTTP status; 0: no answer."""
     changed: bool
     bytes: int
-    """As they came over the network."""
+    """Bytes received over the network."""
     duration_us: int
     error: str
-    """Empty: it told whether there was a change."""
+    """Why the poll failed; empty: it succeeded."""
 
 
 class SubscriptionRecord(NamedTuple):
-    """A subscription that began or ended."""
+    """Row of the table `subscriptions`: one began or ended."""
 
     url: str
     who_kind: str
-    """mqtt, xmpp, webhook …"""
+    """Kind of subscriber: mqtt, xmpp, webhook …"""
     ts: int
     change: int
     """+1 or -1."""
     subscribers: int
-    """Afterwards."""
+    """Number of subscribers afterwards."""
 
 
 def _kind(row: type[Any], name: str, types: tuple[str, ...], repeating: tuple[str, ...]) -> Kind:
@@ -69,32 +69,32 @@ SUBSCRIPTIONS: Final = _kind(
 
 
 class PollLog:
-    """Both tables, in folders of their own below the data folder."""
+    """Writes both tables, each to its own folder below the data folder."""
 
     def __init__(self, config: Config) -> None:
-        """MissingTool or NodeError says what stands in the way."""
+        """Prepare both folders; MissingTool or NodeError says why that fails."""
         data = Path(config.data)
         self._polls = Recording(data / POLLS.name, POLLS, config.recorder)
         self._subscriptions = Recording(data / SUBSCRIPTIONS.name, SUBSCRIPTIONS, config.recorder)
 
     def start(self) -> None:
-        """Write from now on."""
+        """Begin to write."""
         self._polls.begin()
         self._subscriptions.begin()
 
     def poll(self, row: PollRecord) -> None:
-        """One poll more."""
+        """Write a poll."""
         self._polls.add(row)
 
     def subscription(self, row: SubscriptionRecord) -> None:
-        """One change of subscriptions more."""
+        """Write a change of subscriptions."""
         self._subscriptions.add(row)
 
     def status(self) -> tuple[RecorderStatus, RecorderStatus]:
-        """Polls and subscriptions."""
+        """Return the state of both recordings: polls and subscriptions."""
         return self._polls.status(), self._subscriptions.status()
 
     async def close(self) -> None:
-        """Write what is there, finish the files."""
+        """Write what waits, and finish the files."""
         await self._polls.close()
         await self._subscriptions.close()

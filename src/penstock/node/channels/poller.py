@@ -81,12 +81,12 @@ class Poller:
         self._counts = PollerCounters()
         self._closed = False
 
-    # -- over restarts ---------------------------------------------------------------------------------------
+    # -- over restarts ---------------------------------------------------------------------------------
 
     def take_up(self, life: Life | None, budgets: Iterable[HostBudget]) -> Life:
-        """Go on with what was kept of the last run, before anything is added; None if that was closed.
+        """Restore budgets of the last run, before channels are added; `life` is None if it ended in order.
 
-        What to keep of this run until it is closed.
+        Returns what to store about this run until it is closed.
         """
         now_us = self._clock.now_us()
         self._turns.restore(budgets, now_us)
@@ -100,13 +100,13 @@ class Poller:
         return found
 
     def budgets(self) -> tuple[list[HostBudget], list[str]]:
-        """Budgets of domains to be written down now, and names of those that need not be kept any more."""
+        """Return budgets to store, and names of domains whose stored budget may be deleted."""
         return self._turns.budgets(self._clock.now_us() + to_us(limits.CHANNEL_WRITE_S))
 
-    # -- what is polled --------------------------------------------------------------------------------------
+    # -- channels --------------------------------------------------------------------------------------
 
     def add(self, url: str, *, interval_us: int, state: PollState | None = None) -> None:
-        """Poll a channel from now on, by its canonical address; with what was known about it before, if any.
+        """Poll a channel from now on, by its canonical URL, with its stored state if there is one.
 
         One that is new is fetched as soon as can be, one that was known when its turn comes.
         """
@@ -123,7 +123,7 @@ class Poller:
         self._turns.look(channel, now_us)
 
     def remove(self, url: str) -> PollState | None:
-        """Poll it no more; what is known about it, None if it was not polled. A fetch under way is ended."""
+        """Stop polling a channel and cancel its fetch; return its state, None if it was not polled."""
         channel = self._channels.pop(url, None)
         if channel is None:
             return None
@@ -134,7 +134,7 @@ class Poller:
         return channel.state
 
     def set_interval(self, url: str, interval_us: int) -> None:
-        """Poll it more or less often."""
+        """Change the interval of a channel."""
         channel = self._known(url)
         if channel.plan.wanted_us != interval_us:
             since_us = channel.plan.since_us
@@ -142,28 +142,28 @@ class Poller:
             self._turns.look(channel, self._clock.now_us())
 
     def hint(self, url: str, said: FeedSchedule) -> None:
-        """What a feed says about its own schedule."""
+        """Use what a feed says about its own schedule."""
         channel = self._known(url)
         channel.state = take_hints(channel.state, said)
 
     def complain(self, url: str, problem: str) -> None:
-        """The last answer could not be read: the sentence says why, and it counts as an error."""
+        """Count the last answer as an error, because it could not be read."""
         channel = self._known(url)
         channel.state = complain(channel.state, problem)
 
     def state(self, url: str) -> PollState:
-        """What is known about a channel; to be kept over a restart."""
+        """Return the state of a channel, to be stored."""
         return self._known(url).state
 
     def why(self, url: str) -> str:
-        """Why it is polled when it is, in sentences."""
+        """Explain in sentences why a channel is polled when it is."""
         channel = self._known(url)
         if channel.task is not None:
             return "It is being fetched now."
         return self._visits.why(channel, self._clock.now_us())
 
     def statistics(self) -> PollerStatistics:
-        """How it is going."""
+        """Take a snapshot of the poller."""
         ready, parked = self._turns.waiting()
         return self._counts.snapshot(
             channels=len(self._channels),
@@ -174,7 +174,7 @@ class Poller:
             robots=self._visits.robots.fetched,
         )
 
-    # -- fetching when asked ---------------------------------------------------------------------------------
+    # -- fetching on demand ----------------------------------------------------------------------------
 
     async def poll_now(self, url: str) -> FetchResult | None:
         """Fetch it now, if its server and the budgets allow that; else ChannelRefused says why not.
@@ -216,7 +216,7 @@ class Poller:
             raise ChannelRefused(f"all {self._options.fetches} fetches are under way; try again in a moment")
         return self._begin(channel, intent, pair=pair, asked=True)
 
-    # -- the loop --------------------------------------------------------------------------------------------
+    # -- the loop --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Poll until closed."""
@@ -242,7 +242,7 @@ class Poller:
             self._turns.shift(self._channels.values(), jump_us, self._clock.now_us())
 
     async def close(self) -> None:
-        """Stop polling, and what is being fetched."""
+        """Stop polling and cancel fetches under way."""
         self._closed = True
         self._wake.set()
         tasks = [channel.task for channel in self._channels.values() if channel.task is not None]
@@ -278,7 +278,7 @@ class Poller:
     async def _poll(
         self, channel: PolledChannel, intent: Fetch, *, pair: list[FetchResult] | None, asked: bool
     ) -> FetchResult | None:
-        """One fetch, from what robots.txt says to who is told."""
+        """Make one fetch: read robots.txt, fetch, call `on_fetched`."""
         if intent.robots:
             again = await self._visits.ask_robots(channel, intent, asked=asked)
             if again is None:
@@ -296,7 +296,7 @@ class Poller:
         return fetched
 
     async def _tell(self, channel: PolledChannel, fetched: FetchResult) -> None:
-        """Hand it over; what goes wrong there stops no polling."""
+        """Call `on_fetched`; an exception there is logged and does not stop polling."""
         if channel.removed:
             return
         try:
@@ -305,14 +305,14 @@ class Poller:
                 await answer
         except Exception:
             self._counts.failed()
-            log.exception("what was fetched from %s could not be used", channel.plan.url)
+            log.exception("the answer of %s could not be handled", channel.plan.url)
 
     def _end(self, channel: PolledChannel, host: HostQueue, task: asyncio.Task[FetchResult | None]) -> None:
-        """A fetch is over, well or not."""
+        """Finish a fetch, successful or not."""
         channel.task = None
         now_us = self._clock.now_us()
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # a mistake of ours must not become a storm either
+        if error is not None:  # a bug must not cause a storm of requests
             log.error("polling %s failed", channel.plan.url, exc_info=error)
             outcome = FetchOutcome(error=f"An error of this program: {error}")
             own = channel.plan.url

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PolledChannel:
-    """One channel."""
+    """A channel that the poller polls."""
 
     __slots__ = ("due_us", "host", "parked", "plan", "removed", "state", "task")
 
@@ -37,67 +37,67 @@ class PolledChannel:
         self.state = state
         self.host = host
         self.due_us: Instant | None = None
-        """When to decide about it again; None: it waits elsewhere, or is being fetched."""
+        """When to decide about it again; None: it is in a queue, or being fetched."""
         self.parked = False
-        """Whether it stands in a queue, of its host or for a free fetch."""
+        """Whether it is in the queue of its host or in the queue for a free fetch."""
         self.removed = False
         self.task: Task[FetchResult | None] | None = None
-        """The fetch under way."""
+        """Task of the fetch under way."""
 
     def timer(self) -> Instant | None:
-        """When to look."""
+        """When to decide; the key in the heap."""
         return None if self.removed else self.due_us
 
 
 class HostQueue:
-    """One domain. When its budget is used up its channels wait here, and only the domain is woken."""
+    """A registrable domain. Channels wait here while its budget is used up; only the domain is woken."""
 
     __slots__ = ("active", "budget", "channels", "due_us", "kept", "queued", "waiting")
 
     def __init__(self, budget: HostBudget) -> None:
         self.budget = budget
         self.kept: HostBudget | None = None
-        """As it was written down last; None: it is not."""
+        """Budget as it was stored last; None: it is not stored."""
         self.active = 0
         """Fetches under way."""
         self.queued = 0
-        """Channels that wait for a free fetch."""
+        """Channels that wait for this host."""
         self.channels = 0
-        """Channels that are fetched from here."""
+        """Number of channels that are fetched from this host."""
         self.waiting: deque[PolledChannel] = deque()
         self.due_us: Instant | None = None
-        """When there is budget again; None: nobody waits for it."""
+        """When the host has budget again; None: no channel waits for it."""
 
     def timer(self) -> Instant | None:
-        """When to look."""
+        """When to decide; the key in the heap."""
         return self.due_us
 
     def park(self, channel: PolledChannel) -> None:
-        """Let a channel wait for its turn; it does so once."""
+        """Append a channel to the queue, unless it is in a queue already."""
         if not channel.parked:
             channel.parked = True
             self.waiting.append(channel)
 
     def unpark(self) -> PolledChannel:
-        """Who waited longest."""
+        """Remove and return the channel that has waited longest."""
         channel = self.waiting.popleft()
         channel.parked = False
         return channel
 
     def unused(self, now_us: Instant) -> bool:
-        """Whether it can be forgotten."""
+        """Whether nothing uses the host, so that it can be removed."""
         busy = self.channels or self.active or self.waiting or self.kept is not None
         return not busy and self.budget.idle(now_us)
 
 
 HORIZON_US: Final = 3_600 * SECOND_US
-"""A removed channel leaves the heap after this."""
+"""Longest time a removed channel stays in the heap."""
 HOSTS_LEAST: Final = 64
-"""Hosts that are kept without looking whether they are used."""
+"""Number of hosts above which unused ones are removed."""
 
 
 class PollQueue:
-    """Decides who begins, with `decide`, and lets them, with `begin`; it is told when a fetch has ended."""
+    """Asks `decide` what to do with a channel that is due, and calls `begin` to fetch it."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class PollQueue:
         begin: Callable[[PolledChannel, Fetch], None],
         sooner: Callable[[], None],
     ) -> None:
-        """`sooner` is called when `next_us` has come closer."""
+        """`sooner` is called when `next_us` moves to an earlier time."""
         self._options = options
         self._manners = manners
         self._decide = decide
@@ -117,21 +117,21 @@ class PollQueue:
         self._hosts: dict[str, HostQueue] = {}
         self._prune_at = HOSTS_LEAST
         self._used: dict[HostQueue, None] = {}
-        """Hosts whose budget may have changed since it was written down, or is still to be kept."""
+        """Hosts whose budget has to be stored: it may have changed, or still counts."""
         self._deadlines: Deadlines[PolledChannel | HostQueue] = Deadlines(horizon_us=HORIZON_US)
         self._ready: deque[PolledChannel] = deque()
-        """Channels whose turn has come while all fetches are under way."""
+        """Channels that are due while the bound of fetches is reached."""
         self.active = 0
         """Fetches under way."""
 
     def begun(self, host: HostQueue) -> None:
-        """A fetch has begun."""
+        """Count a fetch that begins."""
         self.active += 1
         host.active += 1
         self._used[host] = None
 
     def ended(self, channel: PolledChannel, host: HostQueue, now_us: Instant) -> None:
-        """A fetch is over: plan the next, and let others begin."""
+        """Count a fetch that ended, plan the next one of the channel, and begin those that wait."""
         self.active -= 1
         host.active -= 1
         self.look(channel, now_us)
@@ -146,7 +146,7 @@ class PollQueue:
             self._serve(ready.host, now_us)
 
     def due(self, now_us: Instant) -> None:
-        """Let everyone begin whose moment has come."""
+        """Decide about all channels and hosts that are due."""
         for one in self._deadlines.due(now_us=now_us):
             if isinstance(one, HostQueue):
                 self._serve(one, now_us)
@@ -154,11 +154,11 @@ class PollQueue:
                 self.look(one, now_us)
 
     def next_us(self) -> Instant | None:
-        """When to call `due` again."""
+        """Return when to call `due` again."""
         return self._deadlines.next_us()
 
     def look(self, channel: PolledChannel, now_us: Instant) -> None:
-        """Decide about a channel and put it where it belongs."""
+        """Decide about a channel: begin its fetch, or put it into the heap or a queue."""
         if channel.removed or channel.parked or channel.task is not None:
             return
         intent = self._decide(channel, now_us)
@@ -176,7 +176,7 @@ class PollQueue:
             self._begin(channel, intent)
 
     def _serve(self, host: HostQueue, now_us: Instant) -> None:
-        """Let those who wait at a host begin, as far as its budget goes."""
+        """Begin fetches of channels that wait for a host, as far as its budget allows."""
         for _ in range(len(host.waiting)):
             if self._is_busy(host) or host.budget.hold(manners=self._manners, now_us=now_us) is not None:
                 break
@@ -184,7 +184,7 @@ class PollQueue:
         self._await_budget(host, now_us)
 
     def _await_budget(self, host: HostQueue, now_us: Instant) -> None:
-        """Have a host woken when it has budget; while it is busy, the end of a fetch wakes it."""
+        """Put a host into the heap for when it has budget; a busy host is woken by the end of a fetch."""
         host.due_us = None
         if host.waiting and not self._is_busy(host):
             hold = host.budget.hold(manners=self._manners, now_us=now_us)
@@ -202,7 +202,7 @@ class PollQueue:
             self._sooner()
 
     def host_of(self, url: str, now_us: Instant) -> HostQueue:
-        """The registrable domain of an address; those that are used no more are forgotten now and then."""
+        """Return the host of a URL, by registrable domain; unused hosts are removed now and then."""
         name = registrable(url)
         host = self._hosts.get(name)
         if host is None:
@@ -214,20 +214,20 @@ class PollQueue:
         return host
 
     def used(self, url: str, now_us: Instant) -> HostQueue:
-        """The domain of an address that is asked on behalf of a channel, as robots.txt and redirects are."""
+        """Return the host of a URL that is fetched for a channel, such as robots.txt or a redirect."""
         host = self.host_of(url, now_us)
         self._used[host] = None
         return host
 
     def restore(self, budgets: Iterable[HostBudget], now_us: Instant) -> None:
-        """Budgets as they were kept."""
+        """Restore the budgets of hosts."""
         for budget in budgets:
             host = self._hosts[budget.name] = HostQueue(budget.settled(now_us))
             host.kept = budget
             self._used[host] = None
 
     def budgets(self, until_us: Instant) -> tuple[list[HostBudget], list[str]]:
-        """Those that count longer than this and were not handed out yet; names of those that do no more."""
+        """Return budgets to store, and names of hosts whose stored budget may be deleted."""
         counting: list[HostBudget] = []
         idle: list[str] = []
         for host in list(self._used):
@@ -245,16 +245,16 @@ class PollQueue:
 
     @property
     def hosts(self) -> int:
-        """Registrable domains that are known."""
+        """Number of registrable domains known."""
         return len(self._hosts)
 
     def domains(self, most: int) -> int:
-        """Those of which channels are polled; beyond so many they are not counted."""
+        """Count the domains with polled channels, up to a bound."""
         polled = (host for host in self._hosts.values() if host.channels)
         return sum(1 for _ in islice(polled, most))
 
     def settle(self, channel: PolledChannel, now_us: Instant) -> None:
-        """A channel that has moved counts at its new host."""
+        """Move a channel to another host, after a permanent redirect."""
         host = self.host_of(channel.state.moved or channel.plan.url, now_us)
         if host is not channel.host and not channel.removed:
             channel.host.channels -= 1
@@ -262,7 +262,7 @@ class PollQueue:
             channel.host = host
 
     def shift(self, channels: Iterable[PolledChannel], by_us: int, now_us: Instant) -> None:
-        """The clock was set: nobody waits for longer, and not all are due at once."""
+        """Adjust to a clock that was set: no wait gets longer, and not all channels become due at once."""
         self._deadlines = Deadlines(horizon_us=HORIZON_US)
         for host in self._hosts.values():
             host.budget = host.budget.shifted(by_us)
@@ -275,5 +275,5 @@ class PollQueue:
             self.look(channel, now_us)
 
     def waiting(self) -> tuple[int, int]:
-        """Channels that wait for a fetch, and channels that wait for their host."""
+        """Count the channels that wait for a free fetch, and those that wait for their host."""
         return len(self._ready), sum(len(host.waiting) for host in self._hosts.values())

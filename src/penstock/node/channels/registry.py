@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class HostRules:
-    """The operator's lists."""
+    """The operator's lists of allowed and denied hosts."""
 
     def __init__(self, settings: ChannelSettings) -> None:
         self._allow = tuple(map(_spelled, settings.allow_hosts))
         self._deny = tuple(map(_spelled, settings.deny_hosts))
 
     def check(self, url: str) -> None:
-        """ChannelRefused if the host of a canonical address may not be asked for anything."""
+        """Raise ChannelRefused if no request may be sent to the host of a canonical URL."""
         host = URL(url, encoded=True).raw_host or ""
         if any(_fits(host, pattern) for pattern in self._deny):
             raise ChannelRefused(f"{host} is not fetched by this node: its operator refuses the host")
@@ -43,7 +43,7 @@ class HostRules:
 
 
 def _spelled(pattern: str) -> str:
-    """A pattern as canonical addresses spell its host: lower case, in ASCII, IPv6 addresses short."""
+    """Spell a pattern like the hosts of canonical URLs: lower case, ASCII, short IPv6."""
     star, host = ("*.", pattern[2:]) if pattern.startswith("*.") else ("", pattern)
     with suppress(ValueError):
         host = URL.build(scheme="http", host=host.rstrip(".")).raw_host or host
@@ -57,11 +57,11 @@ def _fits(host: str, pattern: str) -> bool:
 
 
 MQTT_KIND = "mqtt:"
-"""Before the client id of an MQTT client, as the kind before other addresses."""
+"""Prefix of an MQTT client's name as a subscriber, like the kind of other subscribers."""
 
 
 class ChannelRegistry:
-    """All channels by canonical URL; no I/O, whoever changes something writes it down."""
+    """All channels by canonical URL. It does no I/O: the caller stores what changed."""
 
     def __init__(self, settings: ChannelSettings, hosts: HostRules) -> None:
         self._settings = settings
@@ -78,24 +78,24 @@ class ChannelRegistry:
         return iter(self._channels.values())
 
     def get(self, url: str) -> Channel | None:
-        """A channel that is known."""
+        """Return the channel of a canonical URL, or None."""
         return self._channels.get(url)
 
     def known(self, url: str) -> Channel:
-        """The same; ChannelError if it is not."""
+        """Return the channel of a canonical URL; ChannelError if there is none."""
         found = self._channels.get(url)
         if found is None:
             raise ChannelError(f"{url} is no channel of this node: subscribe to it, or add it")
         return found
 
     def of(self, who: str) -> list[Channel]:
-        """Channels of a subscriber."""
+        """Return the channels of a subscriber."""
         return [self._channels[url] for url in self._of.get(who, ())]
 
-    # -- what may be -----------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------
 
     def check(self, url: str) -> None:
-        """ChannelError if a page cannot be, or may not be, a channel of this node."""
+        """Raise ChannelError if a page cannot be, or may not be, a channel of this node."""
         self._hosts.check(url)
         try:
             check_topic(topic_of(url))
@@ -111,7 +111,7 @@ class ChannelRegistry:
             )
 
     def check_subscriber(self, who: str, url: str) -> None:
-        """ChannelError if somebody may not subscribe to a page."""
+        """Raise ChannelError if a subscriber may not subscribe to a page."""
         self.check(url)
         own = self._of.get(who, {})
         if url in own:
@@ -126,14 +126,14 @@ class ChannelRegistry:
             return 0
         return sum(not each.wanted for each in self._channels.values())
 
-    # -- changes ---------------------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------------
 
     def restore(self, url: str, known: ChannelFacts) -> None:
-        """A channel from before a restart."""
+        """Add a channel that was stored before a restart."""
         self._channels[url] = Channel(url, known)
 
     def add(self, url: str, *, now_us: Instant) -> Channel:
-        """The channel of a page, made if there is none; check it before."""
+        """Return the channel of a page, made if there is none. The caller has checked the URL."""
         found = self._channels.get(url)
         if found is None:
             found = self._channels[url] = Channel(url, ChannelFacts(since_us=now_us))
@@ -141,7 +141,7 @@ class ChannelRegistry:
         return found
 
     def remove(self, url: str) -> None:
-        """Forget a channel; nobody wants it any more."""
+        """Remove a channel and its subscriptions."""
         channel = self._channels.pop(url)
         for who in (*channel.people, *(MQTT_KIND + name for name in channel.clients)):
             self._unlink(who, url)
@@ -150,14 +150,14 @@ class ChannelRegistry:
         channel.known.kept = False
 
     def subscribe(self, subscribed: ChannelSubscription, *, now_us: Instant) -> Channel:
-        """Somebody subscribes, or changes a subscription."""
+        """Add a subscription, or replace it."""
         channel = self.add(subscribed.url, now_us=now_us)
         channel.people[subscribed.who] = subscribed
         self._link(subscribed.who, subscribed.url)
         return channel
 
     def unsubscribe(self, who: str, url: str, *, now_us: Instant) -> Channel | None:
-        """The channel, if there was such a subscription."""
+        """End a subscription; return its channel, or None if there was no such subscription."""
         channel = self._channels.get(url)
         if channel is None or channel.people.pop(who, None) is None:
             return None
@@ -166,14 +166,14 @@ class ChannelRegistry:
         return channel
 
     def client_began(self, client_id: str, url: str, *, now_us: Instant) -> Channel:
-        """An MQTT client subscribes by one filter, or by one more."""
+        """Count one filter of an MQTT client for a page."""
         channel = self.add(url, now_us=now_us)
         channel.clients[client_id] = channel.clients.get(client_id, 0) + 1
         self._link(MQTT_KIND + client_id, url)
         return channel
 
     def client_ended(self, client_id: str, url: str, *, now_us: Instant) -> Channel | None:
-        """A filter less; the channel, if the client does not want it any more."""
+        """Count one filter less; return the channel if that was the client's last one."""
         channel = self._channels.get(url)
         left = channel.clients.get(client_id, 0) - 1 if channel is not None else -1
         if channel is None or left < 0:
@@ -191,12 +191,12 @@ class ChannelRegistry:
             channel.known.idle_us = now_us
 
     def settle(self, *, now_us: Instant) -> None:
-        """After a restart: since when those are idle that nobody has asked for again."""
+        """Find out, after a restart, which channels nobody has subscribed to again."""
         for channel in self._channels.values():
             self._look(channel, now_us)
 
     def forgettable(self, *, now_us: Instant) -> list[str]:
-        """Channels that nobody has wanted for long, or the oldest of those if there are too many."""
+        """Return channels without subscribers for long, or the oldest ones if there are too many."""
         before_us = now_us - limits.CHANNEL_IDLE_S * SECOND_US
         idle = sorted((each.known.idle_us, each.url) for each in self if not each.wanted)
         over = len(self._channels) - self._settings.max_channels

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from penstock.node.store.database import Row
 
 QOS: Final = 1
-"""Whoever subscribes with QoS 1 and a kept session gets what changed while away."""
+"""QoS of changes: a QoS 1 subscriber with a persistent session gets those it missed while away."""
 
 _JSON: Final = Properties(content_type="application/json", payload_format_indicator=1)
 
 
 class ChangePublisher:
-    """Tells everybody once."""
+    """Publishes a change and calls the notifier, once for each subscriber."""
 
     def __init__(self, broker: Broker, *, retain: bool) -> None:
         self._broker = broker
@@ -59,10 +59,10 @@ class ChangePublisher:
         self.published = 0
         """Changes published."""
         self.handed = 0
-        """Changes handed on to single subscribers."""
+        """Changes passed to the notifier, counted once per subscriber."""
 
-    def announce(self, channel: Channel, delta: Delta, *, now_us: Instant, again: bool = False) -> None:
-        """A change is told; `safe` follows at once. `again`: it may have been, before a restart."""
+    def publish(self, channel: Channel, delta: Delta, *, now_us: Instant, again: bool = False) -> None:
+        """Publish a change; call `flush` next. `again`: it may have been published before a restart."""
         if self._broker.journal is not None:
             self._broker.journal.begin()
         topic, payload = topic_of(channel.url), to_json(delta)
@@ -75,20 +75,20 @@ class ChangePublisher:
                 self.handed += 1
 
     def _published(self, topic: str, payload: bytes, now_us: Instant) -> bool:
-        """Whether it is retained: that and what waits for clients that are away came to the disk together."""
+        """Whether it is retained: the retained message was stored together with clients' queues."""
         retained = self._broker.retained.get(topic, now_us=now_us)
         return retained is not None and retained.payload == payload
 
-    async def safe(self, channel: Channel) -> None:
-        """Wait until what was told last is on disk, for clients that are away and for other subscribers."""
-        told = asyncio.Event()
-        if self._broker.journal is not None and self._broker.journal.hold(told.set):
-            await told.wait()
+    async def flush(self, channel: Channel) -> None:
+        """Wait until the last change is on disk: in queues of absent clients and in the outbox."""
+        stored = asyncio.Event()
+        if self._broker.journal is not None and self._broker.journal.hold(stored.set):
+            await stored.wait()
         if self.notifier is not None and channel.people:
             await self.notifier.flush()
 
     def forget(self, channel: Channel) -> None:
-        """A channel is gone: its last change is retained no more, its subscribers get nothing."""
+        """Delete the retained message of a removed channel, and what waits for its subscribers."""
         if self._retain:
             self._broker.publish(topic_of(channel.url), b"", retain=True)
         if self.notifier is not None:
@@ -99,47 +99,47 @@ class ChangePublisher:
 log = logging.getLogger(__name__)
 
 PRINT_BYTES = 16
-"""Of a body's hash: two bodies that differ have the same one once in 2⁶⁴."""
+"""Length of a body's hash: two different bodies share one with probability 2⁻⁶⁴ at most."""
 
 RECENT = 0.25
-"""How much the last poll counts in the mean size of polls."""
+"""Weight of the last poll in the mean size of polls."""
 
 
 class PollResults:
-    """Takes what the poller fetched."""
+    """Handles what the poller fetched."""
 
     def __init__(
         self,
-        comparing: Comparer,
-        announcing: ChangePublisher,
-        keeping: ChannelWriter,
+        comparer: Comparer,
+        publisher: ChangePublisher,
+        writer: ChannelWriter,
         pushes: WebSubPushes,
         *,
         channel: Callable[[str], Channel | None],
         clock: Callable[[], Instant],
         log_to: PollLog | None,
     ) -> None:
-        self._comparing = comparing
-        self._announcing = announcing
-        self._keeping = keeping
+        self._comparer = comparer
+        self._publisher = publisher
+        self._writer = writer
         self._pushes = pushes
         self._channel = channel
         self._clock = clock
         self._log = log_to
         self.counts = PollCounts()
-        """Of all channels, since the node started."""
+        """Polls of all channels since the node started."""
         self.untold = 0
-        """Changes found that are on their way to the disk, and told then."""
+        """Changes that are being written to disk, and are published after that."""
         self.told = 0
-        """Changes told, of those found since the node started."""
+        """Changes published, of those found since the node started."""
         self._working: set[asyncio.Task[Any]] = set()
 
     def attach(self, poller: Poller) -> None:
-        """Whom to tell what a feed says about its schedule, and what could not be read."""
+        """Set the poller, which gets the schedule hints of feeds and the errors in reading pages."""
         self._poller = poller
 
     async def fetched(self, url: str, fetched: FetchResult, state: PollState) -> None:
-        """A poll is over."""
+        """Handle the result of a poll: count it, and compare the body if it is new."""
         channel = self._channel(url)
         if channel is None:
             return
@@ -160,14 +160,14 @@ class PollResults:
         self._note(channel, status=fetched.status, size=fetched.bytes_wire, duration_us=fetched.duration_us)
 
     def barred(self, url: str, reason: str) -> None:
-        """What a robots.txt said about a channel; with a reason, it is not fetched."""
+        """Note what robots.txt says about a channel; with a reason, it is not fetched."""
         channel = self._channel(url)
         if channel is not None and channel.known.barred != reason:
             channel.known.barred = reason
-            self._keeping.changed(url)
+            self._writer.changed(url)
 
     async def _whole(self, channel: Channel, body: PageBody, *, beside: PageBody | None = None) -> None:
-        """Compare to the end, even if the poll it belongs to is stopped."""
+        """Compare a body in a task of its own, which finishes even if the poll is cancelled."""
         self._count(channel.known.counts, looking=1)
         task = asyncio.create_task(self._compare(channel, body, beside=beside))
         self._working.add(task)
@@ -175,11 +175,11 @@ class PollResults:
         await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait for what was found to be written down and told; a disk that is full is not waited for."""
+        """Wait until changes found are stored and published, but not for a disk that is full."""
         if not self._working:
             return
         _, late = await asyncio.wait(self._working, timeout=limits.CHANNEL_CLOSE_S)
-        for task in late:  # what they found is found or told after the next start
+        for task in late:  # the next start finds or publishes these changes
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
 
@@ -191,18 +191,18 @@ class PollResults:
     def _failed(self, channel: Channel, problem: str) -> None:
         self._count(channel.known.counts, errors=1)
         channel.known.problem = problem
-        self._keeping.changed(channel.url)
+        self._writer.changed(channel.url)
 
     def _checked(self, channel: Channel, *, changed: bool) -> None:
-        """A poll told whether there was a change since the last one that did."""
+        """Note that a poll showed whether the page changed since the last successful poll."""
         known, now_us = channel.known, self._clock()
         if known.checked_us:
             known.rate.observe(now_us - known.checked_us, changed=changed)
             known.found_us = known.rate.update_interval_us or 0
         known.checked_us = now_us
-        if known.version:  # else what is not modified could not be read
+        if known.version:  # else the unmodified page could not be read before
             known.problem = ""
-        self._keeping.changed(channel.url)
+        self._writer.changed(channel.url)
 
     def _note(self, channel: Channel, *, status: int, size: int, duration_us: int) -> None:
         if self._log is not None:
@@ -220,7 +220,7 @@ class PollResults:
             )
 
     async def pushed(self, channel: Channel, body: PageBody) -> None:
-        """A hub sent what changed: it counts as a poll."""
+        """Handle content that a hub pushed; it counts as a poll."""
         size = len(body.data)
         self._count(channel.known.counts, polls=1, bytes=size)
         await self._whole(channel, body)
@@ -229,19 +229,19 @@ class PollResults:
     async def pair(
         self, channel: Channel, one: PageBody, other: PageBody, *, size: int, duration_us: int
     ) -> None:
-        """Two fetches of one moment: the first counts as a poll, the second teaches what is noise."""
+        """Handle two fetches made at once: the first counts as a poll, the second shows the noise."""
         self._count(channel.known.counts, polls=1, bytes=size)
         await self._whole(channel, one, beside=other)
         self._note(channel, status=HTTPStatus.OK, size=size, duration_us=duration_us)
 
-    # -- comparing -------------------------------------------------------------------------------------------
+    # -- comparing -------------------------------------------------------------------------------------
 
     async def _compare(self, channel: Channel, body: PageBody, *, beside: PageBody | None) -> None:
-        """Find what changed, write it down, tell it; a problem with the content is noted."""
+        """Find the change, store it, publish it; note a problem with the content."""
         known = channel.known
-        async with self._comparing.one:
+        async with self._comparer.one:
             try:
-                looked = await self._comparing.look(
+                looked = await self._comparer.look(
                     channel.url, known.rules, body, beside=beside, now_us=self._clock()
                 )
             except ChannelError as error:
@@ -256,7 +256,7 @@ class PollResults:
             found = looked.delta is not None
             self.untold += found
             try:
-                await self._keeping.commit(channel.url, lambda: self._rows(channel, looked))
+                await self._writer.commit(channel.url, lambda: self._rows(channel, looked))
             finally:
                 self.untold -= found
         if looked.delta is not None:
@@ -264,11 +264,11 @@ class PollResults:
 
     def _unreadable(self, channel: Channel, problem: str) -> None:
         self._failed(channel, problem)
-        with suppress(ChannelRefused):  # it is not polled any more
+        with suppress(ChannelRefused):  # the page is no longer polled
             self._poller.complain(channel.url, problem)
 
     def _take(self, channel: Channel, body: PageBody, looked: Comparison) -> None:
-        """What was found is known from now on."""
+        """Update the facts about a channel from a comparison."""
         known, content = channel.known, looked.content
         if not body.partial:
             known.print = _print(body.data)
@@ -289,7 +289,7 @@ class PollResults:
                 self._poller.hint(channel.url, content.hints)
 
     def _rows(self, channel: Channel, looked: Comparison) -> list[Row]:
-        """Facts, version and delta belong together: so none is lost, and none found twice."""
+        """Make the rows of one transaction: so no change is lost, and none is found twice."""
         self.refresh(channel)
         rows = [
             sql.put_channel(channel.url, channel.known),
@@ -300,16 +300,16 @@ class PollResults:
         return rows
 
     def refresh(self, channel: Channel) -> None:
-        """Take over what the poller knows about the channel's server."""
+        """Copy the poller's state of a channel into its facts."""
         with suppress(ChannelRefused):
             channel.known.poll = self._poller.state(channel.url)
 
     async def tell(self, channel: Channel, delta: Delta, *, before: bool = False) -> None:
-        """Everybody is told, and it is written down that they were; `before`: found before a restart."""
-        self._announcing.announce(channel, delta, now_us=self._clock(), again=before)
+        """Publish a change and store that it was published; `before`: it was found before a restart."""
+        self._publisher.publish(channel, delta, now_us=self._clock(), again=before)
         self.told += not before
-        await self._announcing.safe(channel)
-        await self._keeping.told(delta)
+        await self._publisher.flush(channel)
+        await self._writer.told(delta)
 
 
 def _print(body: bytes) -> bytes:

@@ -30,20 +30,20 @@ TABLE: Final = "allocation"
 COLUMNS: Final = {"url": "string", "interval_us": "int64"}
 
 USUAL_BYTES: Final = 20_000.0
-"""Size of a page that was not fetched yet: about the median of feeds."""
+"""Assumed size of a page before its first fetch: about the median of feeds."""
 
 AT_ONCE: Final = 500
-"""Intervals given without letting others do something: some milliseconds."""
+"""Intervals set before other tasks may run: a few milliseconds of work."""
 
 SAME: Final = 0.02
-"""An interval that differs by no more than this share stays as it is."""
+"""Relative difference up to which an interval is not changed."""
 
 LEAST_BYTES: Final = 500.0
-"""What a poll costs at least: its headers, and the answer's."""
+"""Least cost of a poll: headers of request and answer."""
 
 
 class PollSchedule:
-    """Gives intervals to channels that are polled."""
+    """Sets the intervals of polled channels."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class PollSchedule:
         self._settings = settings
         self._registry = registry
         self._given = given
-        """Told of each channel whose interval has changed."""
+        """Called with each channel whose interval changed."""
         self._pushed = pushed
-        """Whether a hub tells of changes, so that polls are only a back-up."""
+        """Whether a hub pushes changes of a URL, so that polls are only a back-up."""
         self._changed = changed
-        """Called when intervals are to be allocated anew."""
+        """Called when intervals should be allocated again."""
         self._table: dict[str, int] = {}
         self._tight: dict[str, float] = {}
-        """Hosts whose limits decide about their pages."""
+        """Hosts whose limits determine the intervals of their pages."""
         self.follower = (
             TableFollower(Path(settings.table), TABLE, COLUMNS, taken=self._take) if settings.table else None
         )
 
     def allocate(self) -> Iterator[None]:
-        """Give every channel its interval, some at a time: between them others may do something."""
+        """Set the interval of every channel; a generator, so that other tasks run between its steps."""
         own: list[Channel] = []
         for channel in self._registry:
             if not channel.polled:
@@ -93,7 +93,7 @@ class PollSchedule:
             self._give(channel, interval_us)
 
     def first(self, channel: Channel) -> None:
-        """An interval for a channel that is new, until the next allocation."""
+        """Set the interval of a new channel, until the next allocation."""
         known = channel.known
         told = known.every_us or self._table.get(channel.url, 0) or known.interval_us
         self._give(channel, told or self._bounded_us(to_us(self._settings.interval_s)))
@@ -131,10 +131,10 @@ class PollSchedule:
             terms["budget"] = min(alone, settings.polls_per_s * settings.interval_s * cost)
         return terms
 
-    # -- the table -------------------------------------------------------------------------------------------
+    # -- control table ---------------------------------------------------------------------------------
 
     def _take(self, loaded: TableVersion) -> None:
-        """A newer version of the table; InputError refuses it."""
+        """Use a newer version of the control table; InputError refuses it."""
         table = loaded.table
         urls, intervals = table["url"].to_pylist(), table["interval_us"].to_pylist()
         found: dict[str, int] = {}
@@ -149,10 +149,10 @@ class PollSchedule:
         self._table = found
         self._changed()
 
-    # -- in words --------------------------------------------------------------------------------------------
+    # -- explanation -----------------------------------------------------------------------------------
 
     def why(self, channel: Channel) -> str:
-        """Why a channel has its interval."""
+        """Explain in sentences why a channel has its interval."""
         known = channel.known
         if known.every_us:
             return f"Somebody asked for an interval of {duration(known.every_us)}."
@@ -187,5 +187,5 @@ def _factors(own: list[Channel]) -> Factors:
 
 
 def _cost(channel: Channel) -> float:
-    """Bytes of a poll, as far as they are known."""
+    """Return the expected bytes of a poll."""
     return max(LEAST_BYTES, channel.known.mean_bytes or USUAL_BYTES)

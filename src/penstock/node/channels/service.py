@@ -1,4 +1,4 @@
-"""The service of channels: answers what subscribers and operators ask, or refuses with a sentence."""
+"""The service of channels: does what subscribers and operators ask, or refuses with a sentence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ChannelService:
         """Answers what WebSub hubs ask; None if the node asks no hub for anything."""
         return self._engine.pushes.subscriber
 
-    # -- subscribers -----------------------------------------------------------------------------------------
+    # -- subscribers -----------------------------------------------------------------------------------
 
     async def subscribe(self, who: str, url: str, *, policy: str = "") -> str:
         """Subscribe and return a sentence that says so; the URL may be in any spelling."""
@@ -112,7 +112,7 @@ class ChannelService:
         return f"You are not subscribed to {url} any more."
 
     async def pause(self, who: str, url: str | None, *, paused: bool) -> str:
-        """Hold or resume one subscription, or all of them; what changes meanwhile is told by one digest."""
+        """Pause or resume one subscription, or all; changes during a pause are sent as one digest."""
         if url is None:
             channels = self._engine.registry.of(who)
             if not channels:
@@ -134,21 +134,21 @@ class ChannelService:
         return f"{what}: {'paused; what changes meanwhile waits' if paused else 'you are told again'}."
 
     def subscriptions(self, who: str | None = None) -> Sequence[ChannelSubscription]:
-        """Of one subscriber, or all."""
+        """Return the subscriptions of one subscriber, or all."""
         if who is not None:
             return [channel.people[who] for channel in self._engine.registry.of(who) if who in channel.people]
         return [each for channel in self._engine.registry for each in channel.people.values()]
 
     def subscribers(self, url: str) -> Sequence[ChannelSubscription]:
-        """Of one channel."""
+        """Return the subscriptions to one channel."""
         return list(self._known(url).people.values())
 
     def deltas(self, url: str, *, most: int = 20) -> Sequence[Delta]:
-        """The newest deltas of a channel, newest first."""
+        """Return the newest deltas of a channel, newest first."""
         return self._engine.store.deltas(self._known(url).url, most=most)
 
     def why(self, url: str) -> str:
-        """Why the channel is polled when it is, in sentences."""
+        """Explain in sentences why the channel is polled when it is."""
         channel = self._known(url)
         known = channel.known
         if known.paused:
@@ -160,12 +160,12 @@ class ChannelService:
         said = (engine.poller.why(channel.url), engine.pushes.why(channel.url), engine.schedule.why(channel))
         return "\n".join(filter(None, said))
 
-    # -- operators -------------------------------------------------------------------------------------------
+    # -- operators -------------------------------------------------------------------------------------
 
     def add(
         self, url: str, *, rules: dict[str, Any] | None = None, every_s: float | None = None
     ) -> ChannelStatus:
-        """Watch a page until it is removed, whoever subscribes; or change how one is watched."""
+        """Poll a page until it is removed, with or without subscribers; or change its settings."""
         url = canonical(url)
         self._engine.registry.check(url)
         least_s = self._engine.settings.polling.least_s
@@ -187,7 +187,7 @@ class ChannelService:
         return status_of(channel)
 
     def _read_anew(self, channel: Channel) -> None:
-        """The same bytes by other rules are another content: they are to come again, whole."""
+        """Forget the validators of a page, so that it is fetched in full and read by its new rules."""
         known = channel.known
         self._engine.results.refresh(channel)
         self._engine.poller.remove(channel.url)
@@ -195,7 +195,7 @@ class ChannelService:
         known.poll = msgspec.structs.replace(known.poll, etag="", last_modified="", polled_us=0)
 
     def remove(self, url: str) -> str:
-        """Forget a page with its history and its subscribers."""
+        """Remove a page with its history and its subscriptions."""
         channel = self._known(url)
         if channel.clients:
             count = len(channel.clients)
@@ -214,7 +214,7 @@ class ChannelService:
         return status_of(channel)
 
     async def check_now(self, url: str) -> str:
-        """Poll a page now; a sentence that says what came of it."""
+        """Poll a page now; return a sentence that says what came of it."""
         channel = self._known(url)
         changes = channel.known.counts.changes
         fetched = await self._engine.poller.poll_now(channel.url)
@@ -225,18 +225,18 @@ class ChannelService:
         return "It has changed." if channel.known.counts.changes > changes else "It has not changed."
 
     def channel(self, url: str) -> ChannelStatus:
-        """One channel at this moment."""
+        """Take a snapshot of one channel."""
         return self._status_of(self._known(url))
 
     def channels(self) -> Iterator[ChannelStatus]:
-        """All of them, in the order in which they came."""
+        """Take snapshots of all channels, in the order in which they were added."""
         return map(self._status_of, self._engine.registry)
 
     def find(
         self, *, search: str = "", state: str = "", offset: int = 0, limit: int
     ) -> tuple[int, list[ChannelStatus]]:
-        """How many there are with a text in URL or title and in a state, and some of them: those that fail
-        first, then those that changed last."""
+        """Count the channels with a text in URL or title and in a state; return the number and some of them:
+        those that fail first, then those that changed last."""
         wanted = search.casefold()
         found = [
             each
@@ -248,7 +248,7 @@ class ChannelService:
         return len(found), [self._status_of(each) for each in first[offset:]]
 
     def rules(self, url: str) -> dict[str, Any]:
-        """How a page is read and compared; what is not in it has its default."""
+        """Return the rules by which a page is read and compared, without those that have their default."""
         usual: dict[str, Any] = msgspec.to_builtins(Rules())
         found: dict[str, Any] = msgspec.to_builtins(self._known(url).known.rules)
         return {name: value for name, value in found.items() if value != usual[name]}

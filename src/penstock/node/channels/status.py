@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class PollCounts(msgspec.Struct):
-    """Polls of one channel, or of all. Always: polls = first + same + changes + noise + errors + looking."""
+    """Polls of one channel, or of all: polls = first + same + changes + noise + errors + looking."""
 
     polls: int = 0
     first: int = 0
-    """Brought the first version, with which nothing could be compared."""
+    """Polls that brought the first version of a page."""
     same: int = 0
-    """Not modified, or the same bytes again."""
+    """Polls answered with 304, or with the same bytes as before."""
     changes: int = 0
     noise: int = 0
-    """Brought other bytes but no change: dates, counters, advertisements."""
+    """Polls that brought different bytes but no change: dates, counters, advertisements."""
     errors: int = 0
     looking: int = 0
-    """Brought what is being compared now."""
+    """Polls whose content is being compared now."""
     bytes: int = 0
-    """As they came over the network."""
+    """Bytes received over the network."""
 
     def __add__(self, other: PollCounts) -> PollCounts:
         names = PollCounts.__struct_fields__
@@ -37,64 +37,64 @@ class PollCounts(msgspec.Struct):
 
     @property
     def balanced(self) -> bool:
-        """Whether no poll is unaccounted for."""
+        """Whether every poll is accounted for."""
         found = self.first + self.same + self.changes + self.noise + self.errors + self.looking
         return self.polls == found
 
 
 class ChannelStatus(msgspec.Struct, frozen=True):
-    """One channel."""
+    """Snapshot of one channel."""
 
     url: str
     topic: str
-    """Where its changes are published."""
+    """Topic on which its changes are published."""
     state: str
-    """polled, paused, idle (nobody wants it) or failing (the last poll told nothing, or none is allowed)."""
+    """polled, paused, idle (no subscribers) or failing (the last poll failed, or fetching is forbidden)."""
     title: str
     kind: str
     """feed, html, json or text; empty: not read yet."""
     clients: int
-    """MQTT clients that subscribe to it."""
+    """Number of MQTT clients that subscribe to it."""
     people: int
-    """Other subscribers."""
+    """Number of other subscribers."""
     kept: bool
     """Whether it is polled without subscribers."""
     interval_us: int
-    """Between polls, as allocated; 0: not yet."""
+    """Poll interval as allocated; 0: none yet."""
     every_us: int
-    """Interval that was asked for; 0: none was."""
+    """Poll interval set by an operator; 0: none."""
     update_us: int
     """Mean time between changes, estimated; 0: not known."""
     since_us: int
     polled_us: int
-    """Last fetch; 0: none yet."""
+    """When it was fetched last; 0: never."""
     changed_us: int
-    """Last change; 0: none yet."""
+    """When it last changed; 0: never."""
     version: int
     problem: str
-    """Why the last poll told nothing; empty: it did."""
+    """Why the last poll failed; empty: it succeeded."""
     counts: PollCounts
 
 
 class ChannelsStatus(msgspec.Struct, frozen=True):
-    """All channels together."""
+    """Snapshot of all channels together."""
 
     channels: int
     polled: int
     """Channels that are polled."""
     failing: int
-    """Of those, whose last poll told nothing."""
+    """Polled channels whose last poll failed."""
     subscriptions: int
     counts: PollCounts
-    """Of all polls since the node started."""
+    """Polls since the node started."""
     balanced: bool
-    """Whether every poll is accounted for, and every change told or on its way."""
+    """Whether every poll is accounted for, and every change published or about to be."""
     published: int
-    """Changes told on their topics, since the node started."""
+    """Changes published on their topics since the node started."""
     handed: int
-    """Changes handed on to single subscribers."""
+    """Changes passed to the notifier, counted once per subscriber."""
     untold: int
-    """Changes found and not told yet."""
+    """Changes found and not published yet."""
     contrasted: int
     """Pages fetched twice at once, to learn their noise."""
     fetching: int
@@ -102,43 +102,43 @@ class ChannelsStatus(msgspec.Struct, frozen=True):
     due: int
     """Channels that wait for a fetch."""
     table_version: int
-    """Of the control table in force; 0: none."""
+    """Version of the control table in use; 0: none."""
     faults: tuple[str, ...]
     """What does not work: a store that cannot be written, a control table that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollerStatistics:
-    """A snapshot."""
+    """Snapshot of the poller."""
 
     channels: int
     hosts: int
-    """Registrable domains that are known."""
+    """Registrable domains known to the poller."""
     active: int
     """Fetches under way."""
     ready: int
-    """Channels that wait for a free fetch."""
+    """Channels that wait until fewer fetches are under way."""
     parked: int
     """Channels that wait for the budget of their host."""
     polls: int
     """Fetches of channels so far."""
     unchanged: int
-    """Those answered with 304."""
+    """Fetches answered with 304."""
     errors: int
-    """Those that went wrong."""
+    """Fetches that failed."""
     unused: int
-    """Answers that could not be handed over."""
+    """Answers that could not be handled."""
     bytes_wire: int
     """Bytes of bodies so far."""
     robots: int
     """Fetches of robots.txt so far."""
     late_mean_us: int
-    """How long after its turn a poll begins, on average."""
+    """Mean delay of a poll after it was due."""
     late_most_us: int
 
 
 class PollerCounters:
-    """What has been counted so far."""
+    """Counts polls."""
 
     __slots__ = (
         "_bytes_wire",
@@ -156,26 +156,26 @@ class PollerCounters:
         self._planned = self._late_us = self._late_most_us = 0
 
     def fetched(self, fetched: FetchResult, *, problem: bool) -> None:
-        """A fetch of a channel is over."""
+        """Count a fetch."""
         self._polls += 1
         self._unchanged += fetched.status == 304
         self._errors += problem
         self._bytes_wire += fetched.bytes_wire
 
     def late(self, late_us: int) -> None:
-        """A poll begins so long after its turn."""
+        """Count the delay of a poll after it was due."""
         self._planned += 1
         self._late_us += late_us
         self._late_most_us = max(self._late_most_us, late_us)
 
     def failed(self) -> None:
-        """What was fetched could not be handed over."""
+        """Count an answer that could not be handled."""
         self._unused += 1
 
     def snapshot(
         self, *, channels: int, hosts: int, active: int, ready: int, parked: int, robots: int
     ) -> PollerStatistics:
-        """The counts, with what is held now."""
+        """Make a snapshot of the counts and of the numbers given."""
         return PollerStatistics(
             channels=channels,
             hosts=hosts,

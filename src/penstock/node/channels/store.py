@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from penstock.node.store.database import Row
 
 CHANNELS_FILE: Final = "channels.sqlite"
-"""Its name in a node's data folder."""
+"""Name of the file in a node's data folder."""
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the file; another one is refused."""
 
 _TABLES: Final = (
     "CREATE TABLE channel (url TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
@@ -48,7 +48,7 @@ _LATER: Final = (
     "CREATE TABLE IF NOT EXISTS host (name TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), facts BLOB NOT NULL)",
 )
-"""Not in the first files of this schema; without them nothing is missed but what they would hold."""
+"""Tables that the first files of this version lack; they are added when a file is opened."""
 
 _PUT_CHANNEL: Final = "INSERT OR REPLACE INTO channel VALUES (?, ?)"
 _PUT_VERSION: Final = "INSERT OR REPLACE INTO version VALUES (?, ?, ?)"
@@ -74,42 +74,42 @@ _T = TypeVar("_T")
 
 
 def put_channel(url: str, known: ChannelFacts) -> Row:
-    """A channel's facts as they are now."""
+    """Store the facts about a channel."""
     return _PUT_CHANNEL, (url, _pack(known))
 
 
 def put_version(url: str, rules: Rules, state: object) -> Row:
-    """The content that the next one is compared with, if it is read by the same rules."""
+    """Store the version with which the next content is compared, if read by the same rules."""
     return _PUT_VERSION, (url, _pack(rules), _squeezed(state))
 
 
 def put_delta(delta: Delta) -> Row:
-    """A change that was found and not told yet."""
+    """Store a change that is not published yet."""
     return _PUT_DELTA, (delta.url, delta.version, _squeezed(delta))
 
 
 def told(delta: Delta, *, history: int) -> list[Row]:
-    """It was told; all but the newest may go."""
+    """Mark a change as published, and delete old published changes of the channel."""
     return [(_TOLD, (delta.url, delta.version)), (_TRIM, (delta.url, history))]
 
 
 def put_subscription(subscribed: ChannelSubscription) -> Row:
-    """Somebody's subscription."""
+    """Store a subscription."""
     return _PUT_SUBSCRIPTION, (subscribed.who, subscribed.url, _pack(subscribed))
 
 
 def end_subscription(who: str, url: str) -> Row:
-    """It is gone."""
+    """Delete a subscription."""
     return _END_SUBSCRIPTION, (who, url)
 
 
 def end_channel(url: str) -> list[Row]:
-    """All of a channel is gone."""
+    """Delete everything about a channel."""
     return [(statement, (url,)) for statement in _END]
 
 
 def put_hosts(used: Iterable[HostBudget], idle: Iterable[str]) -> list[Row]:
-    """What is left of the budgets of domains; of those that are idle nothing needs to be known."""
+    """Store the budgets of domains that are in use; delete those of idle domains."""
     return [
         *((_PUT_HOST, (budget.name, _pack(budget))) for budget in used),
         *((_END_HOST, (name,)) for name in idle),
@@ -117,20 +117,20 @@ def put_hosts(used: Iterable[HostBudget], idle: Iterable[str]) -> list[Row]:
 
 
 def put_life(life: Life) -> Row:
-    """A run that has begun."""
+    """Store that a run of the node has begun."""
     return _PUT_LIFE, (_pack(life),)
 
 
 def end_life() -> Row:
-    """It ends as it should."""
+    """Store that the run ended in order."""
     return _END_LIFE, ()
 
 
 class ChannelStore(Database):
-    """The file, or the same in memory; used by one thread at a time, whichever."""
+    """The file, or a database in memory; used by one thread at a time."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open or make it; StoreError says what is wrong with it and what to do."""
+        """Open or create the file; StoreError says what is wrong with it and what to do."""
         super().__init__(path, _TABLES, schema=SCHEMA)
         self._one = threading.Lock()
         try:
@@ -140,7 +140,7 @@ class ChannelStore(Database):
             raise
 
     def write(self, rows: Sequence[Row]) -> None:
-        """All rows or none."""
+        """Write all rows in one transaction."""
         with self._one:
             super().write(rows)
 
@@ -149,36 +149,36 @@ class ChannelStore(Database):
             return self.rows(statement, parameters)
 
     def channels(self) -> Iterator[tuple[str, ChannelFacts]]:
-        """All that are known."""
+        """Read all channels with their facts."""
         for url, facts in self.rows("SELECT url, facts FROM channel ORDER BY url"):
             yield url, self._read(facts, ChannelFacts)
 
     def subscriptions(self) -> Iterator[ChannelSubscription]:
-        """All there are."""
+        """Read all subscriptions."""
         for (facts,) in self.rows("SELECT facts FROM subscription ORDER BY who, url"):
             yield self._read(facts, ChannelSubscription)
 
     def hosts(self) -> list[HostBudget]:
-        """Budgets of domains."""
+        """Read the budgets of domains."""
         return [self._read(facts, HostBudget) for (facts,) in self._rows("SELECT facts FROM host")]
 
     def life(self) -> Life | None:
-        """The last run, if it was not closed."""
+        """Read the last run of the node; None if it ended in order."""
         found = self._rows("SELECT facts FROM life")
         return self._read(found[0][0], Life) if found else None
 
     def version(self, url: str, rules: Rules, kind: type[_T]) -> _T | None:
-        """A channel's content as it was kept; None if none was, or one that was read by other rules."""
+        """Read the stored version of a channel; None if there is none that was read by these rules."""
         found = self._rows("SELECT state FROM version WHERE url = ? AND rules = ?", url, _pack(rules))
         return self._read(found[0][0], kind, squeezed=True) if found else None
 
     def deltas(self, url: str, *, most: int) -> list[Delta]:
-        """A channel's newest deltas, newest first."""
+        """Read the newest deltas of a channel, newest first."""
         statement = "SELECT body FROM delta WHERE url = ? ORDER BY version DESC LIMIT ?"
         return [self._read(body, Delta, squeezed=True) for (body,) in self._rows(statement, url, most)]
 
     def untold(self) -> list[Delta]:
-        """What was found and not told before the node ended, oldest first."""
+        """Read changes that were stored but not published, oldest first."""
         found = self._rows("SELECT body FROM delta WHERE told = 0")
         deltas = [self._read(body, Delta, squeezed=True) for (body,) in found]
         return sorted(deltas, key=lambda delta: (delta.at_us, delta.version))
@@ -193,5 +193,5 @@ class ChannelStore(Database):
 
 
 def _squeezed(value: object) -> bytes:
-    """Text shrinks to a fourth or less, at 100 MB a second."""
+    """Pack and compress a value: text shrinks to a fourth or less, at 100 MB a second."""
     return zlib.compress(_pack(value), level=1)

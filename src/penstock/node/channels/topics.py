@@ -36,7 +36,7 @@ class ChannelTopics(SessionListener):
         self._wanted = wanted
 
     def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:  # noqa: ARG002
-        """ChannelError if a filter names a page that cannot be, or may not be, a channel."""
+        """Raise ChannelError if a filter names a page that cannot be, or may not be, a channel."""
         topic = _topic(filter_)
         if topic is None:
             return
@@ -48,12 +48,12 @@ class ChannelTopics(SessionListener):
         self._registry.check_subscriber(MQTT_KIND + client_id, url)
 
     def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:  # noqa: ARG002
-        """A client subscribed; nothing changes if it was subscribed to the page before."""
+        """Count the filter of a client, unless it was subscribed by that filter before."""
         if not again:
             self.began(subscription.client_id, subscription.filter)
 
     def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
-        """The client unsubscribed, or its session has ended."""
+        """Count one filter of a client less: it unsubscribed, or its session ended."""
         url = _url(filter_)
         if url is None:
             return
@@ -62,7 +62,7 @@ class ChannelTopics(SessionListener):
             self._wanted(channel, "mqtt", -1)
 
     def began(self, client_id: str, filter_: str) -> None:
-        """A subscription is there, perhaps since before channels were started."""
+        """Count the filter of a client, which may be older than the start of channels."""
         url = _url(filter_)
         if url is None:
             return
@@ -72,7 +72,7 @@ class ChannelTopics(SessionListener):
 
 
 def _url(filter_: str) -> str | None:
-    """The page of a filter; None also for one made while web channels were off, and not checked."""
+    """Return the page of a filter; None if it names none (it is unchecked if channels were off)."""
     topic = _topic(filter_)
     if topic is None:
         return None
@@ -84,7 +84,7 @@ def _url(filter_: str) -> str | None:
 
 
 def _topic(filter_: str) -> str | None:
-    """The topic a filter stands for; None if it is not about one page."""
+    """Return the topic of a filter; None if the filter is not for one page."""
     topic = shared_of(filter_).filter
     if not topic.startswith(TOPIC_ROOT) or "+" in topic or "#" in topic:
         return None

@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PATH: Final = "/websub"
-"""Callbacks are below it."""
+"""Path below which the callbacks of hubs are."""
 
 LEASE_S: Final = 10 * 86_400
-"""Asked for; the hub decides."""
+"""Lease asked for; the hub decides."""
 
 OnPush: TypeAlias = Callable[[str, bytes, str], bool]
-"""Takes a channel's URL, its new content, and the content type; False: not now, the hub may come again."""
+"""Takes a channel's URL, its new content and the content type; False: too much waits, the hub may retry."""
 
 
 class WebSubSubscriber:
-    """Subscriptions at hubs, for channels."""
+    """Subscribes to pages at their hubs, and answers what hubs ask."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class WebSubSubscriber:
         keep: Callable[[str, HubLease], None] = lambda *_: None,
         now_us: Callable[[], Instant] = wall_us,
     ) -> None:
-        """`keep` is told of a channel whenever its hub has agreed to something or is to be asked later."""
+        """`keep` is called with a channel and its lease whenever that has to be stored."""
         self._poster = poster
         self._base = base_url.rstrip("/")
         self._secret = secret
@@ -80,29 +80,29 @@ class WebSubSubscriber:
         self._now_us = now_us
         self._channels: dict[str, HubSubscription] = {}
         self._words: dict[str, str] = {}
-        """Channels by the word in the address of their callback."""
+        """Channels by the last part of their callback URL."""
         self._leaving: dict[str, str] = {}
-        """Topics that were given up, by word, until the hub has asked whether that is meant."""
+        """Topics unsubscribed from, by callback, until the hub has verified that."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to ask hubs."""
+        """Begin to send requests to hubs."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Ask no more; leases run on, and are taken up again at the next start."""
+        """Stop; leases go on, and are restored at the next start."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    # -- what the channels say and ask -------------------------------------------------------------------
+    # -- called by channels ----------------------------------------------------------------------------
 
     def found(self, url: str, hub: HubLink | None, lease: HubLease | None = None) -> None:
-        """What a page named when it was fetched; the same as before changes nothing.
+        """Subscribe at the hub that a page names, unless that is so already; None: it names none.
 
-        `lease`: what was agreed with this hub before a restart.
+        `lease`: what was stored of this hub before a restart.
         """
         known = self._channels.get(url)
         if hub is None:
@@ -114,7 +114,7 @@ class WebSubSubscriber:
             self._changed.set()
 
     def forget(self, url: str) -> None:
-        """A channel ended: the hub may forget us."""
+        """Unsubscribe from a page that is no longer polled."""
         standing = self._channels.pop(url, None)
         if standing is None:
             return
@@ -126,26 +126,26 @@ class WebSubSubscriber:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def active(self, url: str) -> bool:
-        """Whether the hub would tell us now, so that a slow back-up poll is enough."""
+        """Whether the hub pushes changes of the page, so that slow back-up polls are enough."""
         standing = self._channels.get(url)
         return standing is not None and standing.active(self._now_us())
 
     def missed(self, url: str) -> None:
-        """A poll found a change; a hub that is relied on should have told of it."""
+        """Note that a poll found a change: the hub should have pushed it."""
         if self.active(url):
             self._doubt(url, "a poll found a change that it did not send")
 
     def _doubt(self, url: str, reason: str) -> None:
         standing = self._channels[url]
         if standing.doubt != reason:
-            log.info("%s is polled as without its hub %s: %s", url, standing.hub.url, reason)
+            log.info("%s is polled as usual, its hub %s is not relied on: %s", url, standing.hub.url, reason)
         standing.doubt = reason
 
     def standing(self, url: str) -> HubSubscription | None:
-        """How it stands with a channel; None if it names no hub."""
+        """Return the state of a channel's subscription; None if its page names no hub."""
         return self._channels.get(url)
 
-    # -- asking hubs -------------------------------------------------------------------------------------
+    # -- asking hubs -----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
@@ -160,7 +160,7 @@ class WebSubSubscriber:
                     await self._changed.wait()
 
     async def _ask_all(self, urls: list[str]) -> None:
-        """One after the other; who does not answer is not waited for again, whatever its pages are called."""
+        """Ask hubs one after the other; a hub that does not answer fails for all its pages at once."""
         silent: dict[str, str] = {}
         for url in urls:
             standing = self._channels.get(url)
@@ -205,7 +205,7 @@ class WebSubSubscriber:
     def _key(self, url: str, hub: HubLink) -> str:
         return derived(self._secret, "websub key", url, hub.url, hub.topic).hex()
 
-    # -- requests of hubs --------------------------------------------------------------------------------
+    # -- requests of hubs ------------------------------------------------------------------------------
 
     def verify(self, word: str, query: Mapping[str, str]) -> str:
         """Answer a hub that verifies a request or denies it; return the text to answer with.
@@ -261,11 +261,11 @@ class WebSubSubscriber:
 
 
 OnChannelPush: TypeAlias = Callable[[str, bytes, str], "Task[None] | None"]
-"""Takes a channel's URL, its new content and the content type; None: nobody wants it any more."""
+"""Takes a channel's URL, its new content and the content type; None: the page is no longer polled."""
 
 
 class WebSubPushes:
-    """The subscriber at hubs, if the node can be reached by them."""
+    """Connects channels with the WebSub subscriber, which exists if hubs can reach the node."""
 
     def __init__(
         self,
@@ -275,11 +275,11 @@ class WebSubPushes:
         on_push: OnChannelPush,
         keep: Callable[[str, HubLease], None],
     ) -> None:
-        """`keep` takes what is to be known of a channel's hub after a restart."""
+        """`keep` stores what a hub agreed to for a channel."""
         self._hosts = hosts
         self._on_push = on_push
         self._waiting: Counter[str] = Counter()
-        """Pushed pages that are not compared yet, by channel."""
+        """Number of pushed contents that are not compared yet, by channel."""
         self._websub: WebSubSubscriber | None = None
         base_url = config.http.base_url
         if not base_url or not config.channels.websub:
@@ -292,12 +292,12 @@ class WebSubPushes:
         )
 
     def start(self) -> None:
-        """Ask hubs from now on."""
+        """Begin to send requests to hubs."""
         if self._websub is not None:
             self._websub.start()
 
     async def close(self) -> None:
-        """Ask no more; leases run on."""
+        """Stop; leases go on."""
         if self._websub is not None:
             await self._websub.close()
             await self._poster.close()
@@ -308,7 +308,7 @@ class WebSubPushes:
         return self._websub
 
     def _take(self, url: str, data: bytes, content_type: str) -> bool:
-        """A hub sent what is new on a page; whether there is room for it."""
+        """Take content that a hub pushed; return whether there was room for it."""
         each, total = self._waiting[url], self._waiting.total()
         if each >= limits.WEBSUB_PUSHES_EACH or total >= limits.WEBSUB_PUSHES:
             return False
@@ -324,7 +324,7 @@ class WebSubPushes:
             del self._waiting[url]
 
     def saw(self, channel: Channel, content: Content, *, link: str, changed: bool) -> None:
-        """A page was fetched, with its Link header: it names a hub, or none."""
+        """Use the hub that a fetched page names in its Link header or content."""
         if self._websub is not None:
             if changed:
                 self._websub.missed(channel.url)
@@ -339,17 +339,17 @@ class WebSubPushes:
             self._websub.found(channel.url, hub if channel.polled else None)
 
     def _allowed(self, hub: HubLink | None) -> HubLink | None:
-        """A page may name any hub; the operator's lists of hosts are about those as well."""
+        """Return a hub if the operator's host lists allow it, else None."""
         try:
             if hub is not None:
                 self._hosts.check(hub.url)
         except ChannelRefused as error:
-            log.debug("a hub is not asked: %s", error)
+            log.debug("hub refused: %s", error)
             return None
         return hub
 
     def follow(self, channel: Channel) -> None:
-        """A channel is polled, or is not any more."""
+        """Subscribe to a page that is polled, or unsubscribe from one that no longer is."""
         known = channel.known
         if self._websub is None:
             return
@@ -361,11 +361,11 @@ class WebSubPushes:
             self._websub.forget(channel.url)
 
     def active(self, url: str) -> bool:
-        """Whether a hub would tell us of a change."""
+        """Whether a hub pushes changes of the page."""
         return self._websub is not None and self._websub.active(url)
 
     def why(self, url: str) -> str:
-        """How it stands with the hub of a page; empty if it names none."""
+        """Say in a sentence whether the hub of a page pushes changes; empty if it names none."""
         standing = self._websub.standing(url) if self._websub is not None else None
         if standing is None:
             return ""

@@ -135,7 +135,7 @@ class ChannelWriter:
             rows, self._rows = self._rows, []
             self._made.append(lambda: rows)
 
-    # -- what the group commit asks for ----------------------------------------------------------------------
+    # -- what the group commit asks for ----------------------------------------------------------------
 
     def pending(self) -> int:
         """How many groups of rows wait."""

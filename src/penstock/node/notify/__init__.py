@@ -16,5 +16,5 @@ opml.py               lists of feeds, read and written (OPML 2.0)
 websub_hub.py         transport: the WebSub hub of the node's own feeds
 status.py             snapshots for the API, metrics and $SYS
 subscribers.py        names of subscribers, checked: kind:address
-service.py            puts the parts together; HTTP handlers
+service.py            puts the parts together
 """

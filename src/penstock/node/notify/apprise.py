@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from penstock.node.config.notify import AppriseSettings as Settings
 
 THREADS: Final = 4
-"""Notifications at the same time."""
+"""Notifications sent at the same time."""
 
 
 def targets_of(settings: Settings) -> dict[str, Any]:
-    """Apprise's own objects by name; NodeError if it does not know an address."""
+    """Make Apprise's objects by name; NodeError if it does not know an address."""
     try:
         import apprise  # noqa: PLC0415  # a part of the extra `channels`
     except ImportError:
@@ -52,7 +52,7 @@ def targets_of(settings: Settings) -> dict[str, Any]:
 
 
 class AppriseTransport:
-    """Sends to targets that subscribed as apprise:NAME."""
+    """Sends to subscribers named apprise:NAME."""
 
     def __init__(self, settings: Settings) -> None:
         self._send_s = settings.send_s
@@ -62,18 +62,18 @@ class AppriseTransport:
         self.sent = self.refused = 0
 
     async def start(self) -> None:
-        """Nothing is needed before the first notification."""
+        """Nothing to open."""
 
     async def close(self) -> None:
-        """Threads that are still at it are not waited for."""
+        """Close without waiting for threads that are still sending."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def away(self, who: str) -> bool:  # noqa: ARG002
-        """Nobody knows before the notification."""
+        """Return False: whether a service can be reached shows when sending."""
         return False
 
     async def send(self, parcel: Notification) -> SendOutcome:
-        """One notification."""
+        """Send one notification in a thread."""
         name = parcel.address
         target = self._targets.get(name)
         if target is None:
@@ -92,7 +92,7 @@ class AppriseTransport:
             work.add_done_callback(lambda late: late.cancelled() or late.exception())
             self.refused += 1
             return RetryLater(f"Apprise did not come back within {self._send_s:g} s")
-        except (OSError, ValueError, TypeError, RuntimeError) as error:  # a plugin's own mistake
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # raised by a plugin of Apprise
             self.refused += 1
             return RetryLater(f"Apprise failed: {error}")
         if not done:
@@ -102,5 +102,5 @@ class AppriseTransport:
         return Delivered()
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return the numbers of notifications."""
         return {"targets": len(self._targets), "sent": self.sent, "refused": self.refused}

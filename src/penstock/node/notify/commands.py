@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "subscribe": ("URL [POLICY]", "tell me when a page or feed changes"),
     "unsubscribe": ("URL", "and no more"),
-    "list": ("", "what I am subscribed to"),
-    "why": ("URL", "why a page is looked at when it is"),
-    "pause": ("[URL]", "hold everything, or one page; you get the number of changes afterwards"),
-    "resume": ("[URL]", "go on"),
+    "list": ("", "what you are subscribed to"),
+    "why": ("URL", "why a page is polled when it is"),
+    "pause": ("[URL]", "pause all pages, or one; you get the number of changes afterwards"),
+    "resume": ("[URL]", "end the pause"),
     "feed": ("", "the address of an Atom feed with your changes"),
     "help": ("", "this"),
 }
-"""With what follows them, and what they are for."""
+"""Commands by name: their arguments, and what they do."""
 
 
 def help_text() -> str:
-    """All commands."""
+    """List all commands."""
     lines = [f"{name} {what}".rstrip() + f": {about}" for name, (what, about) in COMMANDS.items()]
     return "\n".join(["You can say:", *lines])
 
 
 class ChatCommands:
-    """Answers commands at the channels."""
+    """Executes commands on channels."""
 
     def __init__(self, channels: ChannelApi, *, feed_of: Callable[[str], str]) -> None:
         self._channels = channels
         self._feed_of = feed_of
-        """The address of somebody's feed; empty if there are no feeds."""
+        """Returns the address of a subscriber's feed; empty if there are no feeds."""
 
     async def answer(self, who: str, text: str) -> str:
-        """What to say to somebody who said this."""
+        """Execute a command and return the answer."""
         if len(text) > limits.COMMAND_CHARS:
             return f"That is too long: a command has {limits.COMMAND_CHARS:,} characters at most."
         word, *rest = text.split() or ["help"]

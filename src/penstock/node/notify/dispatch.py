@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Failing:
-    """A subscriber that could not be reached; by a clock that is never set."""
+    """A subscriber that could not be reached; times are of the monotonic clock."""
 
     since_us: Instant
     pauses_s: Iterator[float]
@@ -47,7 +47,7 @@ class _Failing:
 
 
 class Dispatcher:
-    """Takes from the outbox, gives to the transports."""
+    """Takes notifications from the outbox and sends them by the transports."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class Dispatcher:
         self._dice = dice
         self._give_up_us = give_up_us
         self._over = over
-        """Ends a subscriber's subscription to a channel, or with an empty URL to all."""
+        """Called to end a subscription of a subscriber, or all with an empty URL."""
         self._ready: dict[str, dict[str, None]] = {kind: {} for kind in transports}
-        """Who is to be told as soon as there is room, by kind: one that is slow holds up no other."""
+        """Subscribers to send to as soon as there is room, by transport: a slow one delays no other."""
         self._busy: Counter[str] = Counter()
         self._active: dict[str, asyncio.Task[None]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._failing: dict[str, _Failing] = {}
         self._recovered: dict[str, _Failing] = {}
-        """Who could be reached again; what was sent may still come back."""
+        """Subscribers that were reached again; what was sent may still come back."""
         self._closed = False
         self.attempts = self.failures = self.ended = 0
 
     def wake(self, who: str) -> None:
-        """Something waits for a subscriber, or the way is free again."""
+        """Send to a subscriber: something waits for it, or it can be reached again."""
         if self._closed:
             return
         kind = _kind(who)
@@ -88,7 +88,7 @@ class Dispatcher:
 
     def _pump(self, kind: str) -> None:
         ready = self._ready.get(kind)
-        while ready and self._busy[kind] < limits.TELL_SENDS and not self._closed:
+        while ready and self._busy[kind] < limits.NOTIFY_SENDS and not self._closed:
             who = next(iter(ready))
             del ready[who]
             self._start(who)
@@ -131,7 +131,7 @@ class Dispatcher:
         del self._active[who]
         self._busy[_kind(who)] -= 1
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a bug: %s is not told", redacted(who), exc_info=error)
+            log.error("a bug: %s is not notified", redacted(who), exc_info=error)
             self._failed(who, RetryLater("a bug in Penstock; the node's log says where"))
         self.wake(who)
 
@@ -159,15 +159,15 @@ class Dispatcher:
 
     async def _give_up(self, who: str, reason: str) -> None:
         self.ended += 1
-        log.warning("%s is given up: %s", redacted(who), reason)
+        log.warning("%s: subscriptions ended: %s", redacted(who), reason)
         self._failing.pop(who, None)
         await self._over(who, "")
 
     def returned(self, who: str, what: Delta | Digest, reason: str) -> None:
-        """What counted as told came back from somebody who cannot be reached after all."""
+        """Put back a notification that counted as sent and came back from the subscriber's server."""
         before = self._recovered.pop(who, None)
-        if before is not None and steady_us() - before.again_us < to_us(2 * limits.TELL_RETRY_MOST_S):
-            self._failing.setdefault(who, before)  # one failure, not the first of another
+        if before is not None and steady_us() - before.again_us < to_us(2 * limits.NOTIFY_RETRY_MOST_S):
+            self._failing.setdefault(who, before)  # the same failure goes on
         self._outbox.returned(who, what, now_us=wall_us())
         if self._failed(who, RetryLater(reason)) and who not in self._active:
             self._begin(who, self._give_up(who, reason))
@@ -175,15 +175,15 @@ class Dispatcher:
             self.wake(who)
 
     def _failed(self, who: str, later: RetryLater) -> bool:
-        """Plan the next attempt; whether there should be none."""
+        """Plan the next attempt; return whether to give up instead."""
         self.failures += 1
         now_us = steady_us()
-        pauses = pauses_s(self._dice, least_s=limits.TELL_RETRY_LEAST_S, most_s=limits.TELL_RETRY_MOST_S)
+        pauses = pauses_s(self._dice, least_s=limits.NOTIFY_RETRY_LEAST_S, most_s=limits.NOTIFY_RETRY_MOST_S)
         failing = self._failing.setdefault(who, _Failing(now_us, pauses))
-        pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.TELL_RETRY_MOST_S))
+        pause_s = max(next(failing.pauses_s), min(later.after_s or 0.0, limits.NOTIFY_RETRY_MOST_S))
         failing.again_us = now_us + to_us(pause_s)
         if later.reason != failing.reason:
-            log.info("%s cannot be told: %s; again in %.0f s", redacted(who), later.reason, pause_s)
+            log.info("%s: %s; retry in %.0f s", redacted(who), later.reason, pause_s)
         failing.reason = later.reason
         return now_us - failing.since_us > self._give_up_us
 
@@ -193,7 +193,7 @@ class Dispatcher:
         return len(self._failing)
 
     def forget(self, who: str) -> None:
-        """A subscriber ended all subscriptions."""
+        """Forget a subscriber that ended all subscriptions."""
         self._failing.pop(who, None)
         self._recovered.pop(who, None)
         self._ready.get(_kind(who), {}).pop(who, None)
@@ -201,7 +201,7 @@ class Dispatcher:
             self._timers.pop(who).cancel()
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return how many are sending, and why subscribers cannot be reached."""
         return {
             "attempts": self.attempts,
             "failures": self.failures,
@@ -211,7 +211,7 @@ class Dispatcher:
         }
 
     async def close(self) -> None:
-        """Send nothing more; what is on its way counts as not told, and is told again."""
+        """Stop sending; what is under way counts as not sent, and is sent again after the next start."""
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()

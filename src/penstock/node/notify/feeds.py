@@ -31,7 +31,7 @@ HUB_PATH: Final = "/hub"
 
 
 class AtomFeeds:
-    """Addresses and documents."""
+    """Makes the URLs and the documents of feeds."""
 
     def __init__(
         self, channels: ChannelApi, *, secret: bytes, base_url: str, entries: int, hub: bool
@@ -41,16 +41,16 @@ class AtomFeeds:
         self._base = base_url.rstrip("/")
         self._entries = entries
         self.hub_url = self._base + HUB_PATH if hub else ""
-        """Where programs may ask to be sent the feeds; empty: nowhere."""
+        """URL of the node's WebSub hub; empty: there is none."""
 
-    # -- addresses ---------------------------------------------------------------------------------------
+    # -- URLs ------------------------------------------------------------------------------------------
 
     def channel_url(self, url: str) -> str:
-        """The feed of a channel."""
+        """Return the URL of a channel's feed."""
         return self._address(CHANNEL_PATH, "url", url)
 
     def user_url(self, who: str) -> str:
-        """The feed of a subscriber."""
+        """Return the URL of a subscriber's feed."""
         return self._address(USER_PATH, "who", who)
 
     def _address(self, path: str, name: str, value: str) -> str:
@@ -58,11 +58,11 @@ class AtomFeeds:
         return str(URL(f"{self._base}{path}/{word}").with_query({name: value}))
 
     def known(self, word: str, name: str, value: str) -> bool:
-        """Whether the word in an address belongs to it."""
+        """Whether the secret word in a URL is right."""
         return hmac.compare_digest(word.encode(), token(self._secret, "feed", name, value).encode())
 
     def channel_of(self, topic: str) -> str | None:
-        """The channel whose feed has this address; None if there is none."""
+        """Return the channel whose feed has this URL; None if there is none."""
         try:
             url = URL(topic).query.get("url", "")
             if topic != self.channel_url(url):
@@ -72,19 +72,19 @@ class AtomFeeds:
             return None
         return url
 
-    # -- documents ---------------------------------------------------------------------------------------
+    # -- documents -------------------------------------------------------------------------------------
 
     def channel(self, url: str) -> bytes:
-        """The newest changes of a channel."""
+        """Make the feed of a channel, with its newest changes."""
         deltas = self._channels.deltas(url, most=self._entries)
         title = next((delta.title for delta in deltas if delta.title), url)
         return self._document(self.channel_url(url), title, deltas, page=url, hub=self.hub_url)
 
     def user(self, who: str) -> bytes:
-        """The newest changes of all channels of a subscriber, but for those that are paused."""
+        """Make the feed of a subscriber, with the newest changes of all channels that are not paused."""
         urls = [one.url for one in self._channels.subscriptions(who) if not one.paused]
         last = [delta for url in urls for delta in self._channels.deltas(url, most=1)]
-        moving = [delta.url for delta in self._newest(last)]  # no others can have one of the newest
+        moving = [delta.url for delta in self._newest(last)]  # only these can have one of the newest changes
         deltas = [delta for url in moving for delta in self._channels.deltas(url, most=self._entries)]
         return self._document(self.user_url(who), "What changed", self._newest(deltas))
 

@@ -18,7 +18,7 @@ _ADDRESSES: Final = ("xmlurl", "url")
 
 
 def read_opml(data: bytes) -> list[str]:
-    """Addresses of feeds in the order of the list, each once; ChannelError if it is no such list."""
+    """Read the addresses of feeds in the order of the list, each once; ChannelError if it is no OPML list."""
     if len(data) > limits.OPML_BYTES:
         raise ChannelError(f"the list of feeds has {len(data):,} bytes; at most {limits.OPML_BYTES:,}")
     reading = _Reading()

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class OutboxStatistics(NamedTuple):
-    """All queues together; the numbers are changes."""
+    """Numbers of changes in all queues together."""
 
     taken: int
-    """Accepted, those of an earlier run that still waited included."""
+    """Changes accepted, including those that waited when the node started."""
     sent: int
-    """Sent one by one."""
+    """Changes sent one by one."""
     digested: int
-    """Counted in digests that were sent."""
+    """Changes sent as part of a digest."""
     waiting: int
-    """Not sent yet, one by one or in digests."""
+    """Changes not sent yet, one by one or in digests."""
     forgotten: int
-    """Their subscription ended first."""
+    """Changes whose subscription ended before they were sent."""
     subscribers: int
-    """For whom something waits."""
+    """Subscribers for whom something waits."""
 
     @property
     def conserved(self) -> bool:
@@ -57,21 +57,21 @@ class Outbox:
 
     def __init__(self, plan_of: Callable[[str], Plan], options: QueueOptions) -> None:
         self._plan_of = plan_of
-        """The policy that a subscription's text asks for; one that cannot be read any more is another."""
+        """Makes the plan of a subscription's policy, or of the default policy if that cannot be read."""
         self._options = options
         self._lanes: dict[str, dict[str, SubscriberQueue]] = {}
         self._held: dict[str, dict[str, HeldChanges]] = {}
         self._encoded: tuple[Delta, bytes] | None = None
-        """The change told last and its bytes, which all its subscribers share."""
+        """The last change and its bytes, which all its subscribers share."""
         self._place = 0
         self._rows: list[Row] = []
         self._all = False
-        """Whether the store is to be written anew, because too many rows waited for it."""
+        """Whether all rows are written again, because too many waited for the disk."""
         self.noted: Callable[[], None] = lambda: None
-        """Called when there are rows to be written."""
+        """Called when there are rows to write."""
         self._taken = self._sent = self._digested = self._forgotten = self._waiting = 0
 
-    # -- in ----------------------------------------------------------------------------------------------
+    # -- in --------------------------------------------------------------------------------------------
 
     def put(self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant) -> None:
         """Take a change for a subscriber; while the subscription is paused it is only counted."""
@@ -96,7 +96,7 @@ class Outbox:
         self._note(sql.HOLD, who, url, policy, to_bytes(held.digest))
 
     def release(self, who: str, url: str, *, now_us: Instant) -> None:
-        """A subscription is paused no more: what came meanwhile is one digest."""
+        """End the pause of a subscription: changes during the pause become one digest."""
         found = self._held.get(who, {}).pop(url, None)
         if found is not None:
             if not self._held[who]:
@@ -120,10 +120,10 @@ class Outbox:
             lanes[policy] = SubscriberQueue(PackingQueue(self._plan_of(policy), self._options))
         return lanes[policy]
 
-    # -- out ---------------------------------------------------------------------------------------------
+    # -- out -------------------------------------------------------------------------------------------
 
     def next(self, who: str) -> Event | Digest | None:
-        """What is to be told next; the same until it is settled."""
+        """Return what to send next; the same item until `settle` is called."""
         lanes = self._lanes.get(who, {}).values()
         for lane in lanes:
             if lane.sending is not None:
@@ -138,7 +138,7 @@ class Outbox:
         return item
 
     def settled(self, who: str, item: Event | Digest) -> None:
-        """It was told; if it was forgotten meanwhile, nothing changes."""
+        """Remove an item that was sent; nothing changes if its subscription ended meanwhile."""
         lanes = self._lanes.get(who, {})
         for policy, lane in lanes.items():
             if lane.sending is item:
@@ -153,7 +153,7 @@ class Outbox:
                 return
 
     def returned(self, who: str, what: Delta | Digest, *, now_us: Instant) -> None:
-        """What counted as told came back: its number follows in a digest."""
+        """Put an item that counted as sent but came back into a digest."""
         if isinstance(what, Digest):
             self._digested -= what.count
             self._waiting += what.count
@@ -165,7 +165,7 @@ class Outbox:
             self._offer(who, "", digest, now_us=now_us)
 
     def forget(self, who: str, url: str) -> None:
-        """A subscription ended. What is in digests together with changes of others stays."""
+        """Drop the changes of a subscription that ended; digests shared with other channels stay."""
         held = self._held.get(who, {}).pop(url, None)
         if held is not None:
             if not self._held[who]:
@@ -187,7 +187,7 @@ class Outbox:
             self._sweep(who, policy)
 
     def drop(self, who: str) -> None:
-        """A subscriber ended all subscriptions."""
+        """Drop everything of a subscriber that ended all subscriptions."""
         for url in list(self._held.get(who, {})):
             self._lose(self._held[who].pop(url).digest.count)
             self._note(sql.RELEASE, who, url)
@@ -201,13 +201,13 @@ class Outbox:
         self._forgotten += count
 
     def _sweep(self, who: str, policy: str) -> None:
-        """Keep no empty queues: most subscribers are told everything at once."""
+        """Delete a queue that is empty: most subscribers are up to date most of the time."""
         if not self._lanes[who][policy].items():
             del self._lanes[who][policy]
             if not self._lanes[who]:
                 del self._lanes[who]
 
-    # -- what is written down ----------------------------------------------------------------------------
+    # -- rows for the store ----------------------------------------------------------------------------
 
     def _write(self, who: str, policy: str, lane: SubscriberQueue, item: Item) -> None:
         statement, parameters = self._row(who, policy, lane, item)
@@ -219,7 +219,7 @@ class Outbox:
         return sql.row(place, who, policy, item)
 
     def _rewrite(self, who: str, policy: str, lane: SubscriberQueue) -> None:
-        """The queue made digests of some: all of it gets new rows."""
+        """Write all rows of a queue again, because it packed some items into digests."""
         self._note(sql.END_LANE, who, policy)
         lane.places.clear()
         for item in lane.items():
@@ -233,17 +233,17 @@ class Outbox:
         self.noted()
 
     def unwritten(self) -> None:
-        """Rows could not be written: the next ones are all there are."""
+        """Write all rows with the next transaction, because the last one failed."""
         self._rows.clear()
         self._all = True
 
     @property
     def unwritten_rows(self) -> int:
-        """How many rows wait to be written; if the store is to be written anew, about so many."""
+        """Return how many rows wait to be written, about."""
         return max(1, self._waiting) if self._all else len(self._rows)
 
     def take_rows(self) -> list[Row]:
-        """What is to be written; in one transaction, and in this order."""
+        """Return the rows to write, in this order and in one transaction."""
         rows, self._rows = self._rows, []
         if self._all:
             self._all = False
@@ -259,7 +259,7 @@ class Outbox:
         return rows
 
     def restore(self, waiting: Iterable[sql.WaitingRow], held: Iterable[sql.HeldRow]) -> None:
-        """Make the queues of an earlier run again; DigestError if a row is damaged."""
+        """Restore the queues from stored rows; DigestError if a row is damaged."""
         found: dict[tuple[str, str], list[Item]] = {}
         for place, who, policy, url, ts_us, seq, body in waiting:
             lane = self._lane(who, policy)
@@ -273,7 +273,7 @@ class Outbox:
         for (who, policy), items in found.items():
             lane = self._lane(who, policy)
             lane.queue.absorb(items, now_us=max(map(when, items)))
-            if len(lane.queue) != len(items):  # the bound is smaller than before, or digests met
+            if len(lane.queue) != len(items):  # the bound is smaller than before, or digests were merged
                 self._rewrite(who, policy, lane)
         for who, url, policy, body in held:
             digest = from_bytes(body)
@@ -281,10 +281,10 @@ class Outbox:
             self._taken += digest.count
             self._waiting += digest.count
 
-    # -- what can be known -------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[str]:
-        """Subscribers for whom something waits, but for what is paused."""
+        """Return the subscribers for whom something waits that is not paused."""
         yield from self._lanes
 
     def holds(self, who: str, delta: Delta) -> bool:
@@ -299,16 +299,16 @@ class Outbox:
         )
 
     def waits(self, who: str) -> bool:
-        """Whether something waits for a subscriber, but for what is paused."""
+        """Whether something waits for a subscriber that is not paused."""
         return who in self._lanes
 
     def count(self, who: str) -> int:
-        """Changes that wait for one subscriber."""
+        """Return the number of changes that wait for one subscriber."""
         lanes = sum(changes_in(item) for lane in self._lanes.get(who, {}).values() for item in lane.items())
         return lanes + sum(held.digest.count for held in self._held.get(who, {}).values())
 
     def statistics(self) -> OutboxStatistics:
-        """All queues at this moment."""
+        """Return the numbers of all queues together."""
         return OutboxStatistics(
             taken=self._taken,
             sent=self._sent,

@@ -56,20 +56,20 @@ OLD_STORE: Final = "telling.sqlite"
 """Name that the outbox had before; a file of this name is renamed when the node starts."""
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the file; another one is refused."""
 
 
 class NotifyService:
-    """Implements Told for the channels; `start`, and at the end `close`."""
+    """Implements `Notifier` for channels. `start` it, and `close` it at the end."""
 
     def __init__(self, channels: ChannelApi, config: Config, data: Path | None) -> None:
-        """Open the store and make the transports; what cannot work is a NodeError or a MissingTool."""
+        """Open the store and make the transports; NodeError or MissingTool says why that fails."""
         settings = config.notify
         self.channels = channels
         self._secret = own_secret(data)
         self._policies = Policies(config)
         self._default = Plan(parse(f"levels: [{{keep: {{latest: {max(1, settings.queue_events // 2)}}}}}]"))
-        """For subscriptions without a policy: the newest half is told one by one."""
+        """Plan of subscriptions without a policy: the newest half of a full queue is sent one by one."""
         self._store = Database(
             None if data is None else store_file(data),
             (*outbox_tables.TABLES, *hub_tables.TABLES),
@@ -80,7 +80,7 @@ class NotifyService:
         self.hub: WebSubHub | None = None
         self._transports: dict[str, Transport] = {}
         self._shut: set[str] = set()
-        """Kinds of subscribers that were not told, because their way was switched off."""
+        """Transports that are no longer configured although they have subscribers; each is logged once."""
         try:
             self._make_transports(config)
         except BaseException:
@@ -94,9 +94,9 @@ class NotifyService:
             pace=RateLimits(
                 interval_us=round(60 * SECOND_US / settings.per_minute),
                 burst=settings.burst,
-                keys=limits.TELL_PACES,
+                keys=limits.NOTIFY_PACES,
             ),
-            dice=Random(),  # noqa: S311  # of pauses
+            dice=Random(),  # noqa: S311  # for pauses between retries
             give_up_us=to_us(settings.give_up_s),
             over=self._over,
         )
@@ -135,20 +135,20 @@ class NotifyService:
 
             self._transports["apprise"] = AppriseTransport(settings.apprise)
         if settings.xmpp.jid:
-            from penstock.node.notify.xmpp import XmppTransport  # noqa: PLC0415  # the same
+            from penstock.node.notify.xmpp import XmppTransport  # noqa: PLC0415  # a library of its own
 
-            clerk = ChatCommands(self.channels, feed_of=self.feed_of)
+            commands = ChatCommands(self.channels, feed_of=self.feed_of)
             self._transports["xmpp"] = XmppTransport(
                 settings.xmpp,
-                answer=clerk.answer,
+                answer=commands.answer,
                 wake=self._wake,
                 returned=self._returned,
                 waiting=lambda: [who for who in self._outbox.waiting() if who.startswith("xmpp:")],
-                dice=Random(),  # noqa: S311  # of pauses
+                dice=Random(),  # noqa: S311  # for pauses between retries
             )
 
     async def start(self) -> None:
-        """Take up what still waits, and open the transports."""
+        """Restore what waits, and start the transports."""
         self._writing = OutboxWriter(self._outbox, self._store)
         for transport in self._transports.values():
             await transport.start()
@@ -156,7 +156,7 @@ class NotifyService:
             self._sending.wake(who)
 
     async def close(self) -> None:
-        """Close the transports; what waits is on disk."""
+        """Close the transports; what waits stays on disk."""
         await self._sending.close()
         for transport in self._transports.values():
             await transport.close()
@@ -166,15 +166,15 @@ class NotifyService:
         self._store.close()
 
     def reconfigure(self, config: Config) -> None:
-        """Other registered policies; the rest takes effect at the next start."""
+        """Use other registered policies; other settings take effect at the next start."""
         self._policies.reconfigure(config)
 
-    # -- told by the channels ----------------------------------------------------------------------------
+    # -- called by channels ----------------------------------------------------------------------------
 
     def notify(
         self, subscribed: ChannelSubscription, delta: Delta, *, now_us: Instant, again: bool = False
     ) -> None:
-        """Take a delta for one subscriber; it is queued, bounded, and sent when they can be reached."""
+        """Queue a change for one subscriber; it is sent when the subscriber can be reached."""
         kind = subscribed.who.partition(":")[0]
         if kind in PULL_KINDS:
             return
@@ -188,12 +188,12 @@ class NotifyService:
         self._sending.wake(subscribed.who)
 
     async def flush(self) -> None:
-        """Return when everything told so far is on disk, or sent."""
+        """Wait until all changes queued so far are on disk or sent."""
         assert self._writing is not None, "start comes first"
         await self._writing.safe()
 
     def forget(self, who: str, url: str) -> None:
-        """A subscription ended: nothing of it is sent any more."""
+        """Drop what waits for a subscription that ended."""
         self._outbox.forget(who, url)
         if self.hub is not None and who.startswith("hub:"):
             self.hub.forgotten(who, url)
@@ -202,7 +202,7 @@ class NotifyService:
             self._sending.forget(who)
 
     def resumed(self, who: str, url: str) -> None:
-        """A subscription is paused no more: what came meanwhile is told by one digest."""
+        """Send changes during a pause as one digest."""
         self._outbox.release(who, url, now_us=wall_us())
         self._sending.wake(who)
 
@@ -233,35 +233,33 @@ class NotifyService:
         try:
             return self._policies.asked(policy).plan or self._default
         except PolicyError as error:
-            log.warning(
-                "a subscriber's policy cannot be used any more, the newest are told instead: %s", error
-            )
+            log.warning("a subscriber's policy cannot be read, the default policy is used: %s", error)
             return self._default
 
-    # -- what can be asked -------------------------------------------------------------------------------
+    # -- status ----------------------------------------------------------------------------------------
 
     def check(self, who: str) -> str:
-        """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
+        """Return the canonical name of a subscriber; ChannelError if it cannot be notified."""
         return self._subscribers.check(who)
 
     def feed_of(self, who: str) -> str:
-        """The address of a subscriber's feed; empty if there are no feeds."""
+        """Return the URL of a subscriber's feed; empty if there are no feeds."""
         return "" if self.feeds is None else self.feeds.user_url(who)
 
     def webhook_key(self, target: str) -> str:
-        """The key of a webhook's receiver, as its libraries expect it."""
+        """Return the key of a webhook's receiver in the form that Standard Webhooks libraries read."""
         return webhook.key_text(webhook.key_of(self._secret, target))
 
     def statistics(self) -> OutboxStatistics:
-        """What was told and what waits; `conserved` says whether every change is accounted for."""
+        """Return what was sent and what waits; `conserved` says whether every change is accounted for."""
         return self._outbox.statistics()
 
     def figures(self) -> NotifyFigures:
-        """The same for the node's status."""
+        """Return the numbers for the node's status and metrics."""
         return NotifyFigures(**self.statistics()._asdict(), failing=self._sending.failing)
 
     def status(self) -> NotifyStatus:
-        """The same with how the transports stand."""
+        """Return the status for the API, with the state of each transport."""
         return NotifyStatus(
             **self.statistics()._asdict(),
             fault=self._writing.fault if self._writing is not None else "",
@@ -292,7 +290,7 @@ def store_file(data: Path) -> Path:
 
 
 def base_url(config: Config) -> str:
-    """Where others reach the node's HTTP port, as far as the configuration says."""
+    """Return the URL of the node's HTTP port: http.base_url, or else host and port."""
     if config.http.base_url:
         return config.http.base_url
     host = f"[{config.http.host}]" if ":" in config.http.host else config.http.host

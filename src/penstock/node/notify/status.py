@@ -11,52 +11,52 @@ import msgspec
 
 
 class NotifyFigures(msgspec.Struct, frozen=True):
-    """taken = sent + digested + waiting + forgotten, always; the numbers are changes."""
+    """Numbers of changes for the node's status: taken = sent + digested + waiting + forgotten."""
 
     taken: int
-    """Accepted for subscribers, those of an earlier run that still waited included."""
+    """Changes accepted for subscribers, including those that waited when the node started."""
     sent: int
-    """Sent one by one."""
+    """Changes sent one by one."""
     digested: int
-    """Counted in digests that were sent."""
+    """Changes sent as part of a digest."""
     waiting: int
-    """Not sent yet, one by one or in digests."""
+    """Changes not sent yet, one by one or in digests."""
     forgotten: int
-    """Their subscription ended first."""
+    """Changes whose subscription ended before they were sent."""
     subscribers: int
-    """For whom something waits."""
+    """Subscribers for whom something waits."""
     failing: int
     """Subscribers that could not be reached at the last attempt."""
 
 
 class NotifyStatus(msgspec.Struct, frozen=True):
-    """taken = sent + digested + waiting + forgotten, always."""
+    """Answer of the API: taken = sent + digested + waiting + forgotten."""
 
     taken: int
-    """Changes accepted for subscribers, those of an earlier run that still waited included."""
+    """Changes accepted for subscribers, including those that waited when the node started."""
     sent: int
-    """Sent one by one."""
+    """Changes sent one by one."""
     digested: int
-    """Counted in digests that were sent."""
+    """Changes sent as part of a digest."""
     waiting: int
     forgotten: int
-    """Their subscription ended first."""
+    """Changes whose subscription ended before they were sent."""
     subscribers: int
-    """For whom something waits."""
+    """Subscribers for whom something waits."""
     fault: str
-    """Why the outbox is not on disk; empty if it is."""
+    """Why the outbox cannot be written to disk; empty if it can."""
     sending: dict[str, Any]
     transports: dict[str, dict[str, Any]]
 
 
 class WebhookKey(msgspec.Struct, frozen=True):
-    """What a receiver of webhooks checks signatures with."""
+    """Key by which the receiver of a webhook checks signatures."""
 
     target: str
     key: str
 
 
 class FeedAddress(msgspec.Struct, frozen=True):
-    """Whoever knows it can read the feed."""
+    """URL of a feed; whoever knows it can read the feed."""
 
     url: str

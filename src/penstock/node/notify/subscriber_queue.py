@@ -42,12 +42,12 @@ HeldRow: TypeAlias = tuple[str, str, str, bytes]
 
 
 def event(url: str, body: bytes, *, ts_us: Instant, seq: int) -> Event:
-    """A change as the queues hold it."""
+    """Make the event of a change, as the queues hold it."""
     return Event(topic_of(url), body, ts_us, sender=url, seq=seq, content_type="application/json")
 
 
 def row(place: int, who: str, policy: str, item: Item) -> Row:
-    """An item that waits; a digest belongs to no one channel."""
+    """Make the row of an item that waits; a digest has no channel."""
     if isinstance(item, Event):
         return PUT, (place, who, policy, item.sender, item.ts_us, item.seq, item.payload)
     assert isinstance(item, Digest)
@@ -60,13 +60,13 @@ class SubscriberQueue:
 
     queue: PackingQueue
     sending: Event | Digest | None = None
-    """Taken from the queue, not told yet."""
+    """Item taken from the queue and not sent yet."""
     places: dict[int, int] = field(default_factory=dict)
-    """Rows of the items, by identity."""
+    """Row numbers of the items, by identity."""
     seq: int = 0
 
     def items(self) -> list[Item]:
-        """All of them, in order."""
+        """Return all items in order, the one being sent first."""
         return [*([] if self.sending is None else [self.sending]), *self.queue.items()]
 
 
@@ -79,12 +79,12 @@ class HeldChanges:
 
 
 def delta_of(item: Event | Digest) -> Delta | Digest:
-    """What an item tells."""
+    """Return the delta or digest of an item."""
     return from_json(item.payload) if isinstance(item, Event) else item
 
 
 def when(item: Item) -> Instant:
-    """The moment by which items of several queues are told in order."""
+    """Return the moment by which items of several queues are sent in order."""
     if isinstance(item, Event):
         return item.ts_us
     assert isinstance(item, Digest)
@@ -92,5 +92,5 @@ def when(item: Item) -> Instant:
 
 
 def changes_in(item: Item) -> int:
-    """Changes that an item stands for."""
+    """Return the number of changes that an item stands for."""
     return item.count if isinstance(item, Digest) else 1

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from penstock.node.outbound.post import Poster
 
 PULL_KINDS: Final = ("feed",)
-"""Kinds of subscribers that come and read, so nothing waits for them."""
+"""Kinds of subscribers that fetch changes themselves, so nothing is queued for them."""
 
 
 class SubscriberNames:
-    """Names of subscribers, checked."""
+    """Checks names of subscribers."""
 
     def __init__(self, settings: NotifySettings, kinds: Sequence[str], poster: Poster) -> None:
         self._settings = settings
@@ -26,7 +26,7 @@ class SubscriberNames:
         self._poster = poster
 
     def check(self, who: str) -> str:
-        """A subscriber's name in its one spelling; ChannelError if nobody of that name can be told."""
+        """Return the canonical name of a subscriber; ChannelError if it cannot be notified."""
         kind, _, address = who.partition(":")
         if kind in self._kinds and address and address.isprintable():
             match kind:
@@ -39,7 +39,7 @@ class SubscriberNames:
                 case "feed" | "hub":  # subscribers at the hub have been verified
                     return who
         kinds = ", ".join(f"{name}:…" for name in self._kinds if name != "hub")
-        raise ChannelRefused(f"'{who}' cannot be told; this node tells {kinds or 'nobody'}")
+        raise ChannelRefused(f"'{who}' cannot be notified; this node notifies {kinds or 'nobody'}")
 
     def _target(self, name: str) -> str:
         names = [target.name for target in self._settings.apprise.targets]

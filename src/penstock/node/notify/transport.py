@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document may hold, not even escaped (section 2.2)."""
+"""Characters that no XML 1.0 document may hold, not even escaped (section 2.2)."""
 
 
 def clean(text: str) -> str:
-    """A text with a mark in the place of each character that XML has no way to write."""
+    """Replace each character that XML cannot write by U+FFFD."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
 PAUSED: Final = Cause(level=0, position=0, filter="paused")
-"""Why changes are in a digest that came while a subscription was held."""
+"""Cause of changes in a digest that came during a pause."""
 
 RETURNED: Final = Cause(level=0, position=0, filter="returned")
-"""Why changes are in a digest that were sent and came back."""
+"""Cause of changes in a digest that were sent and came back."""
 
 
 def title_of(what: Delta | Digest) -> str:
-    """One line."""
+    """Describe a change or a digest in one line."""
     if isinstance(what, Delta):
         return clean(" ".join(f"{what.title or what.url} changed".split()))
     return f"{what.count} more {'change' if what.count == 1 else 'changes'}"
 
 
 def message_of(what: Delta | Digest) -> str:
-    """All of it, cut where nobody reads on; every sign is printable."""
-    return text_of(what, most=limits.TELL_CHARS) if isinstance(what, Delta) else _digest_text(what)
+    """Describe a change or a digest in full, up to NOTIFY_CHARS characters, all printable."""
+    return text_of(what, most=limits.NOTIFY_CHARS) if isinstance(what, Delta) else _digest_text(what)
 
 
 def _digest_text(digest: Digest) -> str:
@@ -65,7 +65,7 @@ def _digest_text(digest: Digest) -> str:
 
 
 def redacted(who: str) -> str:
-    """A subscriber for the log: of a web address the host only, since the rest may be as good as a key."""
+    """Name a subscriber in the log: of a URL only the host, since the rest may be secret."""
     kind, _, address = who.partition(":")
     if kind not in ("webhook", "hub"):
         return printable(who)
@@ -74,28 +74,28 @@ def redacted(who: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to be told to one subscriber."""
+    """One change or digest for one subscriber."""
 
     who: str
-    """With its kind in front."""
+    """Name of the subscriber, with its kind in front."""
     what: Delta | Digest
-    """A digest stands for changes that are not told one by one."""
+    """A digest stands for changes that are not sent one by one."""
     at_us: Instant
-    """When it goes out."""
+    """When it is sent."""
 
     @property
     def address(self) -> str:
-        """The subscriber without its kind."""
+        """Name of the subscriber without its kind."""
         return self.who.partition(":")[2]
 
     @property
     def id(self) -> str:
-        """The same for every attempt, so that a receiver can tell a repetition."""
+        """Identifier that is the same for every attempt, so that a receiver recognises repetitions."""
         what = self.what
         if isinstance(what, Delta):
             facts = f"delta {self.who} {what.url} {what.version}"
         else:
-            # Numbers begin anew with an empty queue, and what is held has none: moments tell digests apart.
+            # Sequence numbers restart with an empty queue, paused changes have none: times differ.
             facts = (
                 f"digest {self.who} {what.from_us} {what.to_us} {what.seq_first} {what.seq_last} {what.count}"
             )
@@ -104,39 +104,39 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """It was told."""
+    """The notification was delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """It was not told, and may be another time."""
+    """The notification was not delivered, and is tried again."""
 
     reason: str
     after_s: float | None = None
-    """What the other side asked for; None: it asked for nothing."""
+    """Pause that the receiver asked for; None: it asked for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipientGone:
-    """The other side wants nothing any more."""
+    """The receiver wants no more notifications."""
 
     reason: str
     url: str = ""
-    """Of this channel; empty: of any."""
+    """Channel it is about; empty: all channels."""
 
 
 SendOutcome: TypeAlias = Delivered | RetryLater | RecipientGone
 
 
 class Transport(Protocol):
-    """A way to subscribers of one kind."""
+    """Sends notifications to subscribers of one kind."""
 
     async def start(self) -> None:
-        """Begin; what cannot work for ever is a NodeError."""
+        """Start; NodeError if it can never work."""
         ...
 
     async def close(self) -> None:
-        """End."""
+        """Close connections."""
         ...
 
     def away(self, who: str) -> bool:
@@ -144,9 +144,9 @@ class Transport(Protocol):
         ...
 
     async def send(self, parcel: Notification) -> SendOutcome:
-        """Try once."""
+        """Try to send a notification once."""
         ...
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return counts and state for the status."""
         ...

@@ -29,23 +29,23 @@ GONE: Final = 410
 
 
 def key_of(secret: bytes, target: str) -> bytes:
-    """The key that signs what is sent to one address; another address cannot know it."""
+    """Derive the key that signs requests to one address; other addresses cannot know it."""
     return derived(secret, "webhook", target)
 
 
 def key_text(key: bytes) -> str:
-    """The key as receivers' libraries expect it."""
+    """Write a key in the form that Standard Webhooks libraries read."""
     return f"whsec_{b64encode(key).decode()}"
 
 
 def signature(key: bytes, *, id_: str, timestamp_s: int, body: bytes) -> str:
-    """The value of `webhook-signature`."""
+    """Make the value of `webhook-signature`."""
     mac = hmac.digest(key, f"{id_}.{timestamp_s}.".encode() + body, sha256)
     return f"v1,{b64encode(mac).decode()}"
 
 
 def body_of(parcel: Notification) -> bytes:
-    """What is sent: the kind of thing it is, and the thing."""
+    """Make the body: the type of the notification, and the change or digest."""
     what = parcel.what
     if isinstance(what, Delta):
         change = msgspec.Raw(to_json(what))
@@ -54,7 +54,7 @@ def body_of(parcel: Notification) -> bytes:
 
 
 class WebhookTransport:
-    """Sends to addresses that subscribed as webhook:https://…."""
+    """Sends to subscribers named webhook:https://…."""
 
     def __init__(self, poster: Poster, *, secret: bytes) -> None:
         self._poster = poster
@@ -62,17 +62,17 @@ class WebhookTransport:
         self.sent = self.refused = 0
 
     async def start(self) -> None:
-        """Nothing is needed before the first request."""
+        """Nothing to open."""
 
     async def close(self) -> None:
-        """Nor after the last."""
+        """Nothing to close."""
 
     def away(self, who: str) -> bool:  # noqa: ARG002
-        """Nobody knows before the request."""
+        """Return False: whether a receiver can be reached shows when sending."""
         return False
 
     async def send(self, parcel: Notification) -> SendOutcome:
-        """One request."""
+        """Send one signed request."""
         body = body_of(parcel)
         timestamp_s = parcel.at_us // SECOND_US
         key = key_of(self._secret, parcel.address)
@@ -92,5 +92,5 @@ class WebhookTransport:
         return RetryLater(posted.sentence(), posted.retry_after_s(now_us=parcel.at_us))
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return the numbers of requests."""
         return {"sent": self.sent, "refused": self.refused}

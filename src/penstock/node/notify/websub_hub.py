@@ -53,7 +53,7 @@ _PUT: Final = "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)"
 _END: Final = "DELETE FROM lease WHERE callback = ? AND url = ?"
 
 SWEEP_S: Final = 60.0
-"""Between looks for leases that have run out."""
+"""Interval between two searches for expired leases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class _Intent:
 
     asked: HubRequest
     callback: str
-    """Canonical."""
+    """Canonical URL of the callback."""
     url: str
     """The channel whose feed is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriberLease:
-    """A verified subscription."""
+    """Lease of a verified subscription."""
 
     secret: str
     until_us: Instant
 
 
 class WebSubHub:
-    """Takes subscriptions, and sends to those that subscribed, who are called hub:CALLBACK."""
+    """Accepts and verifies subscriptions, and sends feeds to subscribers named hub:CALLBACK."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class WebSubHub:
         self._poster = poster
         self._settings = settings
         self._note = note
-        """Takes what is to be written down."""
+        """Called with rows to store."""
         self._leases: dict[str, dict[str, SubscriberLease]] = {}
         for callback, url, secret, until_us in leases:
             self._leases.setdefault(callback, {})[url] = SubscriberLease(secret, until_us)
@@ -103,17 +103,17 @@ class WebSubHub:
         self.sent = self.refused = self.unverified = 0
 
     async def start(self) -> None:
-        """Look for leases that run out."""
+        """Begin to end leases that expire."""
         self._sweeping = asyncio.create_task(self._sweep())
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop verifying."""
         tasks = [*self._asking, *([self._sweeping] if self._sweeping is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- subscribing -------------------------------------------------------------------------------------
+    # -- subscribing -----------------------------------------------------------------------------------
 
     def take(self, form: Mapping[str, str]) -> None:
         """Accept a request, to be verified; RequestRefused says what is wrong with it."""
@@ -202,7 +202,7 @@ class WebSubHub:
         return found is not None
 
     def forgotten(self, who: str, url: str) -> None:
-        """The channels ended a subscription."""
+        """Forget the lease of a subscription that was ended."""
         self._forget(who.partition(":")[2], url)
 
     async def _sweep(self) -> None:
@@ -218,14 +218,14 @@ class WebSubHub:
             for callback, url in over:
                 await self._end(callback, url)
 
-    # -- sending -----------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------
 
     def away(self, who: str) -> bool:  # noqa: ARG002
-        """Nobody knows before the request."""
+        """Return False: whether a callback can be reached shows when sending."""
         return False
 
     async def send(self, parcel: Notification) -> SendOutcome:
-        """The feed as it is now; in place of a digest, every feed that the subscriber has."""
+        """Send the feed of the changed channel as it is now; for a digest, every feed of the subscriber."""
         leases = self._leases.get(parcel.address, {})
         urls = [parcel.what.url] if isinstance(parcel.what, Delta) else list(leases)
         for url in urls:
@@ -255,7 +255,7 @@ class WebSubHub:
         return RetryLater(posted.sentence(), posted.retry_after_s(now_us=parcel.at_us))
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return the numbers of leases and requests."""
         return {
             "leases": sum(map(len, self._leases.values())),
             "verifying": len(self._asking),

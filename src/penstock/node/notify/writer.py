@@ -71,7 +71,7 @@ class OutboxWriter:
         except StoreError as error:
             log.error("%s", error)  # noqa: TRY400
 
-    # -- what the group commit asks for ----------------------------------------------------------------------
+    # -- what the group commit asks for ----------------------------------------------------------------
 
     def pending(self) -> int:
         """How many rows wait."""

@@ -60,7 +60,7 @@ def password_of(settings: Settings) -> str:
 
 
 def may_talk(settings: Settings, bare: str) -> bool:
-    """Whether somebody may use the bot."""
+    """Whether the settings allow an address to use the bot."""
     domain = bare.rpartition("@")[2].lower()
     own = settings.jid.partition("/")[0].rpartition("@")[2].lower()
     accepted = [one.lower() for one in settings.accept] or [own]
@@ -68,7 +68,7 @@ def may_talk(settings: Settings, bare: str) -> bool:
 
 
 def made(slixmpp: Any, settings: Settings, password: str) -> Any:
-    """A client of the library that is not connected yet."""
+    """Make a client of slixmpp that is not connected yet."""
     bot = slixmpp.ClientXMPP(settings.jid, password, ssl_context=_context(settings))
     bot.enable_direct_tls = settings.tls == "direct"
     bot.enable_starttls = settings.tls == "starttls"
@@ -84,7 +84,7 @@ def made(slixmpp: Any, settings: Settings, password: str) -> Any:
 
 
 def library() -> Any:
-    """Slixmpp; MissingTool says how to get it."""
+    """Import slixmpp; MissingTool says how to get it."""
     try:
         import slixmpp  # noqa: PLC0415  # a part of the extra `channels`
     except ImportError:
@@ -103,7 +103,7 @@ def _context(settings: Settings) -> ssl.SSLContext:
 
 
 def quiet(bot: Any) -> None:
-    """End what the library leaves running."""
+    """Cancel a task that the library leaves running."""
     filters = bot._run_out_filters  # noqa: SLF001  # it has no other way
     if filters is not None:
         filters.cancel()
@@ -112,20 +112,20 @@ def quiet(bot: Any) -> None:
 log = logging.getLogger(__name__)
 
 SESSION_S: Final = 30.0
-"""A server that has not begun a session by then is tried again later."""
+"""Time for a server to begin a session, before the connection is tried again."""
 
 ACK_S: Final = 10.0
-"""A message that the server has not acknowledged by then is sent again."""
+"""Time for the server to acknowledge a message, before it is sent again."""
 
 SENT: Final = 1_000
-"""Messages that are remembered in case they come back: some minutes of a busy bot."""
+"""Sent messages remembered in case they come back: some minutes of a busy bot."""
 
 ANSWERS: Final = 64
 """Commands answered at the same time."""
 
 
 class XmppTransport:
-    """Sends to people who subscribed as xmpp:name@domain, and listens to them."""
+    """Sends to subscribers named xmpp:name@domain, and answers their commands."""
 
     def __init__(
         self,
@@ -143,17 +143,17 @@ class XmppTransport:
         self._wake = wake
         self._waiting = waiting
         self._returned = returned
-        """Called when a message that counted as told comes back."""
+        """Called when a message that counted as sent comes back."""
         self._dice = dice
         self._slixmpp = library()
         self._bot: Any = None
         """The connection, while there is a session."""
         self._acks: dict[str, asyncio.Future[str]] = {}
         self._sent: OrderedDict[str, Notification] = OrderedDict()
-        """The last messages, by id: one may come back."""
+        """Last messages sent, by id: one may come back."""
         self._answering: set[asyncio.Task[None]] = set()
         self._pace = RateLimits(
-            interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10, keys=limits.TELL_PACES
+            interval_us=60 * SECOND_US // limits.COMMANDS_PER_MINUTE, burst=10, keys=limits.NOTIFY_PACES
         )
         self._task: asyncio.Task[None] | None = None
         self.fault = ""
@@ -161,17 +161,17 @@ class XmppTransport:
         self.sent = self.commands = self.sessions = 0
 
     async def start(self) -> None:
-        """Connect, now and whenever the connection is lost."""
+        """Connect, and reconnect whenever the connection is lost."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Disconnect."""
         tasks = [*self._answering, *([self._task] if self._task is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- the connection ----------------------------------------------------------------------------------
+    # -- the connection --------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
@@ -184,10 +184,10 @@ class XmppTransport:
                 self.fault = fault
                 await asyncio.sleep(pause_s)
                 if self.sessions > before:
-                    break  # it worked for a while: begin with short pauses again
+                    break  # the connection worked: pauses start short again
 
     async def _session(self) -> str:
-        """One connection from its beginning to its end; why it ended."""
+        """Keep one connection until it ends; return why it ended."""
         settings = self._settings
         bot = self._made()
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -229,7 +229,7 @@ class XmppTransport:
             for ack in self._acks.values():
                 ack.cancel()
             bot.cancel_connection_attempt()
-            with suppress(Exception):  # it is over, however that ends
+            with suppress(Exception):  # the connection is over, whatever this raises
                 async with asyncio.timeout(3.0):
                     await bot.disconnect(wait=1.0)
             quiet(bot)
@@ -244,7 +244,7 @@ class XmppTransport:
         return bot
 
     def _asked(self, presence: Any) -> None:
-        """Somebody wants to see when the bot is there."""
+        """Answer a request to see the presence of the bot."""
         bot = presence.stream
         who = presence["from"].bare
         accepted = may_talk(self._settings, who)
@@ -252,14 +252,14 @@ class XmppTransport:
         if accepted:
             bot.send_presence(pto=who, ptype="subscribe")
 
-    # -- commands ----------------------------------------------------------------------------------------
+    # -- commands --------------------------------------------------------------------------------------
 
     def _heard(self, message: Any) -> None:
         if message["type"] not in ("chat", "normal") or not message["body"].strip():
             return
         who = message["from"].bare
         if len(self._answering) >= ANSWERS or not self._pace.take(who, now_us=steady_us()):
-            return  # a flood is not answered: two bots would never end
+            return  # too many commands at once: two bots would answer each other for ever
         task = asyncio.create_task(self._reply(message, who))
         self._answering.add(task)
         task.add_done_callback(self._answered)
@@ -290,16 +290,16 @@ class XmppTransport:
             said = "I take no commands from you. Whoever runs this node can add you to notify.xmpp.accept."
         if self._bot is not None:
             with suppress(self._slixmpp.xmlstream.xmlstream.NotConnectedError):
-                message.reply(clean(said[: limits.TELL_CHARS])).send()
+                message.reply(clean(said[: limits.NOTIFY_CHARS])).send()
                 self._meet(who, message["body"])
 
     def _meet(self, who: str, said: str) -> None:
-        """Ask who subscribes to let the bot see whether they are online."""
+        """Ask a new subscriber to let the bot see whether they are online."""
         contact = self._bot.client_roster[who]
         if said.lower().startswith("subscribe") and not contact["to"] and not contact["pending_out"]:
             self._bot.send_presence_subscription(pto=who, ptype="subscribe")
 
-    # -- sending -----------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------
 
     def away(self, who: str) -> bool:
         """Whether there is no session, or the person is known to be offline."""
@@ -310,7 +310,7 @@ class XmppTransport:
         return bool(roster.has_jid(bare) and roster[bare]["to"] and not roster[bare].resources)
 
     async def send(self, parcel: Notification) -> SendOutcome:
-        """One message."""
+        """Send one message."""
         bot = self._bot
         if not may_talk(self._settings, parcel.address):
             return RecipientGone("the bot does not talk to them any more (notify.xmpp.accept)")
@@ -321,13 +321,13 @@ class XmppTransport:
             self._sent.popitem(last=False)
         problem = await self._send(bot, parcel)
         if problem:
-            self._sent.pop(parcel.id, None)  # if it still comes back, that is known already
+            self._sent.pop(parcel.id, None)  # no need to handle its return as well
             return RetryLater(problem)
         self.sent += 1
         return Delivered()
 
     async def _send(self, bot: Any, parcel: Notification) -> str:
-        """Why the server does not have it; empty if it has."""
+        """Wait for the server's acknowledgement; return why it did not come, or an empty text."""
         message = bot.make_message(mto=parcel.address, mbody=message_of(parcel.what), mtype="chat")
         message["id"] = parcel.id
         ack: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -344,7 +344,7 @@ class XmppTransport:
             return f"the chat server did not acknowledge it within {ACK_S:g} s"
         except asyncio.CancelledError:
             if self._bot is bot:
-                raise  # the node ends, not the connection
+                raise  # cancelled because the node ends
             return "the connection to the chat server was lost"
         except self._slixmpp.xmlstream.xmlstream.NotConnectedError:
             return "the connection to the chat server was lost"
@@ -357,7 +357,7 @@ class XmppTransport:
             ack.set_result("")
 
     def statistics(self) -> dict[str, object]:
-        """How it stands."""
+        """Return whether there is a session, and the numbers of messages."""
         return {
             "connected": self._bot is not None,
             "fault": self.fault,

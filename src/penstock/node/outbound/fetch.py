@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from penstock.node.config.channels import Polling
 
 ENCODINGS: Final = "gzip, deflate"
-"""What we ask for: what can be decompressed piece by piece within a bound."""
+"""Value of Accept-Encoding: codings that can be decompressed piece by piece within a bound."""
 
 
 class BadBody(Exception):
-    """A body that is not taken; the text is a sentence."""
+    """A body that is not accepted; the text is a sentence."""
 
 
 class BodyReader:
-    """Takes the pieces of one body."""
+    """Decompresses one body piece by piece."""
 
     def __init__(self, encoding: str, *, most_bytes: int) -> None:
         self._encoding = encoding.strip().lower()
@@ -54,10 +54,10 @@ class BodyReader:
         self._parts: list[bytes] = []
         self._size = 0
         self.wire_bytes = 0
-        """Bytes that came over the network."""
+        """Bytes received over the network."""
 
     def take(self, piece: bytes) -> None:
-        """The next piece; BadBody if it is too much, or broken."""
+        """Add the next piece; BadBody if the body is too large or damaged."""
         self.wire_bytes += len(piece)
         if self._encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise BadBody(f"The answer is encoded as {self._encoding[:40]}, which was not asked for.")
@@ -72,7 +72,7 @@ class BodyReader:
             raise BadBody(f"The answer says it is {self._encoding}, but it cannot be unpacked.") from None
 
     def whole(self) -> bytes:
-        """All of it; BadBody if it ends in the middle."""
+        """Return the whole body; BadBody if its end is missing."""
         if self._inflater is not None and not self._inflater.eof:
             raise BadBody("The answer was broken off: its compressed body has no end.")
         return b"".join(self._parts)
@@ -85,7 +85,7 @@ class BodyReader:
             self._keep(self._inflater.decompress(piece, room))
             piece = self._inflater.unconsumed_tail or self._inflater.unused_data
             if self._inflater.eof and self._encoding == "deflate":
-                return  # what follows is not part of it
+                return  # ignore what follows the end
 
     def _begin(self, piece: bytes) -> zlib._Decompress:
         if self._encoding != "deflate":
@@ -110,36 +110,36 @@ class FetchResult:
     """An answer with its body, or a sentence why there is none."""
 
     status: int = 0
-    """0: no answer."""
+    """HTTP status; 0: no answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By name in lower case; those that were repeated are joined by commas."""
+    """Headers by name in lower case; values of repeated ones are joined by commas."""
     body: bytes = b""
-    """Decompressed, otherwise as it came."""
+    """Body, decompressed."""
     url: str = ""
-    """Where the answer came from, after redirects."""
+    """URL that answered, after redirects."""
     bytes_wire: int = 0
-    """Bytes of bodies that came over the network."""
+    """Bytes of bodies received over the network."""
     duration_us: int = 0
     error: str = ""
-    """What went wrong on the way, as a sentence; then there is no body."""
+    """Why there is no body, as a sentence; empty if there is one."""
     hops: tuple[RedirectHop, ...] = ()
-    """Redirects that were followed."""
+    """Redirects followed."""
     conditional: bool = False
-    """Whether validators were sent."""
+    """Whether the request had validators (If-None-Match, If-Modified-Since)."""
 
     @property
     def content_type(self) -> str:
-        """As the server says, with its charset."""
+        """Content type with charset, as the server says."""
         return self.headers.get("content-type", "")
 
     @property
     def partial(self) -> bool:
-        """Whether the body holds only the new items of a feed: the others are not gone."""
+        """Whether the body holds only the new items of a feed (status 226)."""
         return self.status == DELTA_STATUS
 
     @property
     def outcome(self) -> FetchOutcome:
-        """The part that deciders learn from."""
+        """The part from which the poller learns."""
         return FetchOutcome(
             status=self.status,
             headers=self.headers,
@@ -158,13 +158,13 @@ CAUGHT = (
     BadBody,
     ChannelError,
 )
-"""Everything that a network, a server or an address can do wrong."""
+"""Exceptions for everything that a network, a server or a URL can do wrong."""
 
 _HUNG_UP = (errno.ECONNRESET, errno.EPIPE)
 
 
 def sentence(problem: Exception, options: Polling) -> str:
-    """What went wrong."""
+    """Describe an exception in a sentence."""
     match problem:
         case BadBody() | ChannelError() | AddressRefused():
             return str(problem)
@@ -185,7 +185,7 @@ def sentence(problem: Exception, options: Polling) -> str:
 
 
 def unconnected(problem: aiohttp.ClientConnectorError) -> str:
-    """Why there is no connection."""
+    """Describe in a sentence why there is no connection."""
     match problem:
         case aiohttp.ClientConnectorCertificateError():
             return f"The certificate of {problem.host} is not valid: {brief(problem.certificate_error)}."
@@ -210,7 +210,7 @@ def _late(problem: TimeoutError, options: Polling) -> str:
 
 
 def brief(problem: BaseException) -> str:
-    """The text of an error, in one short line."""
+    """Shorten the text of an exception to one line."""
     return _line(str(getattr(problem, "strerror", "") or problem)) or type(problem).__name__
 
 
@@ -219,7 +219,7 @@ def _line(text: str) -> str:
 
 
 RobotsCheck: TypeAlias = Callable[[str], Awaitable[str]]
-"""Says why an address may not be fetched; empty: it may."""
+"""Says why a URL may not be fetched; empty: it may."""
 
 VERSION: Final = version("penstock")
 ACCEPT: Final = (
@@ -227,13 +227,13 @@ ACCEPT: Final = (
     "text/html;q=0.9, application/json;q=0.8, */*;q=0.5"
 )
 KEEP_S: Final = 10.0
-"""Idle connections are kept so long: channels of one host share one, and 300 polls a second hold 3,000."""
+"""Time an idle connection is kept: channels of one host share it; 300 polls a second keep 3,000 open."""
 NAMES_S: Final = 300
-"""An address that was looked up and checked is used so long."""
+"""Time a resolved and checked address is cached."""
 
 
 def user_agent(contact: str, subscribers: int = 0) -> str:
-    """Who we are, how to reach us, and for how many we fetch: what those who run a site want to know."""
+    """Make the User-Agent: program, contact address and number of subscribers."""
     notes = [f"+{contact}"] if contact else []
     if subscribers:
         notes.append("1 subscriber" if subscribers == 1 else f"{subscribers} subscribers")
@@ -242,7 +242,7 @@ def user_agent(contact: str, subscribers: int = 0) -> str:
 
 
 class Fetcher:
-    """Fetches addresses, over connections that are used again."""
+    """Fetches URLs over reused connections."""
 
     def __init__(
         self,
@@ -265,9 +265,9 @@ class Fetcher:
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, barred: RobotsCheck | None = None
     ) -> FetchResult:
-        """Whatever the network does, this returns; only being cancelled ends it otherwise.
+        """Fetch a URL. Network errors are part of the result; only cancellation raises.
 
-        `barred` is asked about every address that a redirect leads to.
+        `barred` is called for every URL that a redirect leads to.
         """
         agent = {"User-Agent": user_agent(self._contact)}
         visit = _Visit(self, url, {**agent, **(headers or {})}, barred)
@@ -281,7 +281,7 @@ class Fetcher:
         return visit.fetched(error, duration_us=(perf_counter_ns() - began_ns) // 1_000)
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -289,16 +289,16 @@ class Fetcher:
 
     @property
     def options(self) -> Polling:
-        """What it was told."""
+        """Settings of polling."""
         return self._options
 
     @property
     def guard(self) -> AddressGuard:
-        """Which addresses it fetches from."""
+        """Guard that refuses addresses."""
         return self._guard
 
     def session(self) -> aiohttp.ClientSession:
-        """The connections; made when they are first needed, since that takes a running loop."""
+        """Return the aiohttp session, made on first use because it needs a running loop."""
         if self._session is None:
             options = self._options
             connector = aiohttp.TCPConnector(
@@ -321,7 +321,7 @@ class Fetcher:
 
 
 class _Visit:
-    """One fetch, from address to address."""
+    """One fetch with its redirects."""
 
     def __init__(
         self, fetcher: Fetcher, url: str, headers: Mapping[str, str], barred: RobotsCheck | None
@@ -337,7 +337,7 @@ class _Visit:
         self._wire_bytes = 0
 
     async def run(self) -> str:
-        """Go to the end; what went wrong as a sentence, empty if nothing did."""
+        """Fetch and follow redirects; return what went wrong as a sentence, or an empty text."""
         while True:
             url = self._visited[-1]
             target = URL(url, encoded=True)
@@ -380,11 +380,11 @@ class _Visit:
             self._body = body.whole()
         except BadBody:
             self._wire_bytes = before + body.wire_bytes
-            answer.close()  # the rest of it is not waited for
+            answer.close()  # do not wait for the rest
             raise
 
     async def _skip(self, answer: aiohttp.ClientResponse) -> None:
-        """Read over the body of a redirect, if it is small enough to keep the connection for it."""
+        """Skip the body of a redirect if it is small, so that the connection can be reused."""
         skipped = 0
         async for piece in answer.content.iter_any():
             skipped += len(piece)
@@ -394,7 +394,7 @@ class _Visit:
         self._wire_bytes += skipped
 
     def fetched(self, error: str, *, duration_us: int) -> FetchResult:
-        """What came of it."""
+        """Make the result."""
         return FetchResult(
             status=self._status,
             headers=self._found,

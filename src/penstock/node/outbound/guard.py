@@ -25,21 +25,21 @@ _EMBEDDED: Final = (
     (IPv6Network("::/96"), 0),  # IPv4-compatible, RFC 4291, 2.5.5.1
     (IPv6Network("2002::/16"), 80),  # 6to4, RFC 3056
 )
-"""Networks whose addresses stand for IPv4 ones, and how far those are from the right end, in bits."""
+"""IPv6 networks whose addresses contain an IPv4 address, and its distance from the right end in bits."""
 
 _LOCAL: Final = (
     IPv6Network("64:ff9b:1::/48"),  # NAT64 of one's own, RFC 8215
-    IPv6Network("2001::/32"),  # Teredo: both ends are hidden in it
+    IPv6Network("2001::/32"),  # Teredo, RFC 4380: contains two addresses
     IPv6Network("fec0::/10"),  # site-local, RFC 3879
 )
 
 
 class AddressRefused(OSError):
-    """A name leads to addresses that must not be fetched from; the text is a sentence."""
+    """A host name resolves to forbidden addresses only; the text is a sentence."""
 
 
 class AddressGuard:
-    """Which addresses may be fetched from: public ones, and networks that the operator allows."""
+    """Allows requests to public addresses, and to networks that the operator names."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         try:
@@ -48,7 +48,7 @@ class AddressGuard:
             raise ChannelError(f"networks: {error}; write it as 192.168.0.0/16") from None
 
     def allows(self, address: str) -> bool:
-        """Whether it may be fetched from; a text that is no address may not."""
+        """Whether requests to an address are allowed; False for a text that is no address."""
         try:
             parsed = ip_address(address.partition("%")[0])
         except ValueError:
@@ -61,7 +61,7 @@ class AddressGuard:
         return meant.is_global and not meant.is_multicast and not meant.is_reserved
 
     def refusal(self, host: str) -> str:
-        """Why the host of an address is refused, as a sentence; empty: it is a name, or it may be."""
+        """Say why a host is refused; empty: it is a name, or an allowed address."""
         if not host[-1:].isdigit() and ":" not in host:
             return ""
         try:
@@ -72,19 +72,19 @@ class AddressGuard:
 
 
 def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 one stands for, if it does."""
+    """Return the IPv4 address that an IPv6 address contains, or None."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     for network, shift in _EMBEDDED:
-        if address in network and int(address) > 1:  # :: and ::1 stand for themselves
+        if address in network and int(address) > 1:  # :: and ::1 contain no IPv4 address
             return IPv4Address(int(address) >> shift & 0xFFFF_FFFF)
     return address
 
 
 class GuardedResolver(AbstractResolver):
-    """Looks names up with another resolver, and hands out only what the guard allows."""
+    """Resolves names with another resolver, and returns only addresses that the guard allows."""
 
     def __init__(self, guard: AddressGuard, resolver: AbstractResolver | None = None) -> None:
         self._guard = guard
@@ -93,7 +93,7 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Addresses of a name; AddressRefused if there are only forbidden ones."""
+        """Resolve a name; AddressRefused if all its addresses are forbidden."""
         found = await self._resolver.resolve(host, port, family)
         allowed = [one for one in found if self._guard.allows(one["host"])]
         if found and not allowed:
@@ -101,12 +101,12 @@ class GuardedResolver(AbstractResolver):
         return allowed
 
     async def close(self) -> None:
-        """Let the other resolver go, too."""
+        """Close the other resolver."""
         await self._resolver.close()
 
 
 class ThreadResolver(AbstractResolver):
-    """The system's resolver, in threads of its own: slow names hold up nobody but each other."""
+    """The system's resolver in threads of its own, so that slow names delay only other names."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(limits.RESOLVER_THREADS, thread_name_prefix="penstock-names")
@@ -114,7 +114,7 @@ class ThreadResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """All addresses of a name, in the order the system prefers."""
+        """Resolve a name to all its addresses, in the order the system prefers."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
@@ -132,7 +132,7 @@ class ThreadResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Wait for nobody."""
+        """Close without waiting for lookups under way."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PostResult:
-    """What came of a request."""
+    """Result of a request."""
 
     status: int = 0
-    """0: no answer."""
+    """HTTP status; 0: no answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By name in lower case."""
+    """Headers by name in lower case."""
     body: bytes = b""
     """The beginning of the answer, at most POST_ANSWER_BYTES."""
     error: str = ""
@@ -42,15 +42,15 @@ class PostResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the other side took it."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     def sentence(self) -> str:
-        """What went wrong."""
+        """Describe in a sentence what went wrong."""
         return self.error or f"it answered with status {self.status}"
 
     def retry_after_s(self, *, now_us: Instant) -> float | None:
-        """How long it wants to be left alone; None: it does not say."""
+        """Return the pause that Retry-After asks for; None if there is none."""
         text = self.headers.get("retry-after", "")
         wait_s = seconds(text)
         if wait_s is not None:
@@ -60,7 +60,7 @@ class PostResult:
 
 
 class Poster:
-    """Sends requests, over connections that are used again."""
+    """Sends requests over reused connections."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Poster:
         self._session: aiohttp.ClientSession | None = None
 
     def check(self, url: str) -> str:
-        """The canonical address; BadAddress if it cannot be one, or is one that is refused at sight."""
+        """Return the canonical URL; BadAddress if it is none, or its host is a forbidden address."""
         found = canonical(url)
         refusal = self._guard.refusal(URL(found, encoded=True).host or "")
         if refusal:
@@ -87,11 +87,11 @@ class Poster:
         return found
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> PostResult:
-        """Send a body; whatever the network does, this returns."""
+        """Send a body. Network errors are part of the result."""
         return await self._ask("POST", url, body, headers)
 
     async def get(self, url: str, query: Mapping[str, str]) -> PostResult:
-        """Ask with parameters beside those the address has."""
+        """Send a GET request with parameters added to those of the URL."""
         target = URL(url, encoded=True)
         return await self._ask("GET", str(target.extend_query(query)), None, {})
 
@@ -110,7 +110,7 @@ class Poster:
             ):
                 found = await answer.content.read(limits.POST_ANSWER_BYTES)
                 if not answer.content.at_eof():
-                    answer.close()  # the rest is not waited for
+                    answer.close()  # do not wait for the rest
                 lowered = {name.lower(): value for name, value in answer.headers.items()}
                 return PostResult(answer.status, lowered, found)
         except TimeoutError:
@@ -128,7 +128,7 @@ class Poster:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # nothing of what is answered is worth a bomb
+                auto_decompress=False,  # no decompression bombs: answers are read as they come
                 headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
             )
         return self._session
