@@ -105,3 +105,10 @@ def test_nobody_there() -> None:
 )  # fmt: skip
 def test_durations(us: int, text: str) -> None:
     assert top._duration(us) == text
+
+
+def test_the_environment_names_the_http_port_not_the_mqtt_one() -> None:
+    both = {"PENSTOCK_URL": "mqtt://127.0.0.1:1", "PENSTOCK_HTTP_URL": "http://127.0.0.1:2"}
+    result = CliRunner().invoke(app, ["top", "--once"], env=both)
+    assert isinstance(result.exception, InputError)
+    assert "http://127.0.0.1:2" in str(result.exception)

@@ -23,7 +23,7 @@ ANSWER_BYTES: Final = 64 << 20
 API_URL: Final = "http://127.0.0.1:8080"
 
 ApiOption = Annotated[
-    str, typer.Option("--url", envvar="PENSTOCK_URL", metavar="URL", help="URL of the node's HTTP port.")
+    str, typer.Option("--url", envvar="PENSTOCK_HTTP_URL", metavar="URL", help="URL of the node's HTTP port.")
 ]
 TokenOption = Annotated[
     str, typer.Option("--token", envvar="PENSTOCK_TOKEN", help="http.token of the node's configuration.")
