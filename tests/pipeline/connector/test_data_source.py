@@ -273,7 +273,7 @@ def test_messages_that_are_gone_fail_the_query_unless_told_not_to(
     strict, lax = source(node), source(node, failOnDataLoss="false")
     start, end = {"s": 1}, {"s": node.hosted.end}
     node.trim(tick)
-    with pytest.raises(InputError, match=r"are gone; .* set failOnDataLoss to false"):
+    with pytest.raises(InputError, match=r"are no longer in the log .* set failOnDataLoss to false"):
         strict.partitions(start, end)
     with pytest.raises(InputError, match="are no longer in the log"):
         list(strict.read(readers.Span("s", 1, end["s"])))
