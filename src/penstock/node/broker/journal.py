@@ -66,7 +66,8 @@ class Journal:
                 event_bytes(event),
             ),
         )
-        self._commits.soon()
+        if not self._commits.scheduled:
+            self._commits.soon()
         self._unsafe = True
         return place
 
@@ -215,7 +216,8 @@ class Journal:
 
     def _note(self, statement: str, *parameters: Any) -> None:
         self._rows.add(statement, parameters)
-        self._commits.soon()
+        if not self._commits.scheduled:
+            self._commits.soon()
 
     def status(self) -> StoreStatus:
         """The journal at this moment."""

@@ -83,6 +83,8 @@ class GroupCommit(Generic[Work]):
         self._awaited: set[asyncio.Future[None]] = set()
         """Of those who wait in `committed`."""
         self._closing = False
+        self.scheduled = False
+        """Whether the next transaction begins without a call of `soon`; looked at once a message or more."""
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
 
@@ -96,7 +98,8 @@ class GroupCommit(Generic[Work]):
 
     def soon(self) -> None:
         """There is something to write: write it at the end of this turn, or after the present transaction."""
-        if self._timer is None and self._writing is None and self._loop is not None and not self._closing:
+        if not self.scheduled and self._loop is not None and not self._closing:
+            self.scheduled = True
             self._timer = self._loop.call_soon(self._begin)
 
     def now(self) -> None:
@@ -109,7 +112,8 @@ class GroupCommit(Generic[Work]):
     def after_commit(self, callback: Callable[[], None]) -> None:
         """Call back, in a later turn, when all that was added so far is on disk."""
         self._waiting.append(callback)
-        self.soon()
+        if not self.scheduled:
+            self.soon()
 
     async def committed(self) -> None:
         """Wait until all that was added so far is on disk; cancelled if it is not when the writer closes."""
@@ -158,6 +162,7 @@ class GroupCommit(Generic[Work]):
     def _begin(self) -> None:
         """Hand what has collected to the thread."""
         self._timer = None
+        self.scheduled = False
         if self._writing is not None or self._loop is None or self._thread is None:
             return
         count = self._backlog.pending()
@@ -167,12 +172,14 @@ class GroupCommit(Generic[Work]):
             self._call(waiting)
             return
         self._under_way = count, len(waiting)
+        self.scheduled = True
         self._writing = self._loop.run_in_executor(self._thread, self._backlog.write, work)
         self._writing.add_done_callback(lambda done: self._done(done, work, waiting))
 
     def _done(self, done: asyncio.Future[None], work: Work, waiting: list[Callable[[], None]]) -> None:
         self._writing = None
         self._under_way = 0, 0
+        self.scheduled = False
         error = done.exception()
         if error is not None:
             self._failed(error, work, waiting)
@@ -197,6 +204,7 @@ class GroupCommit(Generic[Work]):
         self._backlog.put_back(work)
         self._waiting = [*waiting, *self._waiting]
         if self._loop is not None and not self._closing:
+            self.scheduled = True
             self._timer = self._loop.call_later(limits.JOURNAL_RETRY_S, self._begin)
 
     def _call(self, waiting: list[Callable[[], None]]) -> None:
