@@ -1,4 +1,4 @@
-"""What the store's rows mean: sessions, messages and digests to bytes and back."""
+"""The bytes in the rows of the store: sessions, messages and digests, encoded and decoded."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 
 class MessageState(IntEnum):
-    """Where a message of a session stands."""
+    """How far the delivery of a session's message has come."""
 
     QUEUED = 0
     SENT_QOS1 = 1
     SENT_QOS2 = 2
     RELEASED = 3
-    """The client has it, its PUBCOMP is missing."""
+    """The client has the message (QoS 2); its PUBCOMP has not come."""
     DIGEST = 4
-    """No message but a digest, queued."""
+    """A queued digest, not a message."""
 
 
 class SubscriptionFacts(msgspec.Struct, frozen=True, array_like=True):
-    """A subscription as it was asked for."""
+    """A subscription as the client asked for it."""
 
     options: Options
     subscription_id: int = 0
     policy: str = ""
-    """As the client wrote it."""
+    """The policy as the client wrote it; empty: none."""
     content: str = ""
-    """Its content filter, the same."""
+    """The content filter as the client wrote it; empty: none."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True, array_like=True):
-    """A session apart from its messages."""
+    """A session without its messages."""
 
     user: str
     version: int
     expiry_s: int
     detached_us: int
-    """0: it was attached when this was written."""
+    """When the connection ended; 0: the client was connected when this was written."""
     published: int
     will: Will | None
     subscriptions: tuple[SubscriptionFacts, ...]
@@ -57,7 +57,7 @@ class SessionFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True):
-    """A message."""
+    """A message as it is stored."""
 
     topic: str
     payload: bytes
@@ -76,12 +76,12 @@ _body = msgspec.msgpack.Decoder(_Body)
 
 
 def session_bytes(facts: SessionFacts) -> bytes:
-    """A session's facts as they are stored."""
+    """Encode a session."""
     return _encoder.encode(facts)
 
 
 def session_facts(data: bytes) -> SessionFacts:
-    """The same, read."""
+    """Decode a session; StoreError if the bytes are damaged."""
     try:
         return _session.decode(data)
     except msgspec.DecodeError as error:
@@ -89,7 +89,7 @@ def session_facts(data: bytes) -> SessionFacts:
 
 
 def event_bytes(event: Event) -> bytes:
-    """A message."""
+    """Encode a message."""
     if not isinstance(event, Message):
         return _encoder.encode(_Body(event.topic, event.payload, event.ts_us, event.sender, event.seq))
     return _encoder.encode(
@@ -108,7 +108,7 @@ def event_bytes(event: Event) -> bytes:
 
 
 def message_from(data: bytes) -> Message:
-    """The same, read."""
+    """Decode a message; StoreError if the bytes are damaged."""
     try:
         body = _body.decode(data)
     except msgspec.DecodeError as error:
@@ -128,12 +128,12 @@ def message_from(data: bytes) -> Message:
 
 
 def item_bytes(item: Event | Digest) -> bytes:
-    """A message or a digest."""
+    """Encode a message or a digest."""
     return to_bytes(item) if isinstance(item, Digest) else event_bytes(item)
 
 
 def digest_from(data: bytes) -> Digest:
-    """A digest, read."""
+    """Decode a digest; StoreError if the bytes are damaged."""
     try:
         return from_bytes(data)
     except DigestError as error:

@@ -1,4 +1,4 @@
-"""Puts sessions, queues and retained messages back after a restart, as the store held them."""
+"""Restores sessions, queues and retained messages from the store when a node starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RestoredHost(Host, Protocol):
 
 
 def restore(broker: RestoredHost, store: Store) -> Journal:
-    """Read everything back into a broker that has nothing yet; the journal that goes on from there."""
+    """Read the store into a broker that is empty; returns the journal that writes from then on."""
     loaded = store.load()
     now_us = broker.clock()
     journal = broker.journal = Journal(store, last_place=loaded.messages[-1][0] if loaded.messages else 0)

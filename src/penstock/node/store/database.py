@@ -1,8 +1,8 @@
-"""A node's SQLite files: opened with care, written in batches that are on disk when they are done.
+"""A node's SQLite files: checked when opened, written in transactions that are on disk when they return.
 
-The data folder is made if it is not there, and is locked by one node at a time. A killed process or a lost
-power supply costs what was not acknowledged, nothing else (write-ahead log, synchronous=FULL). A file of
-another version, or a damaged one, is refused with what to do about it.
+The data folder is created if it does not exist, and one node at a time locks it. When the process is killed
+or the power fails, only what was not acknowledged is lost (write-ahead log, synchronous=FULL). A file of
+another version, or a damaged one, is refused with advice what to do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
 LOCK: Final = "lock"
-"""File in the folder that a running node holds; the kernel lets go of it however the node ends."""
+"""File in the folder that a running node has locked; the kernel unlocks it however the process ends."""
 
 
 class DataFolder:
-    """A folder that is ours until `close`."""
+    """A data folder, locked by this process until `close`."""
 
     def __init__(self, folder: str) -> None:
         self.path = Path(folder)
@@ -48,7 +48,7 @@ class DataFolder:
         os.write(self._lock, f"{os.getpid()}\n".encode())
 
     def close(self) -> None:
-        """Let go of it."""
+        """Unlock the folder."""
         os.close(self._lock)
 
 
@@ -59,42 +59,42 @@ Answer = TypeVar("Answer")
 
 
 class SqliteReader:
-    """Asks the file. Opened in one thread, used from any one thread at a time."""
+    """Runs queries. Opened in one thread, then used from any one thread at a time."""
 
     def __init__(self, path: Path | None, connection: sqlite3.Connection) -> None:
         self.path = path
         self._database = connection
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """What a question answers with."""
+        """All rows that a query returns."""
         try:
             return self._database.execute(statement, parameters).fetchall()
         except sqlite3.Error as error:
             raise self._wrong(error) from None
 
     def each(self, statement: str, parameters: Sequence[Any] = ()) -> Generator[Any]:
-        """The same, row by row: what is not asked for is not read. To be closed."""
+        """The rows that a query returns, read one by one as they are asked for. The caller closes this."""
         cursor = self._database.cursor()
         try:
             yield from cursor.execute(statement, parameters)
         except sqlite3.Error as error:
             raise self._wrong(error) from None
         finally:
-            cursor.close()  # an open question would keep the write-ahead log from being emptied
+            cursor.close()  # an open query would keep SQLite from emptying the write-ahead log
 
     def _wrong(self, error: sqlite3.Error) -> StoreError:
         return StoreError(f"{error}; {_advice(error)}", self.path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 
 class Database(SqliteReader):
-    """The file, to be written, too."""
+    """A file that is read and written."""
 
     def __init__(self, path: Path | None, tables: Sequence[str], *, schema: int) -> None:
-        """Open or make it, None: in memory; StoreError says what is wrong with it and what to do."""
+        """Open or create the file, None: in memory; StoreError says what is wrong and what to do."""
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ class Database(SqliteReader):
             run("COMMIT")
 
     def write(self, rows: Sequence[Row]) -> None:
-        """All rows or none; on disk when this returns, else StoreError."""
+        """Run the statements of all rows in one transaction, on disk when this returns; else StoreError."""
 
         def work(connection: sqlite3.Connection) -> None:
             for statement, same in groupby(rows, key=itemgetter(0)):
@@ -140,7 +140,7 @@ class Database(SqliteReader):
         self.transact(work)
 
     def transact(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """All that `work` does or none of it; on disk when this returns, else StoreError."""
+        """Do all of `work` in one transaction, on disk when this returns; else nothing, and StoreError."""
         run = self._database.execute
         try:
             run("BEGIN IMMEDIATE")
@@ -155,9 +155,10 @@ class Database(SqliteReader):
         return answer
 
     def reader(self) -> SqliteReader:
-        """For questions from another thread than the one that writes; StoreError if it cannot be had.
+        """A second connection, for queries from another thread than the one that writes.
 
-        It sees what is on disk; of a database in memory also what is being written.
+        It sees committed rows only; of a database in memory also those being written. StoreError if the file
+        cannot be opened.
         """
         if self.path is None:
             return SqliteReader(None, self._database)
@@ -170,10 +171,10 @@ class Database(SqliteReader):
 
 
 def put_many(connection: sqlite3.Connection, insert: str, columns: int, values: Sequence[Any]) -> None:
-    """Insert many rows, whose values follow one another.
+    """Insert many rows; `values` holds those of the first row, then those of the second, and so on.
 
-    A statement for each row would give up and take back the interpreter's lock each time, and wait up to 5 ms
-    for it if the loop is busy.
+    One statement inserts many rows, because each statement releases the interpreter's lock and waits up to
+    5 ms to get it back if the event loop is busy.
     """
     row = f"({', '.join('?' * columns)})"
     done, rows = 0, len(values) // columns
@@ -185,7 +186,7 @@ def put_many(connection: sqlite3.Connection, insert: str, columns: int, values: 
 
 
 ROWS_AT_ONCE: Final = (512, 64, 8, 1)
-"""Of one INSERT: SQLite takes 32,766 values. A few sizes, so that each statement is prepared only once."""
+"""Rows of one INSERT: SQLite allows 32,766 values. A few sizes, so that each statement is prepared once."""
 
 MOVE_AWAY: Final = "move the file away to start without it, or restore it from a backup"
 

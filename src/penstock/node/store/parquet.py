@@ -1,7 +1,7 @@
 """Parquet files of recorded rows: written under a name that starts with a dot, renamed when complete.
 
-Spark and other readers pass over such names, so a folder can be read while it is recorded to. Everything
-here waits for the disk and runs in the recorder's thread.
+Spark and other readers ignore such names, so a folder can be read while a node records to it. Everything here
+waits for the disk and runs in the recorder's thread.
 """
 
 from __future__ import annotations
@@ -25,52 +25,52 @@ if TYPE_CHECKING:
     from penstock.model.event import Event
 
 UNFINISHED: Final = ".inprogress"
-"""Ending of a file that is being written."""
+"""Suffix of a file that is being written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What rows are made of."""
+    """A kind of row: how it becomes columns of a Parquet file."""
 
     name: str
-    """What files are called, before the moment they were begun."""
+    """First part of a file's name; the time at which the file was begun follows."""
     schema: Callable[[ModuleType], Any]
-    """Of the files, from pyarrow."""
+    """Makes the schema of the files; gets the pyarrow module."""
     columns: Callable[[list[Any]], list[list[Any]]]
-    """Rows as columns."""
+    """Turns rows into columns."""
     size: Callable[[Any], int]
-    """Bytes of a row, about."""
+    """Estimates the bytes of a row in memory."""
     repeating: tuple[str, ...]
-    """Columns whose values repeat."""
+    """Columns whose values repeat, and which get a dictionary."""
 
     @property
     def pattern(self) -> str:
-        """Which files are its own."""
+        """Matches the complete files of this kind."""
         return f"{self.name}-*.parquet"
 
 
 class NoSpace(OSError):
-    """The disk is as good as full: what was begun can still be finished."""
+    """The disk is nearly full; the file that was begun can still be finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What became of rows to be written."""
+    """What happened to rows that were to be written."""
 
     written: int = 0
-    """Of those given, the first so many."""
+    """How many of the rows were written: the first ones."""
     lost: int = 0
-    """Rows in a file, those just written included, that could not be finished."""
+    """Rows of a file that could not be finished, those just written included."""
     fault: str = ""
-    """Why the rest was not written; empty if all was."""
+    """Why the other rows were not written; empty if all were."""
     finished: tuple[tuple[Path, int], ...] = ()
-    """Files that are complete now, and their rows."""
+    """Files that are complete now, with the number of their rows."""
     deleted: tuple[Path, ...] = ()
-    """Oldest files, beyond the bytes to be kept."""
+    """Oldest files, deleted because the folder held more than the bytes to keep."""
 
 
 def arrow() -> ModuleType:
-    """pyarrow with its Parquet part; MissingTool says how to get it."""
+    """Import pyarrow with its Parquet module; MissingTool says how to install it."""
     try:
         import pyarrow.parquet  # noqa: PLC0415  # only a node that records needs it
     except ImportError:
@@ -82,7 +82,7 @@ def arrow() -> ModuleType:
 
 
 class RecordFiles:
-    """The folder, and the file that is being written."""
+    """A folder of Parquet files, and the one file that is being written."""
 
     def __init__(self, folder: Path, kind: Kind, *, rotate_events: int, keep_bytes: int) -> None:
         self.folder = folder
@@ -94,19 +94,19 @@ class RecordFiles:
         self._writer: Any = None
         self._unfinished: Path | None = None
         self._rows = 0
-        """In the file that is being written."""
+        """Rows in the file that is being written."""
         self.begun_s: float | None = None
-        """When it was begun, by the clock that never goes back; None: there is none."""
+        """When the present file was begun, by the monotonic clock; None if there is none."""
 
     def clear(self) -> list[Path]:
-        """Delete what a node that did not end well left unfinished; such a file has no table of contents."""
+        """Delete the unfinished files of a node that was killed: without a footer they cannot be read."""
         found = sorted(self.folder.glob(f".{self._kind.pattern}{UNFINISHED}"))
         for path in found:
             path.unlink()
         return found
 
     def record(self, events: list[Any], *, finish: bool) -> WriteOutcome:
-        """Write rows, a new file beginning where one is full; `finish`: and end the last one."""
+        """Write rows, starting a new file where one is full; `finish`: complete the last file, too."""
         written = 0
         finished: list[tuple[Path, int]] = []
         fault = ""
@@ -133,7 +133,7 @@ class RecordFiles:
         return self._rotate_events - self._rows
 
     def _write(self, events: list[Any]) -> None:
-        """Append rows to the present file; NoSpace before anything is written, or OSError."""
+        """Append rows to the present file; NoSpace before anything is written, or OSError while writing."""
         table = self._arrow.Table.from_arrays(self._kind.columns(events), schema=self._schema)
         self._check_space(table.nbytes)
         if self._writer is None:
@@ -156,7 +156,7 @@ class RecordFiles:
         self.begun_s = time.monotonic()
 
     def _finish(self) -> list[tuple[Path, int]]:
-        """End the present file, if there is one: from now on it can be read."""
+        """Complete the present file, if there is one: from now on readers see it."""
         path, rows = self._unfinished, self._rows
         if path is None:
             return []
@@ -169,7 +169,7 @@ class RecordFiles:
         return [(done, rows)]
 
     def _discard(self) -> None:
-        """Give the present file up: it cannot be finished."""
+        """Delete the present file, which cannot be finished."""
         path, writer = self._unfinished, self._writer
         self._forget()
         if writer is not None:
@@ -184,7 +184,7 @@ class RecordFiles:
         self._rows = 0
 
     def _make_room(self) -> tuple[Path, ...]:
-        """Delete the oldest files beyond the bytes to be kept, but never the newest."""
+        """Delete the oldest files until the rest is within `keep_bytes`; the newest always stays."""
         found = [(path, path.stat().st_size) for path in sorted(self.folder.glob(self._kind.pattern))]
         total = sum(size for _, size in found)
         gone = []
@@ -235,7 +235,7 @@ EVENTS: Final = Kind(
 
 
 def _sync(path: Path) -> None:
-    """What was written is on the disk."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

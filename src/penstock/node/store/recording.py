@@ -1,7 +1,13 @@
 """Rows that collect in a bounded buffer while a thread writes them to Parquet files.
 
-Recording slows nobody: a row that finds the buffer full is not recorded, and counted. When the disk is
+Recording slows nobody: a row that finds the buffer full is counted instead of recorded. When the disk is
 full, recording pauses, and resumes by itself.
+
+This is no `Backlog` of the group commit (`writer.py`), because a recording promises the opposite: nobody
+waits for a row, and rows are dropped rather than kept until the disk takes them. Rows are written late, in
+groups large enough for Parquet, and no transaction holds them: of one group, some rows may be in a file that
+was finished, some lost with a file that could not be, and the rest is tried again. A file also ends when it
+is old enough, without any row.
 """
 
 from __future__ import annotations
@@ -30,25 +36,25 @@ log = logging.getLogger(__name__)
 
 
 class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
-    """The recorder. Always: seen = recorded + waiting + dropped + lost."""
+    """What became of all rows. At every moment: seen = recorded + waiting + dropped + lost."""
 
     folder: str
     fault: str
     """Why recording pauses; empty if it does not."""
     seen: int
-    """Messages on the topics chosen."""
+    """Rows that were added."""
     recorded: int
-    """In files, the one that is being written included."""
+    """Rows in files, the one that is being written included."""
     waiting: int
-    """For the disk."""
+    """Rows that wait for the disk."""
     dropped: int
-    """Came while the buffer was full."""
+    """Rows that came while the buffer was full."""
     lost: int
-    """Were in a file that could not be finished."""
+    """Rows in files that could not be finished."""
     files: int
-    """Finished since the node started."""
+    """Files finished since the node started."""
     deleted: int
-    """Of the oldest files, to keep within recorder.keep_bytes."""
+    """Oldest files that were deleted to stay within recorder.keep_bytes."""
 
     @property
     def balanced(self) -> bool:
@@ -57,10 +63,10 @@ class RecorderStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recording:
-    """Records what it is given until it is closed."""
+    """Records rows of one kind to a folder until it is closed."""
 
     def __init__(self, folder: Path, kind: Kind, settings: RecorderSettings) -> None:
-        """Nothing is recorded yet; MissingTool or NodeError says what stands in the way."""
+        """Prepare the folder; recording starts with `begin`. MissingTool or NodeError if that cannot work."""
         self._settings = settings
         self._folder = folder
         self._kind = kind
@@ -79,7 +85,7 @@ class Recording:
         self._rows: list[Any] = []
         self._bytes = 0
         self._writing: list[Any] = []
-        """What the thread has in hand, or has not been able to write."""
+        """Rows that the thread is writing, or was not able to write."""
         self._writing_bytes = 0
         self._enough = asyncio.Event()
         self._closing = asyncio.Event()
@@ -88,17 +94,17 @@ class Recording:
         self._dropped = 0
         self._lost = 0
         self._said = 0
-        """How many dropped rows the log knows of."""
+        """How many dropped rows were reported in the log."""
         self._complete = 0
         self._deleted = 0
         self._fault = ""
 
     def begin(self) -> None:
-        """Write from now on, in the running loop."""
+        """Start writing, in the running loop."""
         self._work = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Write what is there, finish the file, and end."""
+        """Write the rows that wait and finish the file; log how many rows could not be written."""
         self._closing.set()
         self._enough.set()
         if self._work is not None:
@@ -110,7 +116,7 @@ class Recording:
             log.error("%s: %d %s could not be written: %s", self._folder, left, self._kind.name, self._fault)
 
     def add(self, row: Any) -> None:
-        """One row more."""
+        """Record a row, or count it as dropped if the buffer is full."""
         self._seen += 1
         size = self._kind.size(row)
         if (
@@ -131,7 +137,7 @@ class Recording:
             self._enough.set()
 
     async def _run(self) -> None:
-        """Write what has come, when there is enough or it has waited long enough."""
+        """Write when a row group is full or the oldest row has waited RECORD_LATEST_S."""
         while not self._closing.is_set():
             pause_s, signal = limits.RECORD_LATEST_S, self._enough
             if self._fault:
@@ -144,7 +150,7 @@ class Recording:
             await self._write(finish=due)
 
     async def _write(self, *, finish: bool) -> None:
-        """Let the thread write; what it could not write stays first in line."""
+        """Let the thread write; rows it could not write are the first of the next attempt."""
         self._enough.clear()
         self._writing += self._rows
         self._writing_bytes += self._bytes
@@ -181,7 +187,7 @@ class Recording:
             self._said = self._dropped
 
     def status(self) -> RecorderStatus:
-        """The recorder at this moment."""
+        """The counts at this moment."""
         return RecorderStatus(
             folder=str(self._folder),
             fault=self._fault,

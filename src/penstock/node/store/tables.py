@@ -1,6 +1,6 @@
 """The broker's SQLite file: sessions, messages, received packet identifiers and retained messages.
 
-Rows are written in batches, each in one transaction that is on disk when `write` returns.
+`broker/journal.py` says when a row changes, `broker/records.py` what the bytes in it mean.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 STORE: Final = "store.sqlite"
-"""Its name in a node's data folder."""
+"""Name of the file in a node's data folder."""
 
 SCHEMA: Final = 1
-"""Of the file; another one is refused."""
+"""Version of the tables; a file with another one is refused."""
 
 PUT_SESSION: Final = "INSERT OR REPLACE INTO session VALUES (?, ?)"
 END_SESSION: Final = "DELETE FROM session WHERE client_id = ?"
@@ -43,7 +43,7 @@ _PLACES: Final = {
     PUT_RETAINED: ("retained", 1),
     END_RETAINED: ("retained", 1),
 }
-"""What statements are about, and how many of their parameters say so."""
+"""What a statement is about, and how many of its first parameters identify that."""
 
 _TABLES: Final = (
     "CREATE TABLE session (client_id TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
@@ -57,7 +57,7 @@ _TABLES: Final = (
 
 
 class StoredRows(NamedTuple):
-    """All there is, in the order of the tables' keys."""
+    """All rows of the tables, each in the order of its key."""
 
     sessions: list[tuple[str, bytes]]
     messages: list[tuple[int, str, str, int, int, bytes]]
@@ -66,21 +66,21 @@ class StoredRows(NamedTuple):
 
 
 def place_of(row: Row) -> tuple[Any, ...] | None:
-    """What a row is about: a later one about the same makes it needless; None: it stands for itself."""
+    """What a row is about: a later row about the same makes this one needless. None: no other row does."""
     statement, parameters = row
     about, count = _PLACES.get(statement, ("", 0))
     return (about, *parameters[:count]) if count else None
 
 
 class Store(Database):
-    """The file. Opened in one thread, written to from any one thread at a time."""
+    """The broker's file. Opened in one thread, then written from any one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open or make a store; StoreError says what is wrong with it and what to do."""
+        """Open or create the file; StoreError says what is wrong and what to do."""
         super().__init__(path, _TABLES, schema=SCHEMA)
 
     def load(self) -> StoredRows:
-        """Everything that was written."""
+        """Read all rows."""
         return StoredRows(
             sessions=self.rows("SELECT client_id, facts FROM session ORDER BY client_id"),
             messages=self.rows(
