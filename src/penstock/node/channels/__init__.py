@@ -6,8 +6,8 @@ channel.py    one channel: its stored facts, its subscribers, its state
 status.py     snapshots of channels and of the poller, for the API, metrics and $SYS
 registry.py   all channels and their subscribers, with the bounds and the host rules of the operator
 store.py      the SQLite file: facts, versions, deltas, subscriptions, budgets of domains
-compare.py    compares a body with the stored version
-writer.py     writes rows to the store, in one thread
+writer.py     rows on their way to that file: changes at once, facts every few seconds
+compare.py    compares a body with the stored version of its page
 results.py    handles the result of a poll: count, compare, store, publish, hand to the notifier
 noise.py      fetches a page twice at once to learn which of its parts are noise
 schedule.py   the interval of each channel, allocated over all channels
