@@ -81,7 +81,7 @@ class Notifier(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Return when everything passed to `tell` so far is on disk."""
+        """Wait until everything passed to `notify` so far is on disk."""
         ...
 
     def resumed(self, who: str, url: str) -> None:
