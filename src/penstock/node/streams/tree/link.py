@@ -189,7 +189,7 @@ class Link:
             try:
                 return wire.encode(found[0])
             except StreamError:
-                log.exception("link to %r", self.neighbour.name)
+                log.exception("link to %r: a message cannot be encoded and is dropped", self.neighbour.name)
         return b""
 
 

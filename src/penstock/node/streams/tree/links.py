@@ -327,9 +327,8 @@ class Links:
         except StreamError as error:
             return str(error)
         try:
-            if (
-                known.link.up or not known.link.neighbour.enabled
-            ):  # the neighbour has connected, or was switched off
+            # The neighbour has connected meanwhile, or was switched off.
+            if known.link.up or not known.link.neighbour.enabled:
                 return ""
             wanted = NeighbourWants(welcome.only, welcome.where)
             return await self._serve(neighbour.name, reader, writer, wanted, address=known.address)

@@ -50,7 +50,7 @@ class LogFault:
     def went(self, why: str) -> None:
         """Note that nothing can be stored for now."""
         if not self.away:
-            log.error("%s; nothing is acknowledged until it is back", why)
+            log.error("%s; nothing is acknowledged until it can be written again", why)
         self.away = why
 
     def came(self) -> None:
