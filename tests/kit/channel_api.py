@@ -1,4 +1,4 @@
-"""A channels in memory: the channels as the doors see them, changed by the test."""
+"""Channels in memory, as notifications use them; the test changes their pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web channels through a node's window: the API and the commands that speak to it, metrics and $SYS."""
+"""Channels through the API of a node and its commands, in metrics and in $SYS."""
 
 from __future__ import annotations
 

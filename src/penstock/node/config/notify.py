@@ -1,4 +1,4 @@
-"""Settings of notifications: base URL, pace, queues, and one section for each transport."""
+"""Settings of notifications: networks, pace, queues, and one section for each transport."""
 
 from __future__ import annotations
 

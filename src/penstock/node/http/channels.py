@@ -1,4 +1,4 @@
-"""The API of web channels: values, routes and handlers.
+"""The API of channels: values, routes and handlers.
 
 A page is named by its URL in any spelling.
 """
@@ -33,7 +33,7 @@ class ChannelsFound(msgspec.Struct, frozen=True):
     """Some of the channels, those that fail first, then those that changed last."""
 
     enabled: bool
-    """Whether this node has web channels at all."""
+    """Whether channels are on at this node."""
     total: int
     offset: int
     status: ChannelsStatus | None
@@ -42,7 +42,7 @@ class ChannelsFound(msgspec.Struct, frozen=True):
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """Somebody who is told of changes, beside MQTT clients."""
+    """A subscriber other than MQTT clients."""
 
     who: str
     policy: str
@@ -59,7 +59,7 @@ class ChannelDetails(msgspec.Struct, frozen=True):
     rules: dict[str, Any]
     """How it is read and compared; what is not in it has its default."""
     subscribers: tuple[Subscriber, ...]
-    """Beside MQTT clients."""
+    """Subscribers other than MQTT clients."""
 
 
 class ChannelHistory(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A web page to watch until it is removed."""
+    """A web page to poll until it is removed."""
 
     url: _Url
     rules: dict[str, Any] | None = None
@@ -86,39 +86,39 @@ class NewPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PausedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A web page to poll no more for now, or again."""
+    """A web page to pause or to resume."""
 
     url: _Url
     paused: bool = True
 
 
 class SubscriberOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody to tell of a page's changes, or not any more."""
+    """A subscription to begin or to end."""
 
     who: _Who
-    """As xmpp:ann@example.org or webhook:https://example.org/hook."""
+    """Name of the subscriber, as xmpp:ann@example.org or webhook:https://example.org/hook."""
     url: _Url
     policy: str = ""
-    """Text or registered name of a policy for what waits for them."""
+    """Text or registered name of the policy for changes that wait."""
 
 
 class FeedList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A list of feeds to watch."""
+    """A list of feeds to poll."""
 
     opml: str
     who: str = ""
-    """Who is subscribed to them; empty: nobody, they are watched until they are removed."""
+    """Subscriber to the feeds; empty: none, they are polled until they are removed."""
 
 
 class NotImported(msgspec.Struct, frozen=True):
-    """A feed of a list that cannot be watched."""
+    """A feed of a list that cannot be polled."""
 
     url: str
     problem: str
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What came of a list of feeds."""
+    """Result of importing a list of feeds."""
 
     added: int
     refused: tuple[NotImported, ...]
@@ -143,7 +143,7 @@ CHANNEL_ROUTES: Final = (
         method="GET",
         path=f"{API}/channels/one",
         handler="channel",
-        about="one page: how it is watched, why it is polled when it is, who is told",
+        about="one page: how it is watched, why it is polled when it is, who is notified",
         answer=(ChannelDetails,),
         parameters=(_URL,),
     ),
@@ -198,7 +198,7 @@ CHANNEL_ROUTES: Final = (
         method="POST",
         path=f"{API}/channels/subscribe",
         handler="channel_subscribe",
-        about="tell somebody of a page's changes",
+        about="notify somebody of a page's changes",
         body=SubscriberOf,
         answer=(Done,),
     ),
@@ -206,7 +206,7 @@ CHANNEL_ROUTES: Final = (
         method="POST",
         path=f"{API}/channels/unsubscribe",
         handler="channel_unsubscribe",
-        about="tell somebody no more",
+        about="end a subscription",
         body=SubscriberOf,
         answer=(Done,),
     ),
@@ -224,11 +224,11 @@ CHANNEL_ROUTES: Final = (
 _STATES = ("polled", "failing", "paused", "idle")
 
 AT_ONCE: Final = 20
-"""Feeds of a list that are taken without letting others do something: some milliseconds."""
+"""Feeds of a list added before other tasks may run: a few milliseconds of work."""
 
 
 class ChannelHandlers:
-    """One method per question."""
+    """Answers requests about channels."""
 
     def __init__(self, channels: ChannelService | None, *, changed: Callable[[], None]) -> None:
         self._channels = channels
@@ -246,7 +246,7 @@ class ChannelHandlers:
     # -- what there is ---------------------------------------------------------------------------------------
 
     async def channels(self, request: web.Request) -> web.Response:
-        """Watched pages."""
+        """Answer with channels."""
         search, state = request.query.get("search", ""), request.query.get("state", "")
         if state and state not in _STATES:
             raise RequestRefused(
@@ -259,7 +259,7 @@ class ChannelHandlers:
         return json_answer(ChannelsFound(True, total, offset, self._channels.status(), tuple(rows)))
 
     async def channel(self, request: web.Request) -> web.Response:
-        """One page."""
+        """Answer with one channel."""
         return json_answer(self._details(_url(request)))
 
     def _details(self, url: str) -> ChannelDetails:
@@ -277,7 +277,7 @@ class ChannelHandlers:
             raise _refused(error, where="url") from None
 
     async def channel_history(self, request: web.Request) -> web.Response:
-        """Its changes."""
+        """Answer with the changes of a channel."""
         most = number_of(request, "limit", default=20, most=1_000)
         try:
             deltas = tuple(self._service.deltas(_url(request), most=most))
@@ -287,7 +287,7 @@ class ChannelHandlers:
         return json_answer(ChannelHistory(url, deltas))
 
     async def channel_export(self, _: web.Request) -> web.Response:
-        """As a list of feeds."""
+        """Answer with all channels as OPML."""
         from penstock.node.notify.opml import write_opml  # noqa: PLC0415  # seldom asked for
 
         feeds: list[tuple[str, str]] = []
@@ -301,7 +301,7 @@ class ChannelHandlers:
     # -- what can be done ------------------------------------------------------------------------------------
 
     async def channel_add(self, request: web.Request) -> web.Response:
-        """Watch a page, or change how."""
+        """Add a channel, or change its settings."""
         asked = await body_of(request, NewPage)
         try:
             self._service.add(asked.url, rules=asked.rules, every_s=asked.every_s)
@@ -312,7 +312,7 @@ class ChannelHandlers:
         return json_answer(self._details(asked.url))
 
     async def channel_remove(self, request: web.Request) -> web.Response:
-        """Forget a page."""
+        """Remove a channel."""
         asked = await body_of(request, Page)
         try:
             said = self._service.remove(asked.url)
@@ -323,7 +323,7 @@ class ChannelHandlers:
         return json_answer(Done(said))
 
     async def channel_pause(self, request: web.Request) -> web.Response:
-        """Poll it no more for now, or again."""
+        """Pause or resume a channel."""
         asked = await body_of(request, PausedPage)
         try:
             self._service.hold(asked.url, paused=asked.paused)
@@ -344,7 +344,7 @@ class ChannelHandlers:
         return json_answer(Done(said))
 
     async def channel_subscribe(self, request: web.Request) -> web.Response:
-        """Tell somebody."""
+        """Begin a subscription."""
         asked = await body_of(request, SubscriberOf)
         try:
             said = await self._service.subscribe(asked.who, asked.url, policy=asked.policy)
@@ -354,7 +354,7 @@ class ChannelHandlers:
         return json_answer(Done(said))
 
     async def channel_unsubscribe(self, request: web.Request) -> web.Response:
-        """Tell somebody no more."""
+        """End a subscription."""
         asked = await body_of(request, SubscriberOf)
         try:
             said = await self._service.unsubscribe(asked.who, asked.url)
@@ -364,7 +364,7 @@ class ChannelHandlers:
         return json_answer(Done(said))
 
     async def channel_import(self, request: web.Request) -> web.Response:
-        """Watch the feeds of a list."""
+        """Add the feeds of an OPML list."""
         from penstock.node.notify.opml import read_opml  # noqa: PLC0415  # seldom asked for
 
         asked = await body_of(request, FeedList)
@@ -382,7 +382,7 @@ class ChannelHandlers:
         return json_answer(Imported(len(urls) - len(refused), tuple(refused)))
 
     async def _import(self, url: str, who: str) -> NotImported | None:
-        """One feed of a list; some of them wait for the disk together."""
+        """Add one feed of a list; several of them are flushed to disk together."""
         try:
             if who:
                 await self._service.subscribe(who, url)
