@@ -100,7 +100,7 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(
         await disk.close(again)
 
     asyncio.run(go())
-    assert "nothing is acknowledged until it is back" in caplog.text
+    assert "nothing is acknowledged until it can be written again" in caplog.text
     assert "can be written again" in caplog.text
 
 
