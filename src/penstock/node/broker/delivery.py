@@ -136,7 +136,7 @@ class Delivery:
     ) -> None:
         """Queue something; it has its place in the journal already, or 0."""
         self.waiting[subscription] = None
-        if isinstance(item, Event) and item.properties and subscription.chosen.plan is not None:
+        if subscription.chosen.plan is not None and isinstance(item, Event) and item.properties:
             item = digest_in(item) or item  # to the policy it is what it stands for, not one event more
         journal = self._journal
         if place and journal is not None:

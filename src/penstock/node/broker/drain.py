@@ -60,7 +60,7 @@ class Drain:
         if link is None or link.paused:
             return
         sources = self._out.sources
-        if not any(source.unsafe for source in sources):
+        if not (sources and any(source.unsafe for source in sources)):
             self._send_again(now_us)
         for source in sources:
             source.drain_before_queues(now_us=now_us)
@@ -75,7 +75,7 @@ class Drain:
         for source in sources:
             source.drain(now_us=now_us)
         again = self._out.exchange.outgoing.resending
-        blocked = any(source.blocks for source in sources)
+        blocked = sources and any(source.blocks for source in sources)
         self._out.keeping_up = not (self._out.waiting or self._owed or again or blocked or link.paused)
 
     def _send_again(self, now_us: Instant) -> None:
@@ -165,13 +165,13 @@ class Drain:
 
     def _send_item(self, subscription: Subscription, item: Item, now_us: Instant) -> None:
         place = subscription.places.pop(id(item), 0) if subscription.places else 0
-        if isinstance(item, Digest):
-            self._send_digest(subscription, item, now_us)
-            if place and self._journal is not None:
-                self._journal.settled(place)
+        if type(item) is Message or type(item) is Event:
+            self.send_waiting(subscription, item, place, now_us)
             return
-        assert isinstance(item, Event)
-        self.send_waiting(subscription, item, place, now_us)
+        assert isinstance(item, Digest)
+        self._send_digest(subscription, item, now_us)
+        if place and self._journal is not None:
+            self._journal.settled(place)
 
     def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
         """Send an event that has waited."""

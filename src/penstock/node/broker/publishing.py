@@ -66,6 +66,7 @@ class Publisher:
         self._broker = broker
         self._connection = connection
         self._session = session
+        self._delivery = session.delivery
         self._mqtt = session.version
         """The version of MQTT that the connection speaks."""
         self._router = broker.router
@@ -333,7 +334,7 @@ class Publisher:
 
     def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
         """Behind answers to earlier messages that wait for reliable streams."""
-        if self._session.link is self._connection:
+        if self._delivery.link is self._connection:
             in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
         else:
             self._answer_late(packet_id, qos, reason)
@@ -343,13 +344,13 @@ class Publisher:
         incoming = self._session.exchange.incoming
         if not incoming.owes(packet_id):
             return
-        if self._session.link is self._connection:
+        if self._delivery.link is self._connection:
             self._answer(packet_id, qos, reason)
         elif qos == 2:
             again = incoming.came_again(packet_id)
             ack = incoming.answer(packet_id, reason=reason)
-            if again and self._session.link is not None:
-                self._session.link.send(ack)
+            if again and self._delivery.link is not None:
+                self._delivery.link.send(ack)
 
     def _answer(self, packet_id: int, qos: int, reason: int) -> None:
         ack = self._session.exchange.incoming.answer(packet_id, reason=reason)

@@ -90,7 +90,7 @@ def session_facts(data: bytes) -> SessionFacts:
 
 def event_bytes(event: Event) -> bytes:
     """Encode a message."""
-    if not isinstance(event, Message):
+    if type(event) is not Message:
         return _encoder.encode(_Body(event.topic, event.payload, event.ts_us, event.sender, event.seq))
     return _encoder.encode(
         _Body(
