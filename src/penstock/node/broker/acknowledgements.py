@@ -31,7 +31,7 @@ class Acknowledgements:
         """Places in the journal of QoS 2 messages the client has and did not complete."""
 
     def acknowledged(self, packet_id: int) -> None:
-        """A PUBACK without a word, which nearly all are."""
+        """A PUBACK without a reason code, which nearly all are."""
         sent = self._exchange.outgoing.puback(packet_id)
         if sent is None:
             return
@@ -41,7 +41,7 @@ class Acknowledgements:
             self._journal.settled(sent.place)
 
     def acknowledged_many(self, packet_ids: list[int]) -> None:
-        """Several PUBACKs without a word that came together."""
+        """Several PUBACKs without a reason code that came together."""
         for sent in self._exchange.outgoing.pubacks(packet_ids):
             if sent.reader is not None:
                 sent.reader.acknowledged(sent.tick, 0)

@@ -35,7 +35,7 @@ class PublishingLink(Link, Protocol):
     owed: Owed
 
     def hold_reading(self) -> None:
-        """Read no more until `release_reading`."""
+        """Stop reading until `release_reading`."""
         ...
 
     def release_reading(self) -> None:
@@ -82,7 +82,7 @@ class Owed:
         self._slowed = False
 
     def add(self, connection: PublishingLink, messages: int, size: int) -> None:
-        """So much more."""
+        """Count messages that wait for their acknowledgement; stop reading if they are too many."""
         self._messages += messages
         self._bytes += size
         if not self._slowed and (
@@ -92,7 +92,7 @@ class Owed:
             connection.hold_reading()
 
     def settle(self, connection: PublishingLink, messages: int, size: int) -> None:
-        """So much less."""
+        """Count messages that may be acknowledged; read on when few enough are left."""
         self._messages -= messages
         self._bytes -= size
         if (
@@ -115,11 +115,11 @@ class OwedBatch:
         self._each = -(-size // messages)
 
     def begin(self) -> None:
-        """They are taken."""
+        """Count the messages as waiting for their acknowledgement."""
         self._connection.owed.add(self._connection, self._messages, self._messages * self._each)
 
     def released(self, count: int) -> None:
-        """So many may be acknowledged."""
+        """Count messages that may be acknowledged."""
         self._connection.owed.settle(self._connection, count, count * self._each)
 
 
@@ -171,20 +171,20 @@ class DeferredAcks:
         self._qos = qos
         self._journal = journal
         self._at = 0
-        """So many are answered."""
+        """How many of the messages are answered."""
         self._free = 0
-        """So many may be."""
+        """How many of the messages may be answered."""
         self._orphan = False
         self._adopted: dict[int, _Again] = {}
         self._batch = OwedBatch(connection, len(packet_ids), size)
 
     def begin(self) -> None:
-        """They are taken."""
+        """Queue the acknowledgements behind those of earlier messages."""
         self._batch.begin()
         self._session.unanswered.append(self)
 
     def released(self, count: int) -> None:
-        """So many more may be acknowledged."""
+        """Acknowledge more messages, in their turn, once the journal is on disk."""
         self._batch.released(count)
         journal = self._journal
         if journal is not None and journal.behind:
@@ -226,7 +226,7 @@ class DeferredAcks:
         return True
 
     def _hand_over(self) -> None:
-        """Those that may be answered are known as safe, and are answered where they came again."""
+        """Note messages that may be answered as safe; answer those that came again elsewhere."""
         incoming = self._session.exchange.incoming
         for packet_id in self._packet_ids[self._at : self._free]:
             if self._qos == 2:

@@ -177,12 +177,12 @@ class Broker:
     # -- connections -----------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        """A client is at the door; it has a while to say CONNECT."""
+        """Watch a new connection; the client has a while to send its CONNECT."""
         self._connections[connection] = None
         self.watch(connection)
 
     def watch(self, connection: Connection) -> None:
-        """Its deadline has changed."""
+        """Look at a connection when its deadline comes, which has changed."""
         self._watched.watch(connection, now_us=self.now_us)
 
     async def admit(self, connection: Connection, connect: Connect) -> None:

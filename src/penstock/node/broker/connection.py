@@ -105,9 +105,9 @@ class Connection(asyncio.Protocol):
         self.owed = Owed()
         """What it has published into reliable streams and is not acknowledged yet."""
         self._not_reading = 0
-        """How many reasons there are not to read."""
+        """Number of holds on reading."""
         self._unread_answers = False
-        """Whether one of them is that the client does not read its answers."""
+        """Whether one of the holds is because the client does not read its answers."""
         self._deciding: asyncio.Task[None] | None = None
 
     @property
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
     # -- the transport speaks --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is at the door."""
+        """A client has connected; refuse it if its address has too many connections."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
                     return
 
     def _read_first(self, chunk: bytes) -> None:
-        """Whatever comes first must be a CONNECT; the rest waits until it is decided about."""
+        """Read the CONNECT, which must come first; the rest waits until the CONNECT is decided about."""
         self._early.append(chunk)
         frames = self._inbox.feed(chunk)
         if frames:
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """It is over, whoever ended it."""
+        """The connection is closed, by either side."""
         if self._deciding is not None:
             self._deciding.cancel()
         self.rules.close()
@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
     # -- reading or not --------------------------------------------------------------------------------------
 
     def hold_reading(self) -> None:
-        """Read no more until `release_reading`; may be said for several reasons at once."""
+        """Stop reading until `release_reading`; holds are counted."""
         self._not_reading += 1
         if self._not_reading == 1 and self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -352,7 +352,7 @@ class Connection(asyncio.Protocol):
         return not self._not_reading
 
     def release_reading(self) -> None:
-        """One reason less not to read."""
+        """Release one hold on reading; resume when none is left."""
         self._not_reading -= 1
         if not self._not_reading and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()

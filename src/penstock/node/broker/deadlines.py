@@ -54,7 +54,7 @@ class Deadlines(Generic[T]):
         return self._heap[0][0] if self._heap else None
 
     def due(self, *, now_us: Instant) -> Iterator[T]:
-        """Those whose moment has come."""
+        """Yield the objects whose moment has come."""
         heap = self._heap
         while heap and heap[0][0] <= now_us:
             waited_us, _, one = heappop(heap)

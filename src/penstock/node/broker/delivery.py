@@ -56,7 +56,7 @@ class Delivery:
         self.keeping_up = False
         """Attached, nothing waits, and the transport takes more."""
         self.waiting: dict[Subscription, None] = {}
-        """Those whose queues hold something."""
+        """Subscriptions whose queues hold something, in the order in which they fell behind."""
         self.aliases: AliasesOut | None = None
         """For topics we send, where the client takes aliases."""
         self.particular = False

@@ -116,7 +116,7 @@ class SessionSource:
         return False
 
     def safe(self, pubrels: list[Pubrel]) -> list[Pubrel]:
-        """Those PUBRELs that a new connection may begin with."""
+        """The PUBRELs that a new connection may begin with."""
         return pubrels
 
     def covers(self, subscription: Subscription, event: Event) -> bool:  # noqa: ARG002

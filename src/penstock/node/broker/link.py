@@ -102,9 +102,9 @@ class Sent(msgspec.Struct, frozen=True):
     reader: AckReceiver | None = None
     """Whose message of a stream it is; None: it is of none."""
     tick: int = 0
-    """Its place in the stream."""
+    """The message's tick in the stream."""
     filter: str = ""
-    """Of the subscription it was sent for."""
+    """Filter of the subscription that the message was sent for."""
 
 
 PASSING: Final = Sent(Event("", b"", 0))

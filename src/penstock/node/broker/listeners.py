@@ -341,7 +341,7 @@ class Listeners:
                 certificates.load(door.secure.context, listener)
 
     def stop(self) -> None:
-        """Listen no more; open connections go on."""
+        """Stop listening; open connections go on."""
         for door in self._doors:
             door.server.close()
 

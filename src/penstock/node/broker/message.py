@@ -217,13 +217,13 @@ def digest_message(digest: Digest, *, topic: str, filter_: str, qos: int, now_us
 
 
 class Retained:
-    """By topic."""
+    """The retained message of each topic."""
 
     def __init__(self, *, most: int, most_bytes: int) -> None:
         self.most = most
         self.most_bytes = most_bytes
         self.bytes = 0
-        """Of payloads and topics."""
+        """Bytes of all payloads and topics."""
         self._tree: RetainedTree[Message] = RetainedTree()
 
     def __len__(self) -> int:

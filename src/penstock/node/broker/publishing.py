@@ -52,7 +52,7 @@ class Budget:
 
 
 PUBACK_START: Final = b"\x40\x02"
-"""Before the packet identifier of a PUBACK without a word."""
+"""The bytes before the packet identifier of a PUBACK without a reason code."""
 
 
 SAMPLED: Final = 15
@@ -77,7 +77,7 @@ class Publisher:
         self._fans: dict[bytes, Fan] = broker.router.known
         """Fans by topic, as far as they are remembered."""
         self.routes = self._fans
-        """The same, for who reads runs; a topic that is not there is asked for (`miss`)."""
+        """Fans by topic for the scan of runs, which asks `miss` for a topic that is not there."""
         self._version = -1
         self._most = broker.terms.maximum_packet_bytes
         self._held = 0
@@ -94,7 +94,7 @@ class Publisher:
             self._forget()
 
     def _forget(self) -> None:
-        """What is remembered of topics does not hold any more."""
+        """Forget the fans of topics: a subscription or the access rules have changed."""
         self._version = self._router.version
         self._gate = self._broker.gate
         self._own.clear()
@@ -218,7 +218,7 @@ class Publisher:
         return True
 
     def _run_into(self, fan: Fan, data: bytes, count: int) -> bool:
-        """The same for messages of a reliable stream, which are answered once it has them."""
+        """Give QoS 1 messages to the sink of their topic, which answers them; False: read them one by one."""
         assert fan.into is not None
         if not fan.into.run_qos1(self._session, self._connection, data, now_us=self._now_us):
             return False

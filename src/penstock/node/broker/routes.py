@@ -129,7 +129,7 @@ class Group:
 
 
 class Tap:
-    """Somebody inside the node looks on."""
+    """Shows messages to another part of the node; no subscription."""
 
     __slots__ = ("_close", "_seen", "filter")
 
@@ -139,12 +139,12 @@ class Tap:
         self._close = close
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:  # noqa: ARG002
-        """Show it; a tap is nobody's receiver."""
+        """Show the message; it does not count as delivered."""
         self._seen(event)
         return False
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop showing messages."""
         self._close(self)
 
 
@@ -235,7 +235,7 @@ class Router:
         self.forget()
 
     def remove(self, session: Session, subscription: Subscription) -> Group | None:
-        """It gets nothing any more; the group that goes on without it."""
+        """Remove a subscription; returns its shared group if that goes on without it."""
         group_name, filter_ = shared_of(subscription.filter)
         self._count_interest(filter_, -1)
         if group_name:
@@ -304,7 +304,7 @@ class Router:
         return [each for each in self._tree.match(topic) if isinstance(each, Member)]
 
     def taps(self, topic: str) -> list[Tap]:
-        """Those that look on at a topic."""
+        """Taps that see the messages of a topic."""
         return [each for each in self._tree.match(topic) if isinstance(each, Tap)]
 
     def _untap(self, tap: Tap) -> None:
@@ -321,7 +321,7 @@ class Router:
             changed()
 
     def forget(self) -> None:
-        """What was found out about topics holds no more: something a fan depends on has changed."""
+        """Forget the fans of all topics: something that a fan depends on has changed."""
         self.known.clear()
         self._fans.clear()
         self._sunk.clear()
@@ -364,7 +364,7 @@ class Router:
     def look_up_plain(
         self, topic: bytes, into: dict[bytes, Fan], *, denied: Callable[[str], bool] | None
     ) -> Fan | None:
-        """The same for a run: None if the topic is none, which reading the frame will say."""
+        """`look_up` for a run; None if the topic is invalid, which reading the frame alone will report."""
         try:
             return self.look_up(topic, into, denied=denied)
         except MqttError:

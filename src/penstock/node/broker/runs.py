@@ -61,11 +61,11 @@ class Run:
     ) -> None:
         self.count = count
         self.each_bytes = -(-len(data) // count)
-        """Of one message on average, headers included."""
+        """Bytes of one message on average, headers included."""
         self.version = version
         self.sender = sender
         self.seq = seq
-        """Of the first message."""
+        """Sequence number of the first message."""
         self.now_us = now_us
         self._by_version: dict[int, bytes] = {version: data}
         self._parts: list[tuple[bytes, bytes]] | None = None
@@ -134,7 +134,7 @@ def _parts(data: bytes, version: int) -> list[tuple[bytes, bytes]]:
 
 
 def split_qos1(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Of a run with QoS 1: what stands before each packet identifier, the identifiers, what stands behind."""
+    """Cut a run with QoS 1 into bytes before each packet identifier, the identifiers, and bytes behind."""
     heads, packet_ids, tails = [], [], []
     at, end = 0, len(data)
     while at < end:
@@ -208,7 +208,7 @@ class Inbox(Framer):
 
 
 def acknowledged(chunk: bytes) -> list[int]:
-    """Packet identifiers of the PUBACKs without a word that a chunk begins with, four bytes each."""
+    """Packet identifiers of the PUBACKs without a reason code that a chunk begins with, four bytes each."""
     found = []
     for start, packet_id in iter_unpack(">HH", memoryview(chunk)[: len(chunk) & ~3]):
         if start != 0x4002 or not packet_id:

@@ -35,14 +35,14 @@ class SessionsHost(ConnectionHost, Protocol):
 
 
 class Sessions:
-    """Those attached and those detached."""
+    """All sessions of the node, attached and detached."""
 
     def __init__(self, broker: SessionsHost) -> None:
         self._broker = broker
         self._by_id: dict[str, Session] = {}
         self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
         self.departed = Account()
-        """Of sessions and subscriptions that are gone."""
+        """Account of sessions and subscriptions that are gone."""
         self.sent_before = 0
         """Messages sent to sessions that are gone."""
 
@@ -190,7 +190,7 @@ class Sessions:
                 self._end(session)
 
     def _end(self, session: Session) -> None:
-        """It departs: subscriptions and queues are gone."""
+        """Remove a session that departs, with its subscriptions and queues."""
         self._by_id.pop(session.client_id, None)
         self.sent_before += session.delivery.sent
         for filter_ in list(session.held):

@@ -174,7 +174,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
     unrouted: int
     """Messages nobody subscribed to."""
     departed: Account
-    """Of sessions and subscriptions that are gone, so that totals never fall."""
+    """Account of sessions and subscriptions that are gone, so that totals never fall."""
     clients: tuple[ClientStatus, ...]
     store: StoreStatus | None = None
     """None: nothing survives a restart."""

@@ -68,7 +68,7 @@ class Subscription:
         self.dropped_before = 0
         """Events the queue had dropped when the journal last looked."""
         self._past = Account()
-        """Of queues that others took the place of."""
+        """Account of earlier queues of this subscription, which were replaced."""
 
     @property
     def alone(self) -> bool:
@@ -138,7 +138,7 @@ class Subscription:
         return "/".join(SEVERAL if level in ("+", "#") else level for level in levels)
 
     def abandon(self) -> None:
-        """It ends: nobody will get what waits."""
+        """End the subscription: count what waits as abandoned."""
         waiting = self.account().queued
         self._past = self._settled(self._statistics()) + Account(accepted=waiting, abandoned=waiting)
         self.queue = None

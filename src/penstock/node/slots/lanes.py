@@ -29,7 +29,7 @@ class Entry:
 
 
 class SessionLanes(Lanes[Entry], SessionSource):
-    """Of one receiver; a message in them counts as queued at its subscription."""
+    """Lanes of one session; a message in them counts as queued at its subscription."""
 
     def __init__(self, session: Session, *, most: int, late_share: float) -> None:
         super().__init__(most=most, late_share=late_share)

@@ -53,13 +53,13 @@ class FlowPublisher(Publisher):
         self._flows = flows
         self._told, problems = of_connect(connect.properties.user)
         self._topics: dict[bytes, Topic] = {}
-        """Those that came on this connection; of each it is known what CONNECT says about it."""
+        """Topics that came on this connection; what CONNECT declares about each of them was applied."""
         self._together: dict[bytes, Fan] = {}
         """Fans of the topics in what has just come."""
         self._said: Properties | None = None
         """What the answer to the message at hand says beside its reason code."""
         self._words: dict[int, Properties] = {}
-        """The same by packet identifier, for answers that wait."""
+        """Properties of answers that wait, by packet identifier."""
         for problem in problems:
             flows.unreadable(session.client_id, "", problem)
 
@@ -130,7 +130,7 @@ class FlowPublisher(Publisher):
             super()._accept(message, fan, 0)
 
     def _run_qos1(self, fan: Fan, data: bytes, count: int) -> bool:
-        """The same with QoS 1, if all receivers keep up: lanes do not matter then."""
+        """Forward a run with QoS 1 if all receivers keep up: lanes do not matter then."""
         topics = self._counted(data, count)
         if self._told and any(topic not in self._topics for topic in topics):
             return False  # the answer may say why its flow is refused

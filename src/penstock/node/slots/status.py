@@ -27,6 +27,6 @@ class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     turned_away: int
     """Flows that found the table full."""
     table_version: int = 0
-    """Of the control table in force; 0: none."""
+    """Version of the control table in force; 0: none."""
     table_fault: str = ""
     """Why the newest version of it is not in force."""
