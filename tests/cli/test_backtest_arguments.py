@@ -27,7 +27,7 @@ ADVISE = ("advise", "--events", "events.parquet")
         ((*BACKTEST, "--drain", "1/s"), 2, "Missing option '--capacity'"),
         ((*USUAL, "--column", "pulse"), 2, "--column ATTRIBUTE=COLUMN"),
         ((*USUAL, "--controller", "lader"), 2, "did you mean 'ladder'?"),
-        ((*USUAL, "--policy", VITALS), 3, "two candidates are called"),
+        ((*USUAL, "--policy", VITALS), 3, "duplicate candidate name"),
         ((*ADVISE, "--attribute", "pulse", "--budget", "30"), 3, "a share between 0 and 1"),
         ((*ADVISE, "--budget", "0.3"), 2, "Missing option '--attribute'"),
     ],

@@ -25,12 +25,12 @@ def closed_port() -> int:
 def test_an_address_where_nobody_answers_is_named() -> None:
     where = f"127.0.0.1:{closed_port()}"
     with (
-        pytest.raises(SparkFailed, match=f"nobody answers at spark://{where}"),
+        pytest.raises(SparkFailed, match=f"connection to spark://{where} failed"),
         open_session(master=f"spark://{where}"),
     ):
         pass
     with (
-        pytest.raises(SparkFailed, match=f"nobody answers at sc://{where}"),
+        pytest.raises(SparkFailed, match=f"connection to sc://{where} failed"),
         open_session(remote=f"sc://{where}"),
     ):
         pass

@@ -19,9 +19,9 @@ POLL_S: Final = 0.2
 
 @contextmanager
 def watched(spark: SparkSession, step: Callable[[int, int, str], None]) -> Iterator[None]:
-    """Call `step` with tasks done, tasks in all, and what they do, until the block ends.
+    """Call `step` with tasks done, tasks in all, and a description, until the block ends.
 
-    A Connect server does not say how far it is: there `step` is never called.
+    A Connect server reports no progress: there `step` is never called.
     """
     try:
         tracker = spark.sparkContext.statusTracker()

@@ -35,11 +35,11 @@ _MANY: Final = 1 << 16
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # a timestamp without a zone means the same on every machine
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace for each column
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # would take a stack trace for each column
 }
 _LOCAL_SETTINGS: Final = {
-    "spark.ui.enabled": "false",  # no port, no threads for pages nobody sees
-    "spark.ui.showConsoleProgress": "false",  # the command draws its own
+    "spark.ui.enabled": "false",  # no port and no threads for an unused UI
+    "spark.ui.showConsoleProgress": "false",  # the command draws its own progress
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -57,11 +57,11 @@ def open_session(
     """A session that is stopped at the end of the block.
 
     `master` is a Spark master (`local[2]`, `spark://host:7077`), `remote` a Spark Connect server
-    (`sc://host:15002`); neither: all cores of this machine. `memory` is the driver's, as `8g`, where this
+    (`sc://host:15002`); default: all cores of this machine. `memory` is the driver's, as `8g`, if this
     process starts it.
     """
     if master and remote:
-        raise InputError(f"a session has a master ({master}) or a remote server ({remote}), not both")
+        raise InputError(f"give a master ({master}) or a remote server ({remote}), not both")
     session = _start(master, remote, app, {**_memory(memory), **(config or {})})
     try:
         with translated():
@@ -76,19 +76,19 @@ def is_local(master: str | None, remote: str | None) -> bool:
 
 
 def few_parts(master: str | None, remote: str | None) -> dict[str, str]:
-    """Settings for one machine: as many parts of a shuffle as its cores can use, not a cluster's 200."""
+    """Settings for one machine: shuffle partitions for its cores instead of a cluster's 200."""
     if not is_local(master, remote):
         return {}
     return {"spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
 
 
 def cores(spark: SparkSession) -> int:
-    """Cores that work for a session."""
+    """Number of cores of a session."""
     found = spark.conf.get("spark.master", "")
     local = re.fullmatch(r"local\[(\d+|\*)\]", found or "")
     if local is not None:
         return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
-    # Spark cuts a range into as many parts as it has cores: the one answer that Connect gives, too.
+    # Spark splits a range into as many partitions as it has cores: the only way that works on Connect too.
     parts = spark.range(_MANY).selectExpr("spark_partition_id() as part").selectExpr("max(part) + 1").first()
     assert parts is not None
     return int(parts[0])
@@ -100,12 +100,12 @@ def _memory(memory: str | None) -> dict[str, str]:
 
 def _start(master: str | None, remote: str | None, app: str, config: Mapping[str, str]) -> SparkSession:
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra; said so where it is missing
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # optional dependency
     except ImportError:
         raise MissingTool("Spark is not installed: pip install 'penstock[spark]'") from None
     if remote is None:
         _need_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are of the first python3 on PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers run the first python3 on PATH
     builder = SparkSession.builder.appName(app)
     settings = dict(_SETTINGS)
     if remote is not None:
@@ -119,21 +119,21 @@ def _start(master: str | None, remote: str | None, app: str, config: Mapping[str
     where = remote or master or LOCAL
     _knock(where)
     with translated(where=where), _quiet_jvm(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Connect warns of settings that only a new server takes
+        warnings.simplefilter("ignore")  # Connect warns about settings of an existing server
         session = builder.getOrCreate()
-        session.range(1).count()  # an address where nobody answers is found out here
+        session.range(1).count()  # fails here if nothing answers at the address
     return session
 
 
 def _knock(where: str) -> None:
-    """An address where nobody answers is said so at once; Spark would try for more than a minute."""
+    """Fail at once if nothing answers at an address; Spark would try for more than a minute."""
     for host, port in re.findall(r"([\w.-]+|\[[0-9a-f:]+\]):(\d+)", where, re.IGNORECASE):
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=limits.CONNECT_S).close()
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise SparkFailed(
-                f"nobody answers at {where}: {reason}; is the Spark server running there?"
+                f"connection to {where} failed: {reason}; is the Spark server running there?"
             ) from None
 
 
@@ -141,23 +141,23 @@ def _need_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     if java is None:
-        where = f"JAVA_HOME is {home}, where there is none" if home else "there is none on PATH"
+        where = f"JAVA_HOME is {home}, without a java" if home else "there is no java on PATH"
         raise MissingTool(f"Spark needs Java {limits.JAVA_LEAST} or newer, and {where}: {_JAVA_ADVICE}")
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     version = re.search(r'version "(\d+)', done.stderr)
     if version is None or int(version[1]) < limits.JAVA_LEAST:
-        found = version[1] if version else "something unknown"
+        found = version[1] if version else "an unknown version"
         raise MissingTool(f"Spark needs Java {limits.JAVA_LEAST} or newer, {java} is {found}: {_JAVA_ADVICE}")
 
 
-_JAVA_ADVICE: Final = "install openjdk-17-jre-headless (Debian, Ubuntu), or name another by JAVA_HOME"
+_JAVA_ADVICE: Final = "install openjdk-17-jre-headless (Debian, Ubuntu), or set JAVA_HOME"
 
 
 @contextmanager
 def _quiet_jvm() -> Iterator[None]:
-    """A JVM started in this block talks to nobody: what matters of its log comes back as an exception.
+    """Silence a JVM started in this block: relevant errors come back as exceptions.
 
-    A child takes the file descriptors it finds; PENSTOCK_DEBUG=1 leaves the log on standard error.
+    A child process inherits the file descriptors; PENSTOCK_DEBUG=1 leaves its log on standard error.
     """
     if os.environ.get("PENSTOCK_DEBUG"):
         yield
@@ -177,13 +177,13 @@ def _quiet_jvm() -> Iterator[None]:
 _CONDITION = re.compile(r"\s*\[([A-Z_]+)[\w.]*\]")
 _OWN = re.compile(r"penstock\.errors\.(\w+): (.+)")
 _ENDED = re.compile(r"^\s*(\[STREAM_FAILED\] )?Query \[id = [^\]]*\] terminated with exception: ")
-"""How Spark begins an error of a stream."""
+"""Prefix of Spark's error of a streaming query."""
 _UNREAD = re.compile(r"Encountered error while reading file (.+?)(?:\. +([A-Z].*))?")
 
 
 @contextmanager
 def translated(*, where: str = "") -> Iterator[None]:
-    """Spark's errors as ours."""
+    """Translate Spark's errors to ours."""
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
@@ -204,7 +204,7 @@ def _ours(error: Exception, where: str) -> InputError | SparkFailed:
     java = getattr(error, "java_exception", None)
     text = _ENDED.sub("", str(error) if java is None else str(java.getMessage()))
     own = _OWN.search(text)
-    if own is not None:  # one of ours, raised in a Python worker
+    if own is not None:  # our own error, raised in a Python worker
         return InputError(own[2].strip())
     raised = re.search(r"\[USER_RAISED_EXCEPTION\] (.+)", text)
     if raised is not None:
@@ -228,7 +228,7 @@ def _unreadable(file: str, reason: str) -> InputError:
 
 
 def _deepest(error: Exception) -> str:
-    """The reason behind the reasons: what Spark says of a record, else the last one of its stack."""
+    """Root cause: what Spark says about a record, else the last cause of its stack trace."""
     stack = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None) or ""
     found: list[str] = re.findall(r"Caused by: [\w.$]+: (.+)", stack)
     record = next((text for text in found if "MALFORMED_RECORD" in text), None)
@@ -256,7 +256,7 @@ _INPUT: Final = (
 
 
 def _sentence(text: str) -> str:
-    """The first thing said, without Spark's name for it and without what follows for the developer."""
+    """First sentence of a message, without Spark's error class and developer details."""
     first = next((line for line in text.splitlines() if line.strip()), text or "no reason given").strip()
     first = re.sub(r"^\[[\w.]+\]\s*", "", first)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).rstrip(".;")

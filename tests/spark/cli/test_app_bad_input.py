@@ -283,4 +283,4 @@ def test_numbers_that_a_typo_made_texts_are_doubted(
     with pytest.raises(SystemExit):
         main()
     (doubt,) = json.loads(capsys.readouterr().out)["doubts"]
-    assert doubt.startswith("attribute 'pulse' is taken for a text: 42 of the values are numbers")
+    assert doubt.startswith("attribute 'pulse' is read as text: 42 of the values are numbers")

@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said(spark: SparkSession, node: Running) -> None:
             url="stream://127.0.0.1:1", stream="s", patience="0"
         ).load().count()
     writer = spark.range(3).write.format("penstock").mode("append").options(url=node.url, stream="s")
-    with pytest.raises(PySparkException, match="column 'id' is none of a message"):
+    with pytest.raises(PySparkException, match="column 'id' is unknown"):
         writer.save()
     assert read(node.url, "s") == []
 

@@ -237,7 +237,7 @@ def test_other_columns_than_those_held_are_refused() -> None:
     key = Key(rules())
     key.turn([event(1, 1.0), digest(2)], 0)
     other = rows_of([event(3, 3.0)]).set_column(2, "v", pa.array(["3"]))
-    with pytest.raises(InputError, match="the columns of the stream are not those of the checkpoint"):
+    with pytest.raises(InputError, match="the columns of the stream differ from those of the checkpoint"):
         key.queue.turn(other, now_us=1, held=key.held, ladder=lambda: None)
 
 

@@ -157,7 +157,7 @@ def test_what_cannot_be_packed_is_said_so(spark: SparkSession, tmp_path: Path) -
         with pytest.raises(kind, match=said):
             pack_stream(frame, POLICY, **{**good, **more})
 
-    refused(InputError, "this frame is no stream", spark.read.parquet(str(tmp_path / "in")))
+    refused(InputError, "not a streaming frame", spark.read.parquet(str(tmp_path / "in")))
     refused(QueueError, "capacity_events 2; at least 3", capacity=2)
     refused(
         InputError,

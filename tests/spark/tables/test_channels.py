@@ -148,8 +148,8 @@ def test_tables_and_terms_that_cannot_be_are_refused(table: DataFrame) -> None:
     [
         ("a.csv", "url,readers\nx,1\n", r"a\.csv: there is no column 'subscribers'; there are: url, readers"),
         ("a.csv", "url,subscribers\nx,many\n", r"the column 'subscribers' holds string, not numbers"),
-        ("a.csv", "url,subscribers\nx,1\nx,2\n", r"the channel x stands there 2 times"),
-        ("a.jsonl", "what\n", r"no line of it is a JSON object"),
+        ("a.csv", "url,subscribers\nx,1\nx,2\n", r"duplicate channel x: 2 times"),
+        ("a.jsonl", "what\n", r"no line is a JSON object"),
         ("none.csv", "", r"there is no such file or folder"),
     ],
 )

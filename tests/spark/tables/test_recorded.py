@@ -48,7 +48,7 @@ def test_a_folder_of_parquet_files(spark: SparkSession, tmp_path: Path) -> None:
             '{"ts": 1, "v": 2}\n{"ts": 2, "v":\n',
             r'a\.jsonl: a line is not a JSON object: \'{"ts": 2',
         ),
-        ("b.jsonl", "what\n", r"b\.jsonl: no line of it is a JSON object"),
+        ("b.jsonl", "what\n", r"b\.jsonl: no line is a JSON object"),
         ("c.jsonl", "", r"c\.jsonl: there is no event in it"),
         ("d.csv", "ts,v\n", r"d\.csv: there is no event in it"),
         ("e.csv", "time,v\n1,2\n", r"e\.csv: there is no column 'ts' .* --ts; there are: time, v"),
@@ -74,5 +74,5 @@ def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_format_must_be_known(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="or give --format"):
         format_of("events.dat")
-    with pytest.raises(InputError, match="'avro' is unknown; known are: parquet, json, csv"):
+    with pytest.raises(InputError, match="unknown format 'avro'; allowed: parquet, json, csv"):
         read(spark, str(tmp_path), format="avro")

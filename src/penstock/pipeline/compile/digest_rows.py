@@ -2,8 +2,8 @@
 
     struct column --collect--> row <-- digest_of_row, row_of_digest --> Digest <-- digest_wire --> bytes
 
-`with_digests` and `with_wire` do the same inside a frame; they are the only transforms of the pipeline that
-start Python workers, since Spark SQL cannot read MessagePack. On the driver, `row_of_digest` makes rows for
+`with_digests` and `with_wire` convert inside a frame. They are the only transforms of the pipeline that start
+Python workers, because Spark SQL cannot read MessagePack. On the driver, `row_of_digest` makes rows for
 `createDataFrame`.
 """
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 _TELLING: Final = (StringType, IntegralType, TimestampType)
-"""Types of columns that tell a row from others."""
+"""Types of columns that help to identify a row."""
 _TOLD: Final = 5
-"""Columns that an error shows, the first of such types."""
+"""Columns of such types that an error shows."""
 
 
 def digest_of_row(row: Row | Mapping[str, Any]) -> Digest:
-    """The digest that a collected struct is."""
+    """Digest from a collected struct."""
     return Digest(
         count=row["count"],
         from_us=row["from_us"],
@@ -68,8 +68,8 @@ def row_of_digest(digest: Digest) -> tuple[Any, ...]:
 def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
     """Collected rows of one packed queue as the items a node's queue holds, in order.
 
-    For frames with the columns of an event: topic, payload, ts (microseconds), sender, seq and what of
-    properties and content_type there is.
+    The frame has the columns of an event: topic, payload, ts (microseconds), sender, seq, and optionally
+    properties and content_type.
     """
     return [
         digest_of_row(row["digest"]) if row["kind"] == "digest" else _event_of_row(row.asDict())
@@ -78,9 +78,9 @@ def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
 
 
 def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
-    """The transform that reads a binary column of digests, as nodes write them, into DIGEST structs.
+    """Transform that decodes a binary column of digests, as nodes write them, into DIGEST structs.
 
-    Bytes that are no digest end the query with an error that tells the row by its other columns.
+    Invalid bytes end the query with an error that identifies the row by its other columns.
     """
 
     def parsed(data: bytes | None, row: Row | None) -> tuple[Any, ...] | None:
@@ -102,7 +102,7 @@ def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
 
 
 def with_wire(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
-    """The transform that writes a column of DIGEST structs as the bytes that nodes read."""
+    """Transform that encodes a column of DIGEST structs as the bytes that nodes read."""
 
     def written(row: Row | None) -> bytes | None:
         return None if row is None else digest_wire.to_bytes(digest_of_row(row))

@@ -36,7 +36,7 @@ def aggregates(
     *,
     event: Column | None,
 ) -> list[Column]:
-    """The aggregates of `run_digest`, over the rows where `event` holds; None: it holds everywhere."""
+    """Aggregates for `run_digest` over the rows where `event` holds; None: all rows."""
 
     def of(found: Column) -> Column:
         return found if event is None else sf.when(event, found)
@@ -64,7 +64,7 @@ def _parts(
     origin: Origin,
     of: Callable[[Column], Column],
 ) -> Iterator[Column]:
-    """The aggregates of one attribute; `policy.digesters` says what each digester keeps."""
+    """Aggregates of one attribute; `policy.digesters` defines what each digester keeps."""
     number = of(reading.number())
     made: dict[str, Column] = {}
     if not SUMMING.isdisjoint(asked):
@@ -87,7 +87,7 @@ def _parts(
 
 
 def _summary(prefix: str, name: str, asked: Collection[str]) -> str:
-    """The summary of one attribute, of its aggregates: SQL."""
+    """SQL of the summary of one attribute, from its aggregates."""
     fields = {"name": literal(name), "n": "0", "total": "0"}
     if not SUMMING.isdisjoint(asked):
         fields |= {"n": f"{prefix}_n", "total": f"coalesce({prefix}_total, 0)"}
@@ -107,7 +107,7 @@ def _struct(fields: dict[str, str]) -> str:
 
 
 def _mark(reading: TypedColumns, origin: Origin) -> Column:
-    """A value with its place in time, of a text its beginning."""
+    """A value with its time; a long text is cut."""
     value = reading.scalar()
     text = sf.substring(value.getField("text"), 1, limits.MARK_CHARACTERS)
     short = value if reading.text is None else value.withField("text", text)
@@ -118,7 +118,7 @@ def _mark(reading: TypedColumns, origin: Origin) -> Column:
 
 
 def run_digest(steps: Sequence[Placed], asked: dict[str, tuple[str, ...]]) -> Column:
-    """The digest of a run's dropped events; for runs in which one was dropped."""
+    """Digest of a run's dropped events; for runs with at least one."""
     several = len(steps) > 1
     causes = ", ".join(
         _struct(
@@ -144,7 +144,7 @@ def run_digest(steps: Sequence[Placed], asked: dict[str, tuple[str, ...]]) -> Co
 
 
 def merged(digests: Column) -> Column:
-    """One digest of an array of digests; null if there are none. A single digest stays as it is."""
+    """One digest of an array of digests; null if empty. A single digest is unchanged."""
 
     def over(field: str) -> Column:
         return sf.transform(digests, lambda digest: digest.getField(field))
@@ -166,7 +166,7 @@ def _sum(numbers: Column, kind: str) -> Column:
 
 
 def _merged_causes(causes: Column) -> Column:
-    """Counts by cause, in order; those for which there is no room are counted as `other`."""
+    """Counts by cause, in order; causes beyond DIGEST_CAUSES are counted as `other`."""
 
     def place(cause: Column) -> Column:
         return sf.struct(*(cause.getField(name).alias(name) for name in _PLACE))
@@ -203,7 +203,7 @@ def _merged_summaries(summaries: Column) -> Column:
 
 
 def merge_summaries(a: Column, b: Column) -> Column:
-    """Both summaries in one: `AttributeSummary.merge` in columns."""
+    """`AttributeSummary.merge` in columns."""
 
     def one_or(field: str, both: Column) -> Column:
         x, y = a.getField(field), b.getField(field)
@@ -228,7 +228,7 @@ def merge_summaries(a: Column, b: Column) -> Column:
 
 
 def _merged_squares(a: Column, b: Column) -> Column:
-    """Chan's parallel form of Welford's sum; a part that covers nothing changes nothing."""
+    """Chan's parallel form of Welford's sum of squares; a part without numbers changes nothing."""
     an, bn = a.getField("n").cast("double"), b.getField("n").cast("double")
     mean_a = a.getField("total") / sf.nullif(an, sf.lit(0.0))
     apart = b.getField("total") / sf.nullif(bn, sf.lit(0.0)) - mean_a

@@ -2,8 +2,8 @@
 
     frame --as_events--> frame with a column `__event` --Arrow--> worker --events_of--> [Event, …]
 
-An event keeps the payload of its row. Attributes in typed columns come beside it, as JSON with just the
-paths asked for, and become the event's decoded payload: the reference evaluator then sees what the compiled
+An event keeps the payload of its row. Attributes in typed columns travel beside it, as JSON with just the
+requested paths, and become the event's decoded payload: so the reference evaluator sees what the compiled
 policy sees.
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.policy.paths import Path
 
 EVENT: Final = "__event"
-"""The column that `as_events` adds; null in the rows of digests."""
+"""Column that `as_events` adds; null in the rows of digests."""
 
 _PAIRS: Final = "array<struct<name:string,value:string>>"
 _KIND: Final = (
@@ -55,11 +55,11 @@ _KIND: Final = (
     f"properties:{_PAIRS},content_type:string,root:string>"
 )
 _VALUE: Final = "\u2063value"
-"""The key under which JSON holds a payload that is no object."""
+"""Key of a payload that is not an object, in the JSON."""
 _INFINITE: Final = "\u2063infinite"
-"""JSON has no infinities: the paths of infinite numbers are listed under this key."""
+"""Key of the list of paths of infinite numbers, which JSON cannot express."""
 _MARK: Final = "\u2063"
-"""What both begin with; few texts of other people hold it."""
+"""Prefix of both keys, rare in other texts."""
 _LARGEST: Final = 1.7976931348623157e308
 
 
@@ -69,10 +69,10 @@ def as_events(
     attributes: Attributes | None = None,
     payload: PayloadFormat = PayloadFormat.AUTO,
 ) -> Callable[[DataFrame], DataFrame]:
-    """The transform that adds the column `__event` to a frame, for policies that read `wanted`.
+    """Transform that adds the column `__event` to a frame, for policies that read `wanted`.
 
     `wanted` are attribute paths, as `fates.read_by` lists them; `payload` is the policy's setting. A frame
-    that lacks one of them is refused as `pack` would.
+    that lacks one of them is refused as by `pack`.
     """
     return lambda frame: _projected(
         frame, Sources(frame.schema, dict(attributes or {}), payload), list(dict.fromkeys(wanted))
@@ -80,7 +80,7 @@ def as_events(
 
 
 def known(sources: Sources, wanted: Sequence[str]) -> None:
-    """Refuse an attribute that is neither a column nor in a payload, and say which one may be meant."""
+    """Refuse an attribute that is neither a column nor in a payload, with a near match."""
     if sources.envelope("$payload") is not None:
         return
     for path in map(paths.parse, wanted):
@@ -117,7 +117,7 @@ def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFra
         _content_type(sources, leaves).alias("content_type"),
         _root(leaves).alias("root"),
     )
-    given = event.cast(_KIND)  # all fields may be null: Arrow refuses a null row of others
+    given = event.cast(_KIND)  # makes all fields nullable: Arrow refuses a null row otherwise
     given = given if digest is None else sf.when(digest.isNull(), given)
     return frame.select(*map(column_of, columns), given.alias(EVENT))
 
@@ -126,7 +126,7 @@ def _projected(frame: DataFrame, sources: Sources, wanted: list[str]) -> DataFra
 
 
 def _check(sources: Sources, path: Path) -> None:
-    """Refuse what a column of the frame cannot tell an event."""
+    """Refuse attributes that an event cannot get from a column."""
     match path.source:
         case Source.TOPIC | Source.SENDER:
             texts(path.text, sources.needed(path.text))
@@ -138,7 +138,7 @@ def _check(sources: Sources, path: Path) -> None:
         case Source.PROPERTY:
             property_of(sources, path)
         case Source.TS | Source.PAYLOAD:
-            pass  # needed by every event, and looked for below
+            pass  # needed by every event, so resolved below in any case
 
 
 def _ts(sources: Sources, digest: Column | None) -> Column:
@@ -153,7 +153,7 @@ def _topic(sources: Sources) -> Column:
 
 
 def _properties(sources: Sources, wanted: list[Path]) -> Column:
-    """Pairs of texts, null where there are none; those that are columns of their own come first."""
+    """Pairs of texts, null if there are none; those with columns of their own come first."""
     own = [
         sf.struct(sf.lit(path.segments[0]).alias("name"), property_of(sources, path).alias("value"))
         for path in wanted
@@ -172,7 +172,10 @@ def _properties(sources: Sources, wanted: list[Path]) -> Column:
 
 
 def _content_type(sources: Sources, leaves: list[_Leaf]) -> Column:
-    """What the row says; of attributes beside the payload, that they are JSON, where a policy would ask."""
+    """The row's content type.
+
+    JSON for attributes beside the payload, where the policy's setting is `auto`.
+    """
     if leaves:
         return sf.lit("" if sources.payload is PayloadFormat.AUTO else "application/json")
     found = sources.envelope("$content_type")
@@ -184,24 +187,24 @@ def _content_type(sources: Sources, leaves: list[_Leaf]) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """The end of a path into the payload."""
+    """End of a path into the payload."""
 
     segments: tuple[str, ...]
     reading: TypedColumns | None = None
-    """Of a typed column."""
+    """Its columns, if it is a typed column."""
     variant: Column | None = None
     parsed: bool = False
-    """Whether it is looked for in a payload that must be parsed."""
+    """Whether it is inside a payload that must be parsed."""
 
     def value(self) -> Column:
-        """What JSON shall say."""
+        """Its value for the JSON."""
         if self.variant is not None:
             return self.variant
         assert self.reading is not None
         return _value(self.reading)
 
     def infinite(self) -> Column | None:
-        """The sign of an infinite number, and where it stands; null for others."""
+        """Sign and path of an infinite number; null for others."""
         real = None if self.reading is None else self.reading.real
         if real is None:
             return None
@@ -210,7 +213,7 @@ class _Leaf:
 
 
 def _leaves(sources: Sources, wanted: list[Path]) -> list[_Leaf]:
-    """What must come beside the payload; nothing, if the payload itself holds all that is wanted."""
+    """Attributes to send beside the payload; none if the payload itself holds all of them."""
     if all(sources.typed(path) is None for path in wanted):
         if wanted:
             sources.payload_text()
@@ -236,7 +239,7 @@ def _leaf(sources: Sources, path: Path) -> _Leaf:
 
 
 def _outermost(sources: Sources, wanted: list[Path]) -> Iterator[Path]:
-    """The paths that lie in no other: what is wanted of a list is found in the list."""
+    """Paths that are not inside another: parts of a list are found in the list."""
     for path in wanted:
         above = [
             other
@@ -252,7 +255,7 @@ def _outermost(sources: Sources, wanted: list[Path]) -> Iterator[Path]:
 
 
 def _value(reading: TypedColumns) -> Column:
-    """A typed column as JSON can say it."""
+    """A typed column as a JSON value."""
     if reading.members is not None:
         assert reading.element is not None
         element = reading.element
@@ -263,7 +266,7 @@ def _value(reading: TypedColumns) -> Column:
 
 
 def _member(reading: TypedColumns) -> Column:
-    """An element of a list; lists are looked through for values, and no policy can name an infinity."""
+    """An element of a list; infinities become null, because no policy can compare with them."""
     if reading.real is None:
         return first_of(list(reading.scalars().values()), "string")
     return sf.when(_is_infinite(reading.real), sf.signum(reading.real) * _LARGEST).otherwise(reading.real)
@@ -296,7 +299,7 @@ def _nested(tree: Mapping[str, Any]) -> Column:
 
 
 def _payload(sources: Sources, leaves: list[_Leaf]) -> Column:
-    """The payload of a row; where a row has none, its attributes."""
+    """Payload of a row; if it has none, its attributes."""
     found = sources.envelope("$payload")
     if found is None:
         return _root(leaves).cast("binary") if leaves else sf.lit(b"")
@@ -313,7 +316,7 @@ def _payload(sources: Sources, leaves: list[_Leaf]) -> Column:
 
 
 def events_of(column: pa.Array | pa.ChunkedArray) -> list[Event | None]:
-    """The events of a column `__event`, in its order; None where a row is none."""
+    """Events of a column `__event`, in order; None where the row is not an event."""
     found: list[Event | None] = []
     for chunk in getattr(column, "chunks", [column]):
         found += _chunk(chunk)
@@ -345,7 +348,7 @@ def _chunk(column: pa.StructArray) -> Iterator[Event | None]:
 
 
 def _decoded(root: str) -> Any:
-    """The attributes that came beside a payload."""
+    """Decode the attributes sent beside a payload."""
     found = _json.decode(root)
     if _MARK in root and (_VALUE in found or _INFINITE in found):
         for place in found.pop(_INFINITE, ()):

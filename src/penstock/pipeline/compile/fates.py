@@ -1,7 +1,7 @@
-"""Computes which step of a policy drops each event, without removing a row.
+"""Computes for each event the step of a policy that drops it, without removing rows.
 
-A step decides about the events still alive, the next step about what is left; rows are put together only at
-the end (`transforms`).
+A step decides about the events still alive, the next step about the rest. Rows are put together only at the
+end (`transforms`).
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Placed, Policy
 
 _FILTERS = (predicates, windows, sequential)
-"""Modules that put their filters into COMPILERS."""
+"""Modules that register their filters in COMPILERS."""
 
 _SORTING = (filters.Guniq, filters.LatestBy, filters.Throttle, filters.Top)
-"""Filters that sort or gather rows by something else than queue order, always; `_sorts` knows the others."""
+"""Filters that always sort or group rows by something other than queue order; `_sorts` adds further cases."""
 
 Now: TypeAlias = int | datetime | Column | None
-"""Packing time: microseconds, an instant, a column of microseconds, or the time of the query."""
+"""Packing time: microseconds, an instant, a column of microseconds, or None for the time of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fated:
-    """A frame whose events have met their fates."""
+    """A frame whose events have their fates."""
 
     frame: DataFrame
     sources: Sources
     readings: dict[str, TypedColumns]
     steps: tuple[Placed, ...]
-    """In order; a fate is a place in here."""
+    """Steps in order; a fate is an index into these."""
     queue: Standing
     runs: bool
-    """Whether rows have their RUN already."""
+    """Whether rows already have their RUN."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransformArguments:
-    """What is asked of a frame: the arguments of the transforms."""
+    """Arguments of the transforms."""
 
     policy: Policy
     key: tuple[str, ...]
@@ -99,7 +99,7 @@ class TransformArguments:
         return sf.coalesce(found.cast("int"), sf.lit(0))
 
     def uneven(self, one: Column, other: Column) -> Column:
-        """The error that a queue has two levels."""
+        """Expression that raises an error because a queue has two levels."""
         name = f"column '{self.level}'" if isinstance(self.level, str) else "level"
         return sf.raise_error(
             sf.format_string(
@@ -111,7 +111,7 @@ class TransformArguments:
         )
 
     def shown(self) -> Column:
-        """The key of a row, for messages."""
+        """Key of a row, for messages."""
         return sf.to_json(sf.struct(*map(column, self.key)))
 
     def now_us(self) -> Column:
@@ -123,12 +123,12 @@ class TransformArguments:
         return sf.unix_micros(sf.current_timestamp()) if self.now is None else sf.lit(self.now)
 
     def read(self) -> Iterator[str]:
-        """The attributes that steps and digesters look at."""
+        """Attributes that steps and digesters read."""
         return read_by(self.policy, self.steps())
 
 
 def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
-    """The attributes that some steps of a policy, or all, and its digesters look at."""
+    """Attributes that some steps of a policy, or all, and its digesters read."""
     for placed in policy.steps(policy.highest) if steps is None else steps:
         step = placed.step
         by = getattr(step.filter, "by", None)
@@ -140,10 +140,10 @@ def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[s
 
 
 def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -> Fated:
-    """The frame with fate and readings.
+    """The frame with fates and readings.
 
-    `together`: bring the rows of a queue together and into order at once. Windows would do so too, but not
-    before our own columns are made, and then these would be shuffled and sorted with the rest.
+    `together`: shuffle and sort the rows of each queue first. Windows would do so too, but only after our own
+    columns are made, which would then be shuffled and sorted with the rest.
     """
     policy, steps = question.policy, question.steps()
     together = together or any(sequential.folds(placed.step.filter) for placed in steps)
@@ -170,14 +170,14 @@ def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -
 
 
 def _sorts(node: filters.Filter, queue: Standing) -> bool:
-    """Whether a filter leaves rows in another order than that of their queues."""
+    """Whether a filter leaves rows in another order than queue order."""
     if isinstance(node, filters.Latest):
         return not queue.by_time
     return isinstance(node, _SORTING)
 
 
 def _numbered(frame: DataFrame, queue: Standing) -> tuple[DataFrame, Standing]:
-    """The same with places, by which the order of queues is found again."""
+    """The frame with places, by which queue order is restored."""
     if queue.placed:
         return frame, queue
     return frame.select("*", queue.place().alias(PLACE)), replace(queue, order=(PLACE,))
@@ -225,10 +225,10 @@ def _check_level(question: TransformArguments, sources: Sources) -> None:
 def _in_queues(
     frame: DataFrame, question: TransformArguments, sources: Sources, *, together: bool
 ) -> tuple[DataFrame, Standing, list[str]]:
-    """Each row with its fate and level; how rows stand; and the columns to keep.
+    """Each row with fate and level; how rows are sorted; and the columns to keep.
 
-    Rows that `order` does not tell apart are ordered by their other columns, ascending, in the order of the
-    frame: the same rows have the same places, however they were distributed.
+    Rows that `order` does not distinguish are ordered by their other columns, ascending, in frame order: so
+    equal rows get equal places, however they were distributed.
     """
     digest = sources.digest()
     is_digest = sf.lit(False) if digest is None else digest.isNotNull()
@@ -261,7 +261,7 @@ def _in_queues(
 
 
 def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Column:
-    """The fate of a digest, or an error where it cannot be one."""
+    """Fate of a digest, or an error if it is damaged."""
     sound = (
         (digest.getField("count") >= 1)
         & (digest.getField("from_us") <= digest.getField("to_us"))
@@ -278,7 +278,7 @@ def _sound(digest: Column, question: TransformArguments, sources: Sources) -> Co
 
 
 def _as_text(found: Column) -> Column:
-    """A map or a variant as something to sort by."""
+    """A map or a variant as a sortable text."""
     return sf.to_json(sf.struct(found.alias("it")))
 
 
@@ -289,6 +289,6 @@ def _unwanted(ground: Ground, verdict: Column) -> Column:
 
 
 def _taken(frame: DataFrame, drop: Column, number: int) -> DataFrame:
-    """The frame after a step; what the step needed for itself is left behind."""
+    """The frame after a step, without the step's own helper columns."""
     fate = sf.coalesce(sf.col(FATE), sf.when(drop, sf.lit(number)))
     return frame.withColumn(FATE, fate).drop(VERDICT)

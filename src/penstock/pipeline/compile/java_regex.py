@@ -1,9 +1,9 @@
 r"""Translates an RE2 pattern to a Java pattern that matches the same texts, for Spark's `rlike`.
 
-`match` asks only whether the pattern occurs. So groups need no names, and greedy or lazy makes no
-difference. Left are letters, classes, anchors and repetition; every class, and every letter in a part that
-ignores case, is written as the ranges of code points that RE2 itself finds for it, so Java's own tables are
-not used. One thing differs: RE2 also finds `\B` between the bytes of one character, which Java does not.
+`match` asks only whether the pattern occurs. So groups need no names, and greedy or lazy makes no difference.
+Left are letters, classes, anchors and repetition. Every class, and every letter in a part that ignores case,
+is written as the ranges of code points that RE2 itself finds for it, so Java's own tables are not used. One
+difference remains: RE2 also finds `\B` between the bytes of one character, which Java does not.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TOKEN: Final = re.compile(
 
 @lru_cache(maxsize=256)
 def to_java(pattern: str) -> str:
-    """The pattern for Java; PolicyError if it holds `\\C`, which Java has no word for."""
+    """The pattern for Java; PolicyError if it contains `\\C`, which Java cannot express."""
     return "".join(_translated(pattern))
 
 
@@ -112,7 +112,7 @@ def _letter(sign: str, flags: frozenset[str]) -> str:
 
 
 def _class(source: str, flags: frozenset[str]) -> str:
-    """A Java class of the code points that an RE2 class or letter stands for."""
+    """Java class of the code points that an RE2 class or letter matches."""
     return _ranges(f"(?i:{source})" if "i" in flags else source)
 
 
@@ -123,7 +123,7 @@ def _ranges(source: str) -> str:
 
 
 def _range(first: int, last: int) -> str:
-    """A range of places among all characters."""
+    """A range of code points."""
     every = _every_character()
     begin, end = _sign(ord(every[first])), _sign(ord(every[last]))
     return begin if first == last else f"{begin}-{end}"
@@ -135,5 +135,5 @@ def _sign(point: int) -> str:
 
 @cache
 def _every_character() -> str:
-    """All characters of Unicode in order; halves of surrogate pairs are none."""
+    """All Unicode characters in order, without surrogates."""
     return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))

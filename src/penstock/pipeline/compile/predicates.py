@@ -1,4 +1,4 @@
-"""Filters that look at one event alone, each compiled to a boolean column."""
+"""Filters that need one event only, each compiled to a boolean column."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPARE: Final[dict[type[filters.Filter], Callable[[Any, Any], Any]]] = {
 
 
 def _ordered(ground: Ground, like: float | str) -> Column:
-    """The attribute where it is of the kind of a parameter that is a number or a text."""
+    """The attribute, null unless of the type of `like` (number or text)."""
     return ground.reading().texts() if isinstance(like, str) else ground.reading().number()
 
 
@@ -48,7 +48,7 @@ def within_verdict(node: filters.Within, ground: Ground) -> Column:
 
 
 def among(reading: TypedColumns, values: tuple[Scalar, ...]) -> Column:
-    """Whether the value is one of these; null where there is none."""
+    """Whether the value is one of `values`; null without a value."""
     return sf.when(reading.identity().isNotNull(), reading.one_of(values))
 
 
@@ -73,7 +73,7 @@ def match_verdict(node: filters.Match, ground: Ground) -> Column:
 
 
 def _lists(ground: Ground, test: Callable[[Column, Callable[[Column], TypedColumns]], Column]) -> Column:
-    """A verdict about the members of a list; null where the value is no list."""
+    """A verdict about the elements of a list; null if the value is not a list."""
     reading = ground.reading()
     if reading.members is None or reading.element is None:
         return sf.lit(None).cast("boolean")
@@ -91,7 +91,7 @@ def contain_verdict(node: filters.Contain, ground: Ground) -> Column:
 
 @by_columns(filters.Subset)
 def subset_verdict(node: filters.Subset, ground: Ground) -> Column:
-    """Elements that are no scalars are left out, as on a node."""
+    """Elements that are not scalars are left out, as on a node."""
     return _lists(
         ground,
         lambda members, element: sf.forall(
@@ -115,7 +115,7 @@ def random_verdict(node: filters.Random, ground: Ground) -> Column:
 
 
 def lot(seed: int, origin: Origin) -> Column:
-    """The event's lot in [0, 1), the same as on every node: decision 0003."""
+    """The event's lot in [0, 1), equal to that on every node: decision 0003."""
     text = sf.concat_ws("|", sf.lit(str(seed)), origin.sender, origin.seq.cast("string"))
     return sf.shiftrightunsigned(sf.xxhash64(text), 11) / sf.lit(float(1 << 53))
 

@@ -1,14 +1,14 @@
-"""Filters that depend on what was kept before, compiled to a fold over each queue's events in order.
+"""Filters that depend on the events kept before, compiled to a fold over each queue's events in order.
 
-A queue's events are gathered into one array, folded by Spark's `aggregate` into the places of those that
-stay, and spread out again, each with the place of the last one that stayed. Nothing is written for a
-dropped event, so a fold costs least where a filter drops most. Spark copies all that a fold remembers with
-every step: rows are folded block by block, and within a block only its own places are remembered. So n
-rows, all of which stay, cost the copying of n · BLOCK + n² / BLOCK places, and not of n².
+A queue's events are gathered into one array, folded by Spark's `aggregate` into the places of those kept, and
+exploded again, each row with the place of the last one kept. Nothing is written for a dropped event, so a
+fold is cheapest where a filter drops most. Spark copies the whole state of a fold with every step: so rows
+are folded block by block, and within a block only its own places are in the state. n rows that are all kept
+cost the copying of n · BLOCK + n² / BLOCK places instead of n².
 
 Spark interprets lambdas, and a projection or a generator around them too: rows are made into structs before
-the fold, and taken apart after it, in steps of their own, which Spark compiles. The fold sees places and
-values only.
+the fold, and taken apart after it, in separate steps, which Spark compiles. The fold sees places and values
+only.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from penstock.pipeline.compile.verdicts import Ground
 
 BLOCK: Final = 256
-"""Rows of a block: it takes 65,536 of them until copying blocks costs as much as what is done within."""
+"""Rows of a block: copying blocks costs as much as the work inside them only at 65,536 blocks."""
 
 _PLACES: Final = "array<int>"
 VALUE: Final = "__value"
 _TS: Final = "__ts"
 _STAYS: Final = "__stays"
-"""Whether an event that has no value is alive, and stays so."""
+"""Whether an event without a value is alive and is kept."""
 
 
 def folds(node: filters.Filter) -> bool:
-    """Whether a filter is a fold: rows have their PLACE behind it."""
+    """Whether a filter is a fold: rows have their PLACE after it."""
     return isinstance(node, filters.Swing) or (isinstance(node, filters.Delta) and node.since != "event")
 
 
@@ -50,9 +50,9 @@ def _folded(
 ) -> tuple[DataFrame, Column]:
     """The frame with places, and verdicts about the events the step can read, null about the others.
 
-    `fold` makes an array of structs, whose `__value` is null where the step cannot read it, into the places
-    of those that stay; if `timed`, it finds their time as `__ts`. A run is named by the place of the row that
-    stayed, 0 before the first.
+    `fold` turns an array of structs, whose `__value` is null where unreadable, into the places of those kept;
+    if `timed`, they have their time as `__ts`. A run is named by the place of its kept row, 0 before the
+    first.
     """
     made = {VALUE: sf.when(alive(), ground.reading().number())}
     if timed:
@@ -64,7 +64,7 @@ def _folded(
     names = [name for name in every if name not in ground.queue.key]
     row = sf.struct(*map(quoted, names), *(found.alias(name) for name, found in made.items()))
     rows = frame.select(*key, row.alias("__row")).groupBy(*key).agg(_in_order(ground).alias("__rows"))
-    # Pairs, since an array that goes along beside each row is copied for each where Spark does not compile.
+    # Pairs, because an array beside each row would be copied for each row where Spark does not compile.
     pairs = sf.arrays_zip(sf.col("__rows"), sf.col("__runs"))
     spread = _with_runs(rows, key, fold, list(made)).select(
         *key, sf.posexplode(pairs).alias("__at", "__pair")
@@ -81,7 +81,7 @@ def _folded(
 
 
 def _in_order(ground: Ground) -> Column:
-    """The rows of a queue by the columns that order it, which stand first in them."""
+    """Rows of a queue sorted by its order columns, which are the first fields."""
     rows = sf.collect_list("__row")
     if ground.sortable:
         return sf.sort_array(rows)
@@ -91,7 +91,7 @@ def _in_order(ground: Ground) -> Column:
 def _with_runs(
     queues: DataFrame, key: list[str], fold: Callable[[Column], Column], wanted: list[str]
 ) -> DataFrame:
-    """Gathered queues with `__runs`: for each row the place of the last one that stayed."""
+    """Gathered queues with `__runs`: for each row the place of the last one kept."""
     rows, slim = sf.col("__rows"), sf.col("__slim")
     places = sf.sequence(sf.lit(1), sf.size(rows)).alias(PLACE)
     parts = [rows.getField(name).alias(name) for name in wanted]
@@ -101,7 +101,7 @@ def _with_runs(
 
 
 def _last_stayed(stayed: Column, size: Column) -> Column:
-    """For each of the places 1 … size the last of some ascending places up to it; 0 where there is none."""
+    """For each place 1 … size the last of some ascending places up to it; 0 if none."""
     until = sf.concat(sf.slice(stayed, sf.lit(2), sf.size(stayed)), sf.array(size + 1))
     runs = sf.zip_with(
         stayed,
@@ -119,7 +119,7 @@ def _in_blocks(
 ) -> Column:
     """What `finish` makes of the state behind all rows: the fields of `zero`, and `blocks` of places.
 
-    To `walk` a state has the fields of `zero` and the `places` of its block.
+    For `walk` a state has the fields of `zero` and the `places` of its block.
     """
     begins = sf.sequence(sf.lit(1), sf.greatest(sf.size(rows), sf.lit(1)), sf.lit(BLOCK))
 
@@ -162,9 +162,9 @@ def _delta(node: filters.Delta, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 
 def dead_band(rows: Column, node: filters.Delta, *, unread: bool = False) -> Column:
-    """The places of rows whose value differs by `change` or more from that of the last one that stayed.
+    """Places of rows whose value differs by `change` or more from that of the last one kept.
 
-    `unread`: and of those without value whose `__stays` says so.
+    `unread`: also of rows without a value whose `__stays` is set.
     """
     timed = node.max_silence is not None
     zero = {"value": nothing("double")} | ({"ts": nothing("bigint")} if timed else {})
@@ -196,10 +196,10 @@ def _swing(node: filters.Swing, ground: Ground, frame: DataFrame) -> tuple[DataF
 
 
 def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
-    """The places of rows that no line the door lets through stands for; `policy.evaluate` has the rule.
+    """Places of rows kept by the swinging door, as `policy.evaluate` defines it.
 
-    Whether a point stays is known when the next one comes, so the fold remembers the `last`, and the very
-    last one stays. `unread` as in the dead band.
+    Whether a point is kept is known when the next one comes, so the fold remembers the `last`, and the very
+    last one is kept. `unread` as in `dead_band`.
     """
     point = "struct<ts:bigint,value:double>"
     wide = {"low": sf.lit(float("-inf")), "high": sf.lit(float("inf"))}
@@ -237,7 +237,7 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
         return later & passes & (sf.abs(slope) < float("inf"))
 
     def _on(state: Column, door: Column) -> Column:
-        """The line goes on: the last point lies on it."""
+        """The line continues: the last point lies on it."""
         return sf.struct(
             state.getField("pivot").alias("pivot"),
             door.getField("here").alias("held"),
@@ -248,7 +248,7 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
         )
 
     def _turn(state: Column, door: Column) -> Column:
-        """A new line begins at the last point, which stays."""
+        """A new line begins at the last point, which is kept."""
         here, last = door.getField("here"), state.getField("last")
         pivot = sf.coalesce(state.getField("held"), state.getField("pivot"))
         fresh = sf.coalesce(here.getField("ts") <= pivot.getField("ts"), sf.lit(True))
@@ -263,13 +263,13 @@ def swinging_door(rows: Column, node: filters.Swing, *, unread: bool) -> Column:
 
     def places(state: Column) -> Column:
         found = sf.concat(_all(state), sf.array_compact(sf.array(state.getField("last"))))
-        return sf.sort_array(found) if unread else found  # an unread event is listed before the `last`
+        return sf.sort_array(found) if unread else found  # an unreadable event is listed before the `last`
 
     return _in_blocks(rows, zero, walk, places)
 
 
 def _slope(a: Column, b: Column, offset: float) -> Column:
-    """Slope of the line from `a` to a later point `b` moved up by `offset`; null where there is none."""
+    """Slope of the line from `a` to a later point `b` moved up by `offset`; null if undefined."""
     span = b.getField("ts") - a.getField("ts")
     return (b.getField("value") + sf.lit(offset) - a.getField("value")) / sf.when(
         span > 0, span.cast("double")

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import PayloadFormat
 
 Attributes: TypeAlias = Mapping[str, str]
-"""Columns by attribute, where they are not found by their names."""
+"""Columns by attribute, where they are not found by name."""
 
 ENVELOPE: Final = ("topic", "ts", "seq", "sender", "properties", "payload", "content_type", "digest")
-"""Columns about an event rather than of its payload."""
+"""Columns about the event itself rather than its payload."""
 
 _UNORDERED: Final = (st.MapType, st.VariantType, st.CalendarIntervalType)
 _INDEX = re.compile("[0-9]{1,9}")
@@ -53,12 +53,12 @@ class FoundColumn:
     column: Column
     kind: st.DataType
     name: str
-    """For messages."""
+    """Name for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The columns of one frame, by what they mean to a policy."""
+    """The columns of one frame by their meaning for a policy."""
 
     schema: st.StructType
     attributes: Attributes
@@ -72,7 +72,7 @@ class Sources:
         return None
 
     def envelope(self, pseudo: str) -> FoundColumn | None:
-        """The column of a pseudo-attribute, by its given or its usual name."""
+        """Column of a pseudo-attribute, by its given or usual name."""
         name = self.attributes.get(pseudo)
         found = self.find(name or pseudo.removeprefix("$"))
         if name is not None and found is None:
@@ -80,14 +80,14 @@ class Sources:
         return found
 
     def needed(self, pseudo: str) -> FoundColumn:
-        """The same, where there is no doing without."""
+        """`envelope`, or InputError if there is no such column."""
         found = self.envelope(pseudo)
         if found is None:
             raise self.missing(pseudo, pseudo.removeprefix("$"))
         return found
 
     def missing(self, attribute: str, name: str) -> InputError:
-        """What to say when a column is not there."""
+        """Error for a missing column."""
         there = ", ".join(field.name for field in self.schema)
         return InputError(f"attribute '{attribute}': there is no column '{name}'; the columns are: {there}")
 
@@ -101,7 +101,7 @@ class Sources:
         raise wrong("$ts", found, "whole microseconds or a timestamp")
 
     def seq(self) -> Column:
-        """Sequence number; 0 where there is none, as on a node."""
+        """Sequence number; 0 if there is none, as on a node."""
         found = self.envelope("$seq")
         if found is None:
             return sf.lit(0).cast("bigint")
@@ -110,12 +110,12 @@ class Sources:
         return sf.coalesce(found.column.cast("bigint"), sf.lit(0))
 
     def sender(self) -> Column:
-        """Client id of the publisher; empty where there is none, as on a node."""
+        """Client id of the publisher; empty if there is none, as on a node."""
         found = self.envelope("$sender")
         return sf.lit("") if found is None else sf.coalesce(texts("$sender", found), sf.lit(""))
 
     def digest(self) -> Column | None:
-        """Digests that stand in the frame already."""
+        """Column of digests already in the frame, if any."""
         found = self.envelope("$digest")
         if found is None:
             return None
@@ -142,7 +142,7 @@ class Sources:
         return None if not path.segments and is_text(top.kind) else inside(path.text, top, path.segments[1:])
 
     def _in_payload(self, path: Path) -> FoundColumn | None:
-        """A path into a payload column that is itself a struct, a map or a variant."""
+        """A path into a payload column that is a struct, a map or a variant."""
         found = self.envelope("$payload")
         if found is None or not isinstance(found.kind, st.StructType | st.MapType | st.VariantType):
             return None
@@ -157,7 +157,7 @@ class Sources:
 
 
 def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> FoundColumn:
-    """What lies at the end of a path through structs, maps and arrays."""
+    """The column at the end of a path through structs, maps and arrays."""
     column, kind, name = top.column, top.kind, top.name
     for place, segment in enumerate(segments):
         if isinstance(kind, st.StructType):
@@ -180,7 +180,7 @@ def inside(attribute: str, top: FoundColumn, segments: tuple[str, ...]) -> Found
 
 
 def wrong(attribute: str, found: FoundColumn, wanted: str) -> InputError:
-    """What to say when a column is of the wrong type."""
+    """Error for a column of the wrong type."""
     return InputError(
         f"attribute '{attribute}': column '{found.name}' is {found.kind.simpleString()}, expected {wanted}"
     )
@@ -194,7 +194,7 @@ def texts(attribute: str, found: FoundColumn) -> Column:
 
 
 def typed_reading(attribute: str, found: FoundColumn) -> TypedColumns:
-    """A typed column, read."""
+    """Typed columns of a column."""
     column, kind = found.column, found.kind
     if isinstance(kind, st.ArrayType):
         element, named = kind.elementType, f"{found.name}[]"
@@ -212,13 +212,13 @@ def typed_reading(attribute: str, found: FoundColumn) -> TypedColumns:
 
 
 def _scalars(found: FoundColumn) -> TypedColumns | None:
-    """The reading of a column that holds scalars, else None."""
+    """Typed columns of a column of scalars, else None."""
     column, kind = found.column, found.kind
     if isinstance(kind, st.IntegralType):
         return TypedColumns(whole=column.cast("bigint"))
     if isinstance(kind, st.DecimalType):
         return TypedColumns(real=column.cast("double") + sf.lit(0.0))
-    if isinstance(kind, st.FractionalType):  # + 0.0: −0.0 and 0.0 are one number, also to a hash
+    if isinstance(kind, st.FractionalType):  # + 0.0 makes −0.0 and 0.0 equal for hashes too
         return TypedColumns(real=sf.when(~sf.isnan(column), column.cast("double") + sf.lit(0.0)))
     if isinstance(kind, st.StringType):
         return TypedColumns(text=column)
@@ -242,12 +242,12 @@ def is_plain_text(kind: st.DataType) -> bool:
 
 
 def is_text(kind: st.DataType) -> bool:
-    """Whether a payload of this type is bytes to be parsed."""
+    """Whether a payload of this type is to be parsed."""
     return isinstance(kind, st.StringType | st.BinaryType)
 
 
 def _shape(kind: st.DataType) -> str:
-    """A type without regard to what may be null."""
+    """A type without its nullability."""
     return kind.simpleString()
 
 
@@ -257,10 +257,11 @@ def _shape(kind: st.DataType) -> str:
 def attach(
     frame: DataFrame, sources: Sources, kept: list[str], wanted: list[str], *, in_place: bool = False
 ) -> tuple[DataFrame, dict[str, TypedColumns], tuple[str, ...]]:
-    """The frame with the columns of these attributes, the readings that stand on them, and all its columns.
+    """The frame with the columns of these attributes, the readings based on them, and the names of all its
+    columns.
 
-    Each stage is a projection of its own, so that a payload is parsed once however many attributes are read.
-    `in_place`: what stands in a column already is read there, which must be among those kept.
+    Each stage is a projection of its own, so that a payload is parsed once for any number of attributes.
+    `in_place`: attributes that are columns already are read there; these must be among those kept.
     """
     parsed = [path for path in map(paths.parse, wanted) if _in_payload(sources, path)]
     frame = with_payload(frame, sources) if parsed else frame
@@ -290,12 +291,12 @@ def attach(
 
 
 def _in_payload(sources: Sources, path: Path) -> bool:
-    """Whether a path has to be looked for in a payload that must be parsed."""
+    """Whether a path is inside a payload that must be parsed."""
     return path.source is Source.PAYLOAD and sources.typed(path) is None
 
 
 def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
-    """The frame with its payload parsed: columns `__text`, `__format` and `__json`, a variant."""
+    """The frame with its payload parsed: columns `__text`, `__format` and `__json` (a variant)."""
     payload, content_type = sources.payload_text(), sources.envelope("$content_type")
     given = None if content_type is None else texts("$content_type", content_type)
     frame = frame.select(
@@ -307,7 +308,7 @@ def with_payload(frame: DataFrame, sources: Sources) -> DataFrame:
 
 
 def _variant(sources: Sources, path: Path) -> Column | None:
-    """The variant at the end of a path, where that is what stands there."""
+    """The variant at the end of a path, if there is one."""
     if path.source is not Source.PAYLOAD:
         return None
     found = sources.typed(path)
@@ -353,7 +354,7 @@ def _size(sources: Sources) -> Column:
 
 
 def property_of(sources: Sources, path: Path) -> Column:
-    """The text of a user property: the first of its name, or the column given for it."""
+    """Text of a user property: the first of its name, or its own column."""
     given = sources.attributes.get(path.text)
     if given is not None:
         found = sources.find(given)

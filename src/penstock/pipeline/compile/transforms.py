@@ -1,11 +1,11 @@
 """`pack` and `effect`: a policy as a transform of a frame of queues.
 
-`pack` gives the packed queues, `effect` counts what each filter does, in one pass.
+`pack` returns the packed queues, `effect` counts what each filter does, in one pass.
 
-Spark groups by a hash table as long as what it aggregates has a fixed width, and sorts all rows if not. A
-kept event is a group of its own, so its columns are grouping keys, whatever their width. Grouping alters
-some values, though (−0.0 becomes 0.0, a map is sorted), and variants cannot be grouped by: numbers with a
-fraction are aggregated instead, structs taken apart. Maps, variants and arrays of fractions cost the sort.
+Spark groups by a hash table only if the aggregates have a fixed width; otherwise it sorts all rows. A kept
+event is a group of its own, so its columns can be grouping keys of any width. But grouping alters some values
+(−0.0 becomes 0.0, maps are sorted), and variants cannot be grouped by: fractional numbers are aggregated
+instead, structs taken apart. Maps, variants and arrays of fractions cost the sort.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ _EXACT: Final = (
     st.TimestampType,
     st.TimestampNTZType,
 )
-"""Types whose values come out of a grouping as they went in."""
+"""Types whose values a grouping does not alter."""
 
 
 @dataclass(slots=True)
 class Carried:
-    """How columns are carried, and how they are had again."""
+    """How columns pass through the grouping, and how they are restored."""
 
     kept: str
-    """The column that says whether a row is a kept event."""
+    """Column that is true for kept events."""
     keys: list[Column] = field(default_factory=list)
-    """To group by, beside what makes a kept event a group of its own."""
+    """Grouping keys besides those that make a kept event a group of its own."""
     aggregates: list[Column] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
-    """Of the grouped frame: null where the group is no kept event."""
+    """Restored columns; null where the group is not a kept event."""
 
     def add(self, names: Sequence[str], schema: st.StructType) -> None:
-        """Carry these columns of a frame."""
+        """Pass these columns of a frame through the grouping."""
         for name in names:
             made = self._carry(quoted(name), schema[name].dataType)
             self.columns.append(sf.expr(made).alias(name))
 
     def _carry(self, found: str, kind: st.DataType) -> str:
-        """Carry something, in SQL; how it is had again, in SQL."""
+        """Pass an SQL expression through the grouping; returns the SQL that restores it."""
         if is_exact(kind):
             return self._named(sf.expr(f"if({self.kept}, {found}, null)"), self.keys)
         if isinstance(kind, st.StructType):
@@ -111,9 +111,9 @@ def pack(
 
         packed = frame.transform(pack(policy, key=["patient"], order=["ts"], level=2))
 
-    A queue is the rows that agree in the columns `key`, in the order of the columns `order`; rows which that
-    does not tell apart are ordered by their other columns. `level` may be a column (or its name) that is the
-    same in all rows of a queue. Rows whose `digest` is set are digests, and are merged where they stand.
+    A queue is the rows with equal values in the columns `key`, in the order of the columns `order`; rows
+    equal in these are ordered by their other columns. `level` may be a column (or its name) that is equal in
+    all rows of a queue. Rows whose `digest` is set are digests, and are merged where they are.
 
     The result has one row per kept event or digest: the key, `place` (ascending in queue order), `kind`
     ('event' or 'digest'), the columns of the event (null in a digest), and `digest` (null in an event).
@@ -126,7 +126,7 @@ def pack(
 
 
 def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
-    """Each kept event is a group of its own, and each run of what was dropped is another."""
+    """Each kept event is a group of its own, and so is each run of dropped events."""
     fated = decided(frame, question, together=True)
     name = question.attributes.get("$digest", "digest")
     events = [found for found in fated.sources.schema.names if found not in (*question.key, name)]
@@ -156,7 +156,7 @@ def _packed(frame: DataFrame, question: TransformArguments) -> DataFrame:
 
 
 def _in_runs(fated: Fated, question: TransformArguments) -> DataFrame:
-    """Each row with its place and the number of its run: a row that stays, and what was dropped behind it."""
+    """Each row with its place and the number of its run: a kept row and the dropped ones behind it."""
     alone = alive() if isinstance(question.level, int) and question.level else alive() | (sf.col(LEVEL) <= 0)
     flagged = fated.frame.select("*", alone.alias("__alone"))
     if fated.runs:
@@ -169,7 +169,7 @@ def _in_runs(fated: Fated, question: TransformArguments) -> DataFrame:
 
 
 def _checked_place(question: TransformArguments) -> Column:
-    """The place of a row, or an error where its level is not that of the row before."""
+    """Place of a row, or an error if its level differs from that of the row before."""
     if isinstance(question.level, int):
         return sf.col(PLACE)
     before, own = sf.col("__level_before"), sf.col(LEVEL)
@@ -177,7 +177,7 @@ def _checked_place(question: TransformArguments) -> Column:
 
 
 def _digest(fated: Fated, asked: dict[str, tuple[str, ...]], *, merges: bool) -> Column:
-    """The digest of a group, made and given ones in one; null where the group is a kept event."""
+    """Digest of a group, made from events and given digests; null for a kept event."""
     made = sf.when(~sf.col("__alone") & (sf.col("__count") > 0), digests.run_digest(fated.steps, asked))
     if not merges:
         return made
@@ -225,7 +225,10 @@ def _effects(frame: DataFrame, question: TransformArguments, by: tuple[str, ...]
 def _in_all(
     frame: DataFrame, question: TransformArguments, groups: list[Column], counts: list[Column]
 ) -> DataFrame:
-    """The counts over all queues; where levels are a column, by queues first, to see that each has one."""
+    """Counts over all queues.
+
+    If levels are a column, by queue first, to check that each queue has one level.
+    """
     if isinstance(question.level, int):
         return frame.groupBy(*groups).agg(*counts)
     least, most = sf.min(LEVEL).alias("__least"), sf.max(LEVEL).alias("__most")

@@ -1,9 +1,9 @@
 """An attribute as typed columns: one column per kind of value, read from columns, variants or payloads.
 
-At most one of the columns is set in a row; none set means that there is nothing to read. A kind that a
-source cannot hold has no column, and no plan pays for it. A JSON payload becomes a `variant`, any other a
-plain number or text, as on a node. Spark cannot read MessagePack and CBOR without a Python worker: such
-payloads have no attributes here, and a policy keeps what it cannot read.
+At most one of the columns is set in a row; none set means unreadable. A kind that a source cannot hold has no
+column, so no plan pays for it. A JSON payload becomes a `variant`, any other a plain number or text, as on a
+node. Spark cannot read MessagePack and CBOR without a Python worker: such payloads have no attributes here,
+and a policy keeps events it cannot read.
 """
 
 from __future__ import annotations
@@ -44,40 +44,40 @@ class TypedColumns:
     flag: Column | None = None
     """Truth values."""
     members: Column | None = None
-    """Elements of a list; null where the value is no list."""
+    """Elements of a list; null if the value is not a list."""
     element: Callable[[Column], TypedColumns] | None = None
     """How to read one of `members`."""
 
     def parts(self) -> dict[str, Column]:
-        """The columns there are, by kind."""
+        """The existing columns, by kind."""
         found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "element"}
         return {name: column for name, column in found.items() if column is not None}
 
     def at(self, names: dict[str, str]) -> TypedColumns:
-        """The same reading once its columns stand in a frame under `names`."""
+        """The same reading of columns that a frame has under `names`."""
         placed: dict[str, Any] = {kind: sf.col(name) for kind, name in names.items()}
         return replace(self, **placed)
 
     def number(self) -> Column:
-        """The value as a double, where it is a number."""
+        """The value as a double, if it is a number."""
         found = [] if self.whole is None else [self.whole.cast("double")]
         return first_of(found if self.real is None else [*found, self.real], "double")
 
     def texts(self) -> Column:
-        """The value, where it is a text."""
+        """The value, if it is a text."""
         return nothing("string") if self.text is None else self.text
 
     def scalars(self) -> dict[str, Column]:
-        """The kinds that are no list."""
+        """The columns other than lists."""
         return {kind: column for kind, column in self.parts().items() if kind != "members"}
 
     def identity(self) -> Column:
-        """Something to compare and to group by; null where there is no scalar."""
+        """Key to compare and group by; null without a scalar."""
         found = list(self.scalars().values())
         return first_of(found, "string") if len(found) < 2 else self.scalar()
 
     def scalar(self) -> Column:
-        """The value as a struct of the kind SCALAR; null where there is no scalar."""
+        """The value as a SCALAR struct; null without a scalar."""
         found = self.scalars()
         whole = sf.struct(
             *(found.get(f.name, nothing(f.dataType.simpleString())).alias(f.name) for f in SCALAR)
@@ -85,7 +85,7 @@ class TypedColumns:
         return sf.when(either(column.isNotNull() for column in found.values()), whole)
 
     def one_of(self, values: Sequence[Scalar]) -> Column:
-        """Whether the value is one of these: never null."""
+        """Whether the value is one of `values`; never null."""
         wanted: dict[str, list[Scalar]] = {}
         for value in values:
             for kind, literal in literals(value).items():
@@ -98,7 +98,7 @@ class TypedColumns:
         )
 
     def hash64(self) -> Column:
-        """The number under which a distinct count counts the value."""
+        """Hash under which a distinct count counts the value."""
         hashes = {kind: sf.xxhash64(column) for kind, column in self.scalars().items()}
         if self.real is not None:
             hashes["real"] = sf.when(
@@ -109,10 +109,10 @@ class TypedColumns:
         )
 
     def tie(self) -> Column:
-        """A text in the order by which digests decide between two values of one instant and number.
+        """Text that breaks ties between two values of equal time and number in a digest.
 
-        That order is the one of Python's `repr`. It is met for texts, truth values, whole numbers, and reals
-        that are written without an exponent.
+        The order is that of Python's `repr`. It holds for texts, truth values, whole numbers, and reals
+        written without an exponent.
         """
         shown: dict[str, Callable[[Column], Column]] = {
             "whole": lambda column: column.cast("string"),
@@ -124,7 +124,7 @@ class TypedColumns:
 
 
 def _quoted(text: Column) -> Column:
-    """A text as Python's `repr` shows it, but for what cannot be printed."""
+    """A text as Python's `repr` shows it, except for unprintable characters."""
     escaped = sf.substring(text, 1, limits.MARK_CHARACTERS)
     for sign, shown in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         escaped = sf.replace(escaped, sf.lit(sign), sf.lit(shown))
@@ -134,7 +134,7 @@ def _quoted(text: Column) -> Column:
 
 
 def literals(value: Scalar) -> dict[str, Scalar]:
-    """A value as each kind of column holds it, where that kind can hold it exactly."""
+    """A value as each kind of column holds it, for the kinds that can hold it exactly."""
     if isinstance(value, bool):
         return {"flag": value}
     if isinstance(value, str):
@@ -148,12 +148,12 @@ def literals(value: Scalar) -> dict[str, Scalar]:
 
 
 def is_whole(real: Column) -> Column:
-    """Whether a double is a whole number of 64 bits."""
+    """Whether a double is a whole number within 64 bits."""
     return (sf.rint(real) == real) & (real >= -_TWO_63) & (real < _TWO_63)
 
 
 def of_double(number: Column) -> TypedColumns:
-    """A reading of doubles that may stand beside whole numbers: 5.0 is 5."""
+    """Columns of doubles that may also be whole numbers: 5.0 is 5."""
     whole = is_whole(number)
     return TypedColumns(
         whole=sf.when(whole, sf.when(whole, number).cast("bigint")),
@@ -162,25 +162,25 @@ def of_double(number: Column) -> TypedColumns:
 
 
 def of_scalar(struct: Column) -> TypedColumns:
-    """A reading of a struct of the kind SCALAR."""
+    """Columns of a SCALAR struct."""
     kinds: dict[str, Any] = {field.name: struct.getField(field.name) for field in SCALAR}
     return TypedColumns(**kinds)
 
 
 def nothing(kind: str) -> Column:
-    """A null of some type."""
+    """A null of a type."""
     return sf.lit(None).cast(kind)
 
 
 def first_of(columns: Sequence[Column], kind: str) -> Column:
-    """The first that is not null."""
+    """The first value that is not null."""
     if not columns:
         return nothing(kind)
     return columns[0] if len(columns) == 1 else sf.coalesce(*columns)
 
 
 def either(conditions: Iterable[Column]) -> Column:
-    """Whether one of some conditions holds; of none, none does."""
+    """Whether at least one condition holds; false for none."""
     found = list(conditions)
     return reduce(lambda a, b: a | b, found) if found else sf.lit(False)
 
@@ -208,12 +208,12 @@ def _key(segment: str) -> str:
 
 
 def kind_of(leaf: Column) -> Column:
-    """The kind of a variant in Spark's words: BIGINT, DECIMAL(3,1), STRING, ARRAY<…> …; null if missing."""
+    """Type of a variant in Spark's words: BIGINT, DECIMAL(3,1), STRING, ARRAY<…> …; null if missing."""
     return sf.schema_of_variant(leaf)
 
 
 def reading(leaf: Column, kind: Column) -> TypedColumns:
-    """A variant and its kind, read."""
+    """Typed columns of a variant and its kind."""
     members = sf.when(kind.startswith("ARRAY"), sf.try_variant_get(leaf, "$", "array<variant>"))
     elements = sf.transform(members, lambda element: scalars(element, kind_of(element)).scalar())
     kept = sf.when(sf.size(members) <= limits.LIST_VALUES, elements)
@@ -222,7 +222,7 @@ def reading(leaf: Column, kind: Column) -> TypedColumns:
 
 
 def scalars(leaf: Column, kind: Column) -> TypedColumns:
-    """The same without lists. A number beyond all doubles is no number."""
+    """`reading` without lists. A number beyond the range of doubles is not a number."""
     broken = sf.when(
         kind.startswith("DECIMAL") | kind.isin("DOUBLE", "FLOAT"), sf.try_variant_get(leaf, "$", "double")
     )
@@ -237,7 +237,7 @@ def scalars(leaf: Column, kind: Column) -> TypedColumns:
 
 
 _END: Final = "\u2063penstock end of payload\u2063"
-"""Spark's JSON parser ignores what follows the first value, so an element behind it must be found again."""
+"""Marker element behind a payload: Spark's JSON parser ignores anything after the first value."""
 
 _NUMBER: Final = (
     r"\A[ \t\n\x0B\f\r]*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t\n\x0B\f\r]*\z"
@@ -245,7 +245,7 @@ _NUMBER: Final = (
 
 
 def format_of(content_type: Column | None, given: PayloadFormat) -> Column:
-    """The name of each row's payload format: what its content type names, else the policy's."""
+    """Payload format of each row: that of its content type, else the policy's."""
     if content_type is None:
         return sf.lit(given.value)
     plain = sf.lower(sf.trim(sf.substring_index(content_type, ";", 1)))
@@ -256,13 +256,13 @@ def format_of(content_type: Column | None, given: PayloadFormat) -> Column:
 
 
 def as_text(payload: Column) -> Column:
-    """A payload as text; null if it is none, or too long to be read."""
+    """Payload as text; null if it is not text, or too long."""
     text = sf.try_validate_utf8(payload.cast("string"))
     return sf.when(sf.octet_length(payload) <= limits.DECODE_BYTES, text)
 
 
 def as_json(text: Column, form: Column) -> Column:
-    """The text as a variant; null if it is no JSON, or should not be read as such."""
+    """The text as a variant; null if it is not JSON, or not to be read as JSON."""
     wrapped = sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit(f',"{_END}"]')))
     whole = sf.try_variant_get(wrapped, "$[1]", "string") == _END
     readable = (form == PayloadFormat.JSON.value) | ((form == PayloadFormat.AUTO.value) & _maybe_json(text))
@@ -270,7 +270,7 @@ def as_json(text: Column, form: Column) -> Column:
 
 
 def as_plain(text: Column, form: Column, json: Column) -> TypedColumns:
-    """What is no JSON: a number, else a text."""
+    """A payload that is not JSON: a number, else a text."""
     plain = (form == PayloadFormat.TEXT.value) | (
         (form == PayloadFormat.AUTO.value) & json.isNull() & _maybe_json(text)
     )
@@ -280,5 +280,5 @@ def as_plain(text: Column, form: Column, json: Column) -> TypedColumns:
 
 
 def _maybe_json(text: Column) -> Column:
-    """Not a text that begins like a MessagePack map."""
+    """False for texts that begin like a MessagePack map."""
     return ~sf.substring(sf.hex(sf.substring(text, 1, 1)), 1, 2).isin("DE", "DF")

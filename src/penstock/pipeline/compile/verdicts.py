@@ -1,4 +1,4 @@
-"""What a compiled filter is made of, and the table to which each filter module adds its compilers.
+"""Parts of a compiled filter, and the table to which each filter module adds its compilers.
 
 A verdict is a boolean column: true where the filter matches, false where it does not, null where the
 attribute cannot be read. Events out of a filter's scope get the value that keeps them.
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy, Step
 
 PLACE: Final = "__place"
-"""Position in the queue, from 1; there once a step needs it."""
+"""Position in the queue, from 1; added once a step needs it."""
 FATE: Final = "__fate"
-"""Null while the event is alive, else the number of the step that took it; DIGEST for what is no event."""
+"""Null while the event is alive, else the index of the step that dropped it; DIGEST for rows that are
+digests."""
 LEVEL: Final = "__level"
 DIGEST_ROW: Final = -1
 VERDICT: Final = "__verdict"
-"""Where a fold leaves its verdicts."""
+"""Column with the verdicts of a fold."""
 RUN: Final = "__run"
-"""Names a row that stays and what was dropped behind it; ascending in queue order."""
+"""Identifies a kept row and the dropped rows behind it; ascending in queue order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an event comes from: columns made of those of the frame where they are needed, not beside them.
+    """Time, number and sender of an event, as expressions of the frame's columns.
 
-    A column more is copied by every shuffle, sort and window on its way; a cast costs less.
+    Not as columns of their own: every shuffle, sort and window would copy those; a cast costs less.
     """
 
     ts: Column
@@ -50,19 +51,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the rows of a frame stand in their queues.
+    """How the rows of a frame are sorted.
 
-    Rows are sorted into queues once. As long as nothing sorts them otherwise, windows in queue order say the
-    columns of that sort again, and Spark sorts no more; rows that all of these columns leave equal stand as
-    they came. A step that sorts otherwise needs the rows numbered before; queue order is by number then.
+    Rows are sorted into queues once. Until something sorts them otherwise, windows in queue order repeat the
+    columns of that sort, and Spark does not sort again; rows equal in all of these columns keep their order.
+    A step that sorts otherwise needs numbered rows; queue order is by number from then on.
     """
 
     key: tuple[str, ...]
-    """Columns that name a queue."""
+    """Columns that identify a queue."""
     order: tuple[str, ...]
-    """Columns that order it."""
+    """Columns that order a queue."""
     by_time: bool
-    """Whether queue order is that of event time."""
+    """Whether queue order is the order of event time."""
     origin: Origin
 
     @property
@@ -71,7 +72,7 @@ class Standing:
         return self.order == (PLACE,)
 
     def partition(self, *more: Column) -> WindowSpec:
-        """The whole queue in no order, or the part of it that agrees in some columns."""
+        """The whole queue unordered, or the part of it with equal values in some columns."""
         return Window.partitionBy(*map(quoted, self.key), *more)
 
     def in_order(self) -> WindowSpec:
@@ -79,7 +80,7 @@ class Standing:
         return self.partition().orderBy(*map(quoted, self.order))
 
     def whole(self) -> WindowSpec:
-        """The whole queue, by the same sort as the windows below."""
+        """The whole queue, with the same sort as the windows below."""
         return self.in_order().rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
 
     def up_to_here(self) -> WindowSpec:
@@ -102,7 +103,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """All a filter's column may be made of."""
+    """Everything that a filter's column may use."""
 
     policy: Policy
     step: Step
@@ -110,11 +111,11 @@ class Ground:
     readings: Mapping[str, TypedColumns]
     now_us: Column
     columns: tuple[str, ...]
-    """All columns of the frame: asking the frame itself would ask a server."""
+    """All columns of the frame: asking the frame itself would ask a Connect server."""
     sortable: bool
     """Whether rows of the frame can be compared."""
     closes: bool
-    """Whether the policy ends with the step, which drops: it may say which runs that leaves."""
+    """Whether this is the policy's last step and drops: then it may determine the runs."""
 
     def reading(self, by: str | None = None) -> TypedColumns:
         """The step's attribute, or `by`."""
@@ -122,39 +123,39 @@ class Ground:
 
     @property
     def lists_unread(self) -> bool:
-        """Whether a step that says runs has to count events in that it cannot read."""
+        """Whether a step that determines runs has to count events it cannot read."""
         return self.closes and self.policy.missing_of(self.step) is not Missing.DROP
 
     @property
     def stays(self) -> Column:
-        """The verdict under which an event stays."""
+        """The verdict under which an event is kept."""
         return sf.lit(self.step.verb is Verb.KEEP)
 
 
 def quoted(name: str) -> str:
-    """A column's name as SQL wants it, dots and all; cheaper to hand to Spark than a `Column`."""
+    """A column name quoted for SQL; cheaper to hand to Spark than a `Column`."""
     return f"`{name.replace('`', '``')}`"
 
 
 def column(name: str) -> Column:
-    """The column of exactly this name."""
+    """The column with exactly this name."""
     return sf.col(quoted(name))
 
 
 def literal(text: str) -> str:
-    """A text as SQL wants it, free of anything that would end or escape it."""
+    """A text as SQL literal, safely escaped."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def alive() -> Column:
-    """Whether no step has taken the event yet."""
+    """Whether no step has dropped the event yet."""
     return sf.col(FATE).isNull()
 
 
 Compile: TypeAlias = Callable[[Any, Ground, "DataFrame"], "tuple[DataFrame, Column]"]
 COMPILERS: Final[dict[type[Filter], Compile]] = {}
-"""How to compile each filter: the frame, perhaps with more columns, and the verdict."""
+"""Compiler of each filter: returns the frame, perhaps with more columns, and the verdict."""
 
 X = TypeVar("X", bound=Filter)
 
@@ -162,7 +163,7 @@ X = TypeVar("X", bound=Filter)
 def by_columns(
     *kinds: type[Filter],
 ) -> Callable[[Callable[[X, Ground], Column]], Callable[[X, Ground], Column]]:
-    """Register the verdict of filters that need no more than columns."""
+    """Register the verdict of filters that need only columns."""
 
     def register(verdict: Callable[[X, Ground], Column]) -> Callable[[X, Ground], Column]:
         def compiled(node: Any, ground: Ground, frame: DataFrame) -> tuple[DataFrame, Column]:

@@ -1,8 +1,8 @@
-"""Filters that look at other events of the queue, compiled to window functions over the events still alive.
+"""Filters that need other events of the queue, compiled to window functions over the events still alive.
 
 Dropped events stay in the frame, so a window counts only rows that are `alive()`. Windows in queue order
-share one sort however many steps use them; windows by rank or by group need another sort, as do windows by
-event time where event time is not the order of the queue.
+share one sort, however many steps use them; windows by rank or by group need another sort, as do windows by
+event time if that is not the order of the queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _count(condition: Column, window: WindowSpec) -> Column:
 
 
 def _edge(node: filters.First | filters.Last, ground: Ground, *, last: bool) -> Column:
-    """True for the event at one end of those in scope; those out of scope stay."""
+    """True for the event at one end of those in scope; events out of scope are kept."""
     reading = ground.reading()
     key = reading.identity()
     scope = key.isNotNull() if node.values is None else reading.one_of(node.values)
@@ -46,7 +46,7 @@ def last_verdict(node: filters.Last, ground: Ground) -> Column:
 
 
 def previous(ground: Ground, value: Column, readable: Column) -> Column:
-    """The value of the readable event before this one."""
+    """Value of the readable event before this one."""
     return sf.last(sf.when(alive() & readable, value), ignorenulls=True).over(ground.queue.before())
 
 
@@ -66,7 +66,7 @@ def guniq_verdict(_: filters.Guniq, ground: Ground) -> Column:
 
 @by_columns(filters.Latest)
 def latest_verdict(node: filters.Latest, ground: Ground) -> Column:
-    """Counted from the newest; by a suffix window Spark would count the rest of the queue for each event."""
+    """Counted from the newest: with a suffix window Spark would count the rest for each event."""
     if not ground.queue.by_time:
         return _count(alive(), ground.queue.from_newest()) <= node.n
     behind = _count(alive(), ground.queue.whole()) - _count(alive(), ground.queue.up_to_here())
@@ -107,7 +107,7 @@ def top_verdict(node: filters.Top, ground: Ground) -> Column:
 
 
 def delta_since_event(node: filters.Delta, ground: Ground) -> Column:
-    """The change since the readable event before: no state, so a window will do."""
+    """Change since the previous readable event: no state, so a window suffices."""
     value = ground.reading().number()
     readable = value.isNotNull()
     quiet = sf.abs(value - previous(ground, value, readable)) < float(node.change)

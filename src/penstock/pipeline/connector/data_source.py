@@ -3,8 +3,8 @@
     register(spark)
     events = spark.readStream.format("penstock").options(url="stream://10.0.0.5", stream="orders").load()
 
-Spark runs the data source in its own Python processes, on the driver and on the workers; this package must
-be installed there. Offsets are ticks by stream. A span of ticks has the same rows however often it is read.
+Spark runs the data source in its own Python processes, on the driver and on the workers; this package must be
+installed there. Offsets are ticks by stream. A span of ticks always has the same rows.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Penstock(DataSource):
-    """What Spark asks for readers and writers."""
+    """Spark's entry point: makes readers and writers."""
 
     @classmethod
     def name(cls) -> str:
-        """For `format`."""
+        """Name for `format`."""
         return "penstock"
 
     def schema(self) -> StructType:
-        """Of a source."""
+        """Schema of the source."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> BatchSource:
@@ -56,5 +56,5 @@ class Penstock(DataSource):
 
 
 def register(spark: SparkSession | Any) -> None:
-    """Let a session, classic or Connect, know the format."""
+    """Register the format in a session, classic or Connect."""
     spark.dataSource.register(Penstock)

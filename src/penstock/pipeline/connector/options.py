@@ -43,7 +43,7 @@ SCHEMA: Final = StructType(
         StructField("properties", MapType(StringType(), StringType())),
     ]
 )
-"""Of a message: `ts` is when the node accepted it; the rest as `StreamMessage` has it."""
+"""Schema of a message: `ts` is when the node accepted it; the rest is as in `StreamMessage`."""
 
 _SHARED: Final = {"url", "stream", "patience", "ca"}
 _SOURCE: Final = _SHARED | {
@@ -51,21 +51,21 @@ _SOURCE: Final = _SHARED | {
 }  # fmt: skip
 _SINK: Final = _SHARED | {"topic", "writer"}
 _SPARK: Final = {"path", "checkpointlocation", "queryname"}
-"""Options that Spark adds by itself."""
+"""Options that Spark itself adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """A node, and how to speak with it."""
+    """Address of a node, and how to connect to it."""
 
     url: str
     patience_s: float
-    """So long a node that cannot be reached is tried."""
+    """How long to try to reach the node."""
     ca: str
-    """PEM file of authorities, for streams://; empty: those of the machine."""
+    """PEM file of certificate authorities, for streams://; empty: those of the machine."""
 
     def connection(self) -> StreamConnection:
-        """A connection, made when something is asked."""
+        """A connection, opened on first use."""
         try:
             tls = ssl.create_default_context(cafile=self.ca) if self.ca else None
         except OSError as error:
@@ -79,29 +79,29 @@ class NodeAddress:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Of a source."""
+    """Options of a source."""
 
     where: NodeAddress
     streams: tuple[str, ...]
-    """Names; empty: all that the node hosts."""
+    """Names of streams; empty: all that the node hosts."""
     consumer: str
     starting: str | dict[str, int]
     """earliest, latest or ticks by stream; empty: not given."""
     ending: str | dict[str, int]
     most_rows: int
-    """Of one trigger; 0: no bound."""
+    """Most rows of one trigger; 0: no limit."""
     partition_rows: int
     strict: bool
-    """Fail if messages are gone."""
+    """Fail if messages have been deleted."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """From Spark's."""
+        """Parse and check Spark's options."""
         _known(options, _SOURCE)
         stream = _needed(options, "stream", "the name of a stream, several with commas, or *")
         names = tuple(name.strip() for name in stream.split(",") if name.strip())
         if not names:
-            raise InputError("option stream is empty: the name of a stream, several with commas, or *")
+            raise InputError("option stream is empty; give the name of a stream, several with commas, or *")
         return cls(
             _where(options),
             () if ALL in names else names,
@@ -116,25 +116,25 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Of a sink."""
+    """Options of a sink."""
 
     where: NodeAddress
     stream: str
     topic: str
-    """Of all rows; empty: they have a column for it."""
+    """Topic of all rows; empty: they have a column `topic`."""
     writer: str
-    """Whom messages name as their sender."""
+    """Sender of the messages."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """From Spark's."""
+        """Parse and check Spark's options."""
         _known(options, _SINK)
         stream = _needed(options, "stream", "the name of the stream to write into")
         return cls(_where(options), stream, options.get("topic") or "", options.get("writer") or "spark")
 
 
 def check_schema(schema: StructType) -> None:
-    """A source's columns are what they are."""
+    """Refuse a user-defined schema: the source's columns are fixed."""
     if [(one.name, one.dataType) for one in schema] != [(one.name, one.dataType) for one in SCHEMA]:
         raise InputError(f"the columns of penstock are {SCHEMA.simpleString()}; give no other schema")
 
@@ -142,7 +142,7 @@ def check_schema(schema: StructType) -> None:
 def _known(options: Mapping[str, str], known: set[str]) -> None:
     strange = sorted(name for name in options if name.lower() not in known | _SPARK)
     if strange:
-        raise InputError(f"option {strange[0]} is unknown; known are: {', '.join(sorted(known))}")
+        raise InputError(f"unknown option {strange[0]}; allowed: {', '.join(sorted(known))}")
 
 
 def _needed(options: Mapping[str, str], name: str, what: str) -> str:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @cache
 def arrow_schema() -> pa.Schema:
-    """What Spark expects of the source's columns."""
+    """Arrow schema of the source's columns, as Spark expects."""
     return to_arrow_schema(SCHEMA, timezone="UTC")
 
 
@@ -67,7 +67,7 @@ def batch_of(stream: str, ticks: Sequence[int], bodies: Sequence[bytes]) -> pa.R
         [one.seq for one in records],
         [one.qos for one in records],
         [one.content_type for one in more],
-        [list(dict(one.user).items()) for one in more],  # a name counts once in a map, with its last value
+        [list(dict(one.user).items()) for one in more],  # in a map the last value of a repeated name counts
     ]
     schema = arrow_schema()
     arrays = [pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
@@ -77,13 +77,14 @@ def batch_of(stream: str, ticks: Sequence[int], bodies: Sequence[bytes]) -> pa.R
 log = logging.getLogger(__name__)
 
 SILENCE: Final = 3_600 * TICKS_PER_S
-"""After so many ticks without a message the offset goes on by itself, lest the log lets go what lies before:
-a trigger without rows once an hour."""
+"""Ticks without a message after which the offset advances by itself, so that the log does not delete
+messages behind it: a trigger without rows once an hour.
+"""
 
 
 @dataclass(frozen=True)
 class Span(InputPartition):
-    """What one task reads."""
+    """Span of ticks that one task reads."""
 
     stream: str
     since: int
@@ -91,7 +92,7 @@ class Span(InputPartition):
 
 
 class _Source:
-    """What batch and stream have in common. Pickled for the workers, without its connection."""
+    """Common part of batch and stream. Pickled for the workers, without its connection."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -101,7 +102,7 @@ class _Source:
         return {**self.__dict__, "_connection": None}
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows of a span, on a worker."""
+        """Rows of a span, on a worker."""
         assert isinstance(partition, Span)
         at = partition.since
         with self._options.where.connection() as connection:
@@ -132,7 +133,7 @@ class _Source:
             self._connection = None
 
     def _streams(self) -> dict[str, Figures]:
-        """Those that are read, as they are now; all of them are hosted by the node."""
+        """The streams to read, with current figures; all must be hosted by the node."""
         found = self._call().call(Describe(0))
         assert isinstance(found, Described)
         there = {one.name: one for one in found.streams}
@@ -148,7 +149,7 @@ class _Source:
         return {name: there[name] for name in wanted}
 
     def _start(self, default: str) -> dict[str, int]:
-        """Where to begin."""
+        """First tick of each stream."""
         starting = self._options.starting
         streams = self._streams()
         if isinstance(starting, dict):
@@ -158,7 +159,7 @@ class _Source:
         return {name: one.end if word == LATEST else one.begin for name, one in streams.items()}
 
     def _spans(self, start: dict[str, int], end: dict[str, int]) -> list[Span]:
-        """Each stream by itself, in parts of as many rows as a task should have."""
+        """Spans of each stream, with as many rows as one task should have."""
         spans = []
         for name, until in end.items():
             at = start.get(name, until)
@@ -185,7 +186,7 @@ class _Source:
             return found
 
     def _passed_over(self, error: StreamRefused, stream: str, at: int) -> int:
-        """The first tick there is, if it does not matter that those before it are gone."""
+        """First available tick, if the loss of those before it is accepted."""
         if error.code != "trimmed":
             raise error
         if self._options.strict:
@@ -198,10 +199,10 @@ class _Source:
 
 
 class BatchSource(_Source, DataSourceReader):
-    """For `spark.read`: what is there."""
+    """For `spark.read`: the messages that exist now."""
 
     def partitions(self) -> list[Span]:
-        """The tasks."""
+        """One span per task."""
         try:
             start = self._start(EARLIEST)
             end = {name: one.end for name, one in self._streams().items()}
@@ -221,12 +222,13 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
         super().__init__(options)
         self._target: dict[str, int] | None = None
         self._registered: set[str] = set()
-        """Streams whose log waits for the consumer."""
+        """Streams at which the consumer is registered, so that their logs keep unread messages."""
         if options.ending:
             raise InputError("endingOffsets is for spark.read: a stream has no end")
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Of a query without a checkpoint; a consumer that is known goes on at its place unless told."""
+        """Start of a query without a checkpoint; a known consumer continues at its position unless told
+        otherwise."""
         start = self._start(LATEST)
         if self._options.consumer:
             for name in start:
@@ -238,19 +240,19 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """From the options."""
+        """Read limit from the options."""
         return ReadMaxRows(self._options.most_rows) if self._options.most_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes from now on is for the next run."""
+        """Fix the end: later messages are for the next run."""
         self._target = {name: one.end for name, one in self._streams().items()}
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        """For the query's progress."""
+        """Latest offset, for the query's progress."""
         return {name: one.end for name, one in self._streams().items()}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """How far the next trigger reads."""
+        """End of the next trigger."""
         self._keep(start)
         streams = self._streams()
         ends = self._ends(streams, start)
@@ -259,36 +261,37 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
         silent = {
             name: end for name, end in told.items() if name not in fresh and end - start[name] > SILENCE
         }
-        # Of a stream that the query has not seen yet the rows come with the next trigger.
+        # Rows of a stream that is new to the query come with the next trigger.
         new = {
             name: self._register(name, streams[name].begin, named=False) for name in ends if name not in start
         }
         return {**start, **silent, **self._limited(start, fresh, limit), **new}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Span]:
-        """The tasks of a trigger."""
+        """Spans of a trigger, one per task."""
         self._keep(start)
         return self._spans(start, end)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Everything before is done for good: tell the node, if it waits for this query."""
+        """Everything before `end` is processed: tell the node, if the query is a consumer."""
         if self._options.consumer:
             for name, until in end.items():
                 self._settle(name, until)
 
     def stop(self) -> None:
-        """The query has ended."""
+        """The query ended."""
         self._close()
 
     def _keep(self, start: dict[str, int]) -> None:
-        """Of a query that goes on from its checkpoint, too, the log keeps what was not read."""
+        """Register the consumer of a query that continues from a checkpoint, so that messages are kept."""
         for name, at in start.items():
             self._register(name, at, named=True)
 
     def _register(self, name: str, at: int, *, named: bool) -> int:
-        """Let the log wait for the consumer, if there is one; where it begins: later if messages are gone.
+        """Register the consumer, if there is one; returns its start, which is later if messages have been
+        deleted.
 
-        `named`: the tick was told, and did not only happen to be the first one.
+        `named`: the user gave the tick; it is not just the first available one.
         """
         if not self._options.consumer or name in self._registered:
             return at
@@ -345,9 +348,11 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
         }
 
     def _at_most(self, start: dict[str, int], ends: dict[str, int], most: int) -> dict[str, int]:
-        """As many rows in all; a stream that has fewer than its share leaves the rest to the others."""
+        """At most `most` rows in all; a stream with fewer than its share leaves the rest to the others."""
         found: dict[str, int] = {}
-        first = sorted(ends, key=lambda one: (start[one], one))[:most]  # who is farthest behind, if not all
+        first = sorted(ends, key=lambda one: (start[one], one))[
+            :most
+        ]  # those farthest behind, if not all fit
         rows = self._rows(start, {name: ends[name] for name in first}, most)
         left = most
         for number, name in enumerate(sorted(rows, key=lambda one: (rows[one], one))):

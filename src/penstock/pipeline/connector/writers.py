@@ -35,18 +35,18 @@ _KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "content_type": ((StringType,), "string"),
     "properties": ((MapType,), "map<string,string>"),
 }
-"""Columns and what they may be."""
+"""Columns of a message and their types."""
 
 
 def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) -> tuple[str, ...]:
-    """The columns in order; InputError names one that cannot be."""
+    """Column names in order; InputError names an invalid one."""
     if overwrite:
-        raise InputError("a stream is only added to: use mode('append'), or outputMode('append' or 'update')")
+        raise InputError("streams only append: use mode('append'), or outputMode('append' or 'update')")
     names = tuple(field.name for field in schema)
     for field in schema:
         if field.name not in _KINDS:
             raise InputError(
-                f"column '{field.name}' is none of a message: {', '.join(_KINDS)}; put it into the payload, "
+                f"column '{field.name}' is unknown; allowed: {', '.join(_KINDS)}; put it into the payload, "
                 "or leave it out"
             )
         kinds, said = _KINDS[field.name]
@@ -56,14 +56,14 @@ def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) 
     if "payload" not in names:
         raise InputError(f"there is no column 'payload'; there are: {', '.join(names)}")
     if "topic" not in names and not options.topic:
-        raise InputError("there is no column 'topic'; add one, or name the topic of all rows by option topic")
+        raise InputError("there is no column 'topic'; add it, or set option topic for all rows")
     if "topic" in names and options.topic:
-        raise InputError("there are a column 'topic' and an option topic: leave one out")
+        raise InputError("both a column 'topic' and option topic are given; leave one out")
     return names
 
 
 def rows_of(batch: RecordBatch, names: tuple[str, ...], topic: str) -> Iterator[Row]:
-    """The messages of a batch."""
+    """Messages of a batch."""
     columns: dict[str, list[Any]] = {}
     for name, column in zip(names, batch.columns, strict=True):
         values = column.cast(pa.int64()) if name == "ts" else column
@@ -85,12 +85,12 @@ def rows_of(batch: RecordBatch, names: tuple[str, ...], topic: str) -> Iterator[
 
 
 QUERY: Final = "sql.streaming.queryId"
-"""Where Spark says which query a task works for: the same as long as its checkpoint lives."""
+"""Property in which Spark gives a task its query: constant as long as the checkpoint lives."""
 
 
 @dataclass(frozen=True)
 class StagedRows(WriterCommitMessage):
-    """What a task has staged."""
+    """Rows that a task has staged."""
 
     writer: str
     attempt: str
@@ -98,14 +98,14 @@ class StagedRows(WriterCommitMessage):
 
 
 class _Sink:
-    """What batch and stream have in common."""
+    """Common part of batch and stream."""
 
     def __init__(self, options: SinkOptions, names: tuple[str, ...]) -> None:
         self._options = options
         self._names = names
 
     def _stage(self, batches: Iterator[RecordBatch], writer: str) -> StagedRows:
-        """On a worker: all rows of a task, in parts."""
+        """On a worker: stage all rows of a task, in parts."""
         attempt = secrets.token_hex(16)
         part = 0
         with self._options.where.connection() as connection:
@@ -117,7 +117,7 @@ class _Sink:
                     part += 1
             except BaseException:
                 if part:
-                    with suppress(PenstockError):  # else they go by themselves, some time
+                    with suppress(PenstockError):  # otherwise the node deletes them later
                         connection.call(Abort(0, self._options.stream, (attempt,)))
                 raise
         return StagedRows(writer, attempt, part)
@@ -154,16 +154,16 @@ class BatchSink(_Sink, DataSourceArrowWriter):
         return self._stage(iterator, self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver: all tasks are done."""
+        """On the driver: all tasks succeeded."""
         self._commit(messages, 0, once=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver: one of them failed."""
+        """On the driver: a task failed."""
         self._abort(messages)
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
-    """For `frame.writeStream`: the query is a writer, its batches have numbers."""
+    """For `frame.writeStream`: the query is a writer, its batches are numbered."""
 
     def write(self, iterator: Iterator[RecordBatch]) -> StagedRows:
         """On a worker."""
@@ -171,16 +171,16 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
         query = None if context is None else context.getLocalProperty(QUERY)
         if not query:
             raise SparkFailed(
-                "Spark does not say which query this task works for; its rows would not be known again"
+                "Spark gives no query id to this task, so a repeated batch could not be recognised"
             )
         return self._stage(iterator, f"spark-query:{query}")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """On the driver: all tasks of a trigger are done."""
+        """On the driver: all tasks of a trigger succeeded."""
         self._commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """On the driver: one of them failed."""
+        """On the driver: a task failed."""
         self._abort(messages)
 
 
@@ -191,7 +191,7 @@ def _made(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
 def _parts(
     batches: Iterator[RecordBatch], names: tuple[str, ...], topic: str, *, most_bytes: int
 ) -> Iterator[tuple[Row, ...]]:
-    """Rows in as many at a time as one request takes."""
+    """Rows in parts that fit one request."""
     rows: list[Any] = []
     size = 0
     for batch in batches:

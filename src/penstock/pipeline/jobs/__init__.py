@@ -1,4 +1,4 @@
-"""What commands run on Spark.
+"""Jobs that commands run on Spark.
 
 backtest/      replays recorded queues under candidate policies
 advise/        proposes a policy for a recorded stream and a budget

@@ -1,10 +1,10 @@
 """`allocation`: poll intervals of millions of channels, as a transform of the table of their factors.
 
-Channels of about one weight and cost are one bin: a row with their number, cost and pace. The driver solves
-for the prices from these rows. Their sums are exact, so that a bin's width matters only where a bound cuts
-through it. Hosts that reach their limit have bins of their own; they are found in rounds, since each
-limited host leaves more to the others. The interval that a price means is a column, within 0.1 % of the
-interval of the solver that sees every channel. `read_factors` reads files of channels that others made.
+Channels of similar weight and cost form a bin: a row with their number, cost and pace. The driver solves for
+the prices from these rows. Their sums are exact, so the width of a bin matters only where a bound cuts
+through it. Hosts that reach their limit get bins of their own; they are found in rounds, because each limited
+host leaves more to the others. The interval for a price is a column, within 0.1 % of that of the solver that
+sees every channel. `read_factors` reads files of channels from other programs.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BIN: Final = 0.02
 """Width of a bin, in logarithms: 2 %."""
 
 ROUNDS: Final = 50
-"""In which hosts at their limit are found: each adds those that the one before has pushed over theirs."""
+"""Rounds to find the hosts at their limit: each adds those that the round before pushed over theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationTerms:
-    """What is asked for; see `core.channels.allocation.allocate`."""
+    """Arguments of an allocation, as in `core.channels.allocation.allocate`."""
 
     tau_us: int
     least_us: int
@@ -50,20 +50,20 @@ class AllocationTerms:
     budget: float | None = None
     target_us: int | None = None
     host_limit: float = inf
-    """For every host."""
+    """Limit of every host."""
     host_limits: Mapping[str, float] = field(default_factory=dict)
-    """For some."""
+    """Limits of single hosts."""
     by_cost: bool = False
-    """Whether a poll counts as its channel's cost; else each counts as 1."""
+    """Whether a poll costs its channel's cost; otherwise 1."""
 
     @property
     def has_limits(self) -> bool:
-        """Whether hosts matter."""
+        """Whether any host has a limit."""
         return self.host_limit < inf or bool(self.host_limits)
 
 
 def _limit(terms: AllocationTerms) -> Column:
-    """The limit of the column `host`."""
+    """Limit of the column `host`."""
     general = sf.lit(float(terms.host_limit))
     if not terms.host_limits:
         return general
@@ -73,18 +73,18 @@ def _limit(terms: AllocationTerms) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the solver says."""
+    """Result of the solver."""
 
     price: float
-    """μ, for all."""
+    """μ, for all channels."""
     beyond: dict[str, float]
-    """ν, by host at its limit."""
+    """ν of each host at its limit."""
     bound: float
     """The budget, or the target for the delay."""
 
 
 def prices(weighed: DataFrame, terms: AllocationTerms) -> Prices:
-    """The prices for a frame of channels with the columns host, subscribers q, cost s and weight w."""
+    """Prices for a frame of channels with the columns host, subscribers q, cost s and weight w."""
     _check_terms(terms)
     bins = _binned(weighed, terms).persist()
     try:
@@ -115,10 +115,12 @@ def _solved(bins: DataFrame, terms: AllocationTerms) -> Prices:
         solved = solve(_problem(rows, limited, terms), bound)
         more = _over(bins, limited, solved, terms) if terms.has_limits else []
         if not more:
-            held = zip(limited, solved.host_prices.tolist(), strict=False)  # the last are all other hosts
+            held = zip(
+                limited, solved.host_prices.tolist(), strict=False
+            )  # the last entry stands for all other hosts
             return Prices(solved.price, {host: price for host, price in held if price > 0}, bound)
         limited += more
-    raise ChannelError(f"after {ROUNDS} rounds there are still more hosts at their limits: raise the limits")
+    raise ChannelError(f"more hosts reach their limits after {ROUNDS} rounds; raise the limits")
 
 
 def _check_terms(terms: AllocationTerms) -> None:
@@ -129,7 +131,7 @@ def _check_terms(terms: AllocationTerms) -> None:
 
 
 def _rows(bins: DataFrame, limited: list[str]) -> dict[str, np.ndarray]:
-    """Sums of the bins as columns; hosts without a limit to heed are one."""
+    """Sums of the bins as columns; all hosts without an active limit are one."""
     sums = [sf.sum(name).alias(name) for name in ("count", "cost", "pace", "alone")]
     if limited:
         known = bins.sparkSession.createDataFrame(
@@ -145,7 +147,7 @@ def _rows(bins: DataFrame, limited: list[str]) -> dict[str, np.ndarray]:
 def _problem(rows: dict[str, np.ndarray], limited: list[str], terms: AllocationTerms) -> Problem:
     hosts = {host: number for number, host in enumerate(limited)}
     cost = rows["cost"] / rows["count"]
-    pace = rows["pace"] / rows["cost"]  # the mean of √(w/s), weighed by cost: the load of the bin is exact
+    pace = rows["pace"] / rows["cost"]  # mean of √(w/s) weighted by cost: the bin's load is exact
     group = np.array([hosts.get(host, len(hosts)) for host in rows["own"].tolist()], np.intp)
     limits = [terms.host_limits.get(host, terms.host_limit) for host in limited]
     return Problem(
@@ -161,7 +163,7 @@ def _problem(rows: dict[str, np.ndarray], limited: list[str], terms: AllocationT
 
 
 def _over(bins: DataFrame, limited: list[str], solved: Solution, terms: AllocationTerms) -> list[str]:
-    """Hosts that would be asked for more than they take, at the price for all."""
+    """Hosts that would exceed their limit at the common price."""
     low, high = terms.tau_us / terms.most_us, terms.tau_us / terms.least_us
     pace = sf.col("pace") / sf.col("cost") * sf.lit((terms.tau_us / 2) ** 0.5)
     if solved.price > 0:
@@ -182,15 +184,15 @@ ALLOCATION: Final = StructType(
         StructField("price", DoubleType()),
     ]
 )
-"""The control table: how often each channel is polled, and the price (μ + ν) that led to it."""
+"""Control table: polling interval of each channel, and the price (μ + ν) behind it."""
 
 TOLERANCE: Final = 1e-3
-"""Share of a bound that the bins may cost."""
+"""Relative error of a bound that the bins may cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """An allocation and what comes of it; figures as in `core.channels.allocation.Allocation`."""
+    """An allocation and its figures, as in `core.channels.allocation.Allocation`."""
 
     frame: DataFrame
     """Columns of ALLOCATION."""
@@ -209,12 +211,12 @@ class Allocated:
 
     @property
     def hosts_over(self) -> list[str]:
-        """Hosts whose limit is too low even for the longest intervals."""
+        """Hosts above their limit even with the longest intervals."""
         return [host for host, price in self.host_prices.items() if price == inf]
 
 
 def allocation(factors: DataFrame, terms: AllocationTerms) -> Allocated:
-    """The intervals for a frame of FACTORS."""
+    """Intervals for a frame of FACTORS."""
     need(factors, StructType(FACTORS.fields[:5]), "channel_factors")
     _check_factors(factors)
     weighed = factors.select(
@@ -229,7 +231,7 @@ def allocation(factors: DataFrame, terms: AllocationTerms) -> Allocated:
 
 
 def _check_factors(factors: DataFrame) -> None:
-    """Refuse a table with a row that cannot be, naming it."""
+    """Refuse a table with an invalid row, and name it."""
     wrong = {
         "url": sf.col("url").isNull(),
         "host": sf.col("host").isNull(),
@@ -263,7 +265,7 @@ def _outside(name: str, *, or_zero: bool = False) -> Column:
 
 
 def _weight(terms: AllocationTerms) -> Column:
-    """The scheme's weights: q·(τ/u)^power, or of logarithms."""
+    """Weights of the scheme: q·(τ/u)^power, or of logarithms."""
     power = GOALS[terms.scheme].power
     if power is None:
         seconds = sf.greatest(sf.col("u") / SECOND_US, sf.lit(LOG_LEAST_S))
@@ -320,13 +322,13 @@ def _accounted(given: DataFrame, found: Prices, terms: AllocationTerms) -> Alloc
 
 
 def read_factors(spark: SparkSession, path: str, terms: AllocationTerms) -> DataFrame:
-    """The channels at a path; columns that the terms do not ask for may be missing."""
+    """Channels at a path; columns that the terms do not need may be missing."""
     frame = load(spark, path, format_of(path))
     _check_file(frame, path, terms)
     frame = checked(frame, path)
     twice = frame.groupBy("url").count().where("count > 1").head()
     if twice is not None:
-        raise InputError(f"the channel {twice['url']} stands there {twice['count']} times", path=path)
+        raise InputError(f"duplicate channel {twice['url']}: {twice['count']} times", path=path)
     given = "host" in frame.columns
     absent = {"cost": sf.lit(1.0), "update_interval_us": sf.lit(1), "host": host_of(sf.col("url"))}
     columns: list[Column] = []
@@ -339,7 +341,7 @@ def read_factors(spark: SparkSession, path: str, terms: AllocationTerms) -> Data
 
 def _check_file(frame: DataFrame, path: str, terms: AllocationTerms) -> None:
     if frame.columns == [CORRUPT]:
-        raise InputError("no line of it is a JSON object", path=path)
+        raise InputError("no line is a JSON object", path=path)
     needed = ["url", "subscribers"]
     needed += ["cost"] if terms.by_cost else []
     needed += ["update_interval_us"] if terms.scheme.value.startswith("fair") else []

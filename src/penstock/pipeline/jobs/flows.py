@@ -4,11 +4,11 @@
     reservations(flows)      the control table that nodes load
     history_filter(packets)  the history filter, built partition by partition and merged by OR
 
-The estimate is that of `core.slots.period`, written as Spark SQL over arrays of 64 arrivals: no Python
-worker sees a row. A flow is recognised if most of its windows are; its figures are those of these windows
-together. The filter's keys and slots are Spark SQL (`xxhash64` of client and topic is a node's `key_of`);
-its bits are set by the filter's own batch code in Spark's workers. The merged filter has the bytes of one
-that saw every row.
+The estimate is that of `core.slots.period`, written as Spark SQL over arrays of 64 arrivals: no Python worker
+sees a row. A flow is recognised if most of its windows are; its figures are those of these windows together.
+The filter's keys and slots are Spark SQL (`xxhash64` of client and topic equals a node's `key_of`); its bits
+are set by `core.slots.batch` in Spark's workers. The merged filter equals one that saw every row, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ FLOWS: Final = st.StructType(
         st.StructField("last_us", st.LongType()),
     ]
 )
-"""What `flows` gives."""
+"""Columns of `flows`."""
 
 
 def flows(packets: DataFrame, *, client: str = "client", topic: str = "topic") -> DataFrame:
-    """Every flow of recorded arrivals, which have a column `ts` of whole microseconds; see FLOWS."""
+    """All flows of recorded arrivals, which have a column `ts` of whole microseconds; columns as in FLOWS."""
     for name in (client, topic, "ts"):
         if name not in packets.columns:
             raise InputError(f"there is no column '{name}'; there are: {', '.join(packets.columns)}")
@@ -70,7 +70,7 @@ def flows(packets: DataFrame, *, client: str = "client", topic: str = "topic") -
 
 
 def _windows(arrivals: DataFrame) -> DataFrame:
-    """Arrivals in their order, MOST at a time, relative to the first."""
+    """Arrivals in order, MOST at a time, relative to the first."""
     order = Window.partitionBy("client", "topic").orderBy("ts")
     number = sf.row_number().over(order) - 1
     numbered = arrivals.withColumn("window", sf.floor(number / MOST))
@@ -81,7 +81,7 @@ def _windows(arrivals: DataFrame) -> DataFrame:
 
 
 def estimates(windows: DataFrame) -> DataFrame:
-    """The estimate of each array `t` of arrivals, in columns beside it; null where there is no period."""
+    """Estimate of each array `t` of arrivals, in columns beside it; null without a period."""
     found = windows.withColumn("n", sf.size("t")).withColumn("span", sf.element_at("t", -1))
     found = _guessed(found)
     found = _strongest(found)
@@ -129,7 +129,7 @@ def _strongest(found: DataFrame) -> DataFrame:
 
 
 def _fitted(found: DataFrame) -> DataFrame:
-    """Number the arrivals by the grid, and lay the grid anew through them."""
+    """Number the arrivals by the grid, and fit the grid to them again."""
     found = found.withColumn("places", sf.expr("transform(t, x -> rint((x - phase) / nullif(period, 0D)))"))
     long_enough = sf.expr(f"element_at(places, -1) - places[0] >= {LEAST // 2} AND period > 0")
     found = found.withColumn("places", sf.when(long_enough, sf.col("places")))
@@ -183,7 +183,7 @@ def _judged(found: DataFrame) -> DataFrame:
 
 
 def _together(windows: DataFrame) -> DataFrame:
-    """Windows of a flow as one row; a remainder too short to be judged counts for nothing."""
+    """Windows of a flow as one row; a remainder too short to be judged is ignored."""
     known = sf.col("period_us").isNotNull()
     judged = sf.sum(sf.when(sf.col("n") >= LEAST, 1).otherwise(0))
     arrivals, lost = sf.sum("arrivals"), sf.sum("lost")
@@ -204,7 +204,7 @@ def _together(windows: DataFrame) -> DataFrame:
 
 
 def reservations(found: DataFrame) -> DataFrame:
-    """The control table: periods of the flows that have one, in whole microseconds."""
+    """Control table: periods of the recognised flows, in whole microseconds."""
     return found.where("constant").select("client", "topic", _whole("period_us"), _whole("jitter_us"))
 
 
@@ -218,9 +218,9 @@ _SCHEMA: Final = "filter BINARY"
 def history_filter(
     packets: DataFrame, shape: Shape, *, slot_us: int, client: str = "client", topic: str = "topic"
 ) -> RefreshingFilter:
-    """The flows of recorded arrivals by slot: the last slots of `shape`, up to the last arrival's."""
+    """Flows of recorded arrivals by slot: the last slots of `shape`, up to that of the last arrival."""
     if slot_us < 1:
-        raise SlotError(f"a slot of {slot_us} µs is none; at least 1 µs")
+        raise SlotError(f"slot_us {slot_us}; at least 1")
     rows = packets.select(
         sf.xxhash64(sf.concat(column(client), sf.lit(SEPARATOR), column(topic))).alias("key"),
         sf.floor(column("ts") / sf.lit(slot_us)).cast("bigint").alias("slot"),

@@ -1,14 +1,13 @@
 """One key of a packed stream from trigger to trigger: rows in, rows out, rows held. Arrow, no Spark.
 
-Spark hands a stateful processor row by row and value by value, as Python objects. A bundle is an Arrow
-batch in a binary column: it crosses as one value, and its rows come out with the types and bytes they went
-in with.
+Spark passes rows to a stateful processor value by value, as Python objects. A bundle is an Arrow batch in a
+binary column: it crosses as one value, and its rows come out with the same types and bytes.
 
     rows --bundled--> key, now, bundle --stateful processor--> bundle --unbundled--> rows
 
 Rows are sorted before they are split into bundles. A trigger's rows of a key, behind the rows held from
-earlier triggers, are a queue. The queue core packs it if it does not fit. A digest at the end is held back,
-since the next trigger may begin with one.
+earlier triggers, form a queue. The queue core packs it if it does not fit. A digest at the end is held back,
+because the next trigger may begin with one.
 """
 
 from __future__ import annotations
@@ -41,22 +40,24 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 NOW: Final = "__now"
-"""The column with the time of the trigger in microseconds, the same in all rows."""
+"""Column with the time of the trigger in microseconds, equal in all rows."""
 BUNDLE: Final = "__bundle"
 DIGEST: Final = "digest"
-"""A column that rows lack where none of them is a digest: it has so many parts that an empty one costs more
-than the others together."""
+"""Column left out if no row is a digest: it has so many parts that an empty one costs more than all other
+columns.
+"""
 TIE: Final = "__tie"
-"""A hash of the row: decides where `order` does not."""
+"""Hash of the row, which orders rows equal in `order`."""
 _ROWS: Final = 10_000
-"""Rows handed back to Spark at a time: as many as it hands over itself."""
+"""Rows handed back to Spark at a time: as many as Spark itself uses."""
 _BUNDLED_BYTES: Final = 32 << 20
-"""Rows gathered before they are parted: of a batch of 10,000 a thousand keys would get ten each, and a bundle
-of ten costs as much as one of a hundred."""
+"""Bytes of rows gathered before they are split: in a batch of 10,000 a thousand keys would get ten rows each,
+and a bundle of ten costs as much as one of a hundred.
+"""
 
 
 def write_bundle(rows: pa.Table | pa.RecordBatch) -> bytes:
-    """The rows as bytes, their schema included."""
+    """Encode rows with their schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write(rows)
@@ -64,7 +65,7 @@ def write_bundle(rows: pa.Table | pa.RecordBatch) -> bytes:
 
 
 def read_bundle(data: bytes) -> pa.Table:
-    """The rows in these bytes."""
+    """Decode rows."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 
@@ -72,7 +73,7 @@ def read_bundle(data: bytes) -> pa.Table:
 def bundled(
     batches: Iterable[pa.RecordBatch], *, key: tuple[str, ...], order: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """A row per key and so many bytes: the key, the time of the trigger, the rows in order."""
+    """One row per key and so many bytes: the key, the time of the trigger, the rows in order."""
     waiting: list[pa.RecordBatch] = []
     weight = 0
     for batch in batches:
@@ -86,7 +87,7 @@ def bundled(
 
 
 def in_order(rows: pa.Table, order: tuple[str, ...], *, first: pa.Array | None = None) -> pa.Table:
-    """Rows in the order of columns, as Spark compares: null, numbers, NaN; `first` decides before them."""
+    """Sort rows by columns as Spark compares: null, numbers, NaN; `first` takes precedence."""
     columns: list[Any] = [] if first is None else [first]
     for name in (*order, TIE):
         column = rows[name]
@@ -101,7 +102,7 @@ def in_order(rows: pa.Table, order: tuple[str, ...], *, first: pa.Array | None =
 
 
 def unbundled(batches: Iterable[pa.RecordBatch], *, digests: pa.DataType) -> Iterator[pa.RecordBatch]:
-    """The rows of all bundles, each with a column `digest`, the last."""
+    """Rows of all bundles, each with a column `digest` at the end."""
     for batch in batches:
         tables = [_with_digests(read_bundle(data), digests) for data in batch.column(0).to_pylist()]
         if tables:
@@ -131,7 +132,7 @@ def _in_bundles(
 
 
 def _groups(keys: list[pa.Array]) -> NDArray[np.int64]:
-    """A number for each row, the same for rows of the same key."""
+    """A number for each row, equal for rows with equal keys."""
     found = np.zeros(len(keys[0]), dtype=np.int64)
     for column in keys:
         codes = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy().astype(np.int64)
@@ -140,7 +141,7 @@ def _groups(keys: list[pa.Array]) -> NDArray[np.int64]:
 
 
 def _nullable(rows: pa.Table) -> pa.Table:
-    """The same rows where any column may be null, as it is in the rows of digests."""
+    """The rows with every column nullable, as in rows of digests."""
     schema = pa.schema([field.with_nullable(True) for field in rows.schema])
     return pa.Table.from_arrays(rows.columns, schema=schema)
 
@@ -156,47 +157,48 @@ _ABSENT: Final = {
     "content_type": pa.scalar(""),
     "root": pa.scalar(None, pa.string()),
 }
-"""The parts of an event as `as_events` names them, and what they are where the policy does not look at them.
-Each is a column of its own: Spark weighs a struct anew for each row of it."""
+"""Parts of an event as `as_events` names them, and their values if the policy does not read them. Each is a
+column of its own: Spark measures the size of a struct anew for each of its rows.
+"""
 _ANY_BYTES: Final = 1 << 62
-"""Rows are counted, not weighed: Spark bounds the bytes of a trigger."""
+"""Byte capacity of the queue: unlimited, because Spark bounds the bytes of a trigger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """What is the same for all keys of a stream; travels to the workers."""
+    """Rules common to all keys of a stream; pickled for the workers."""
 
     policy: Policy
     capacity: int
     key: tuple[str, ...]
     order: tuple[str, ...]
     events: tuple[str, ...]
-    """Columns of an event that are not of the key."""
+    """Columns of an event that are not part of the key."""
     hold_us: int
-    """How long something may be held back; 0: nothing is."""
+    """How long rows may be held back; 0: not at all."""
     fresh_us: int | None
-    """The age from which events are backlog; None: no event is."""
+    """Age from which on events are backlog; None: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """What has come in and not gone out."""
+    """Rows taken in and not yet given out."""
 
     until_us: Instant
-    """When it goes out, whatever comes."""
+    """When they go out at the latest."""
     rows: pa.Table
     count: int
-    """Events it stands for."""
+    """Events they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerResult:
-    """What one trigger made of one key."""
+    """Result of one trigger for one key."""
 
     out: pa.Table | None
     held: HeldRows | None
     ladder: LadderState | None
-    """None: as it was."""
+    """None: unchanged."""
 
 
 class KeyQueue:
@@ -215,11 +217,11 @@ class KeyQueue:
         held: HeldRows | None,
         ladder: Callable[[], LadderState | None],
     ) -> TriggerResult:
-        """Take a trigger's rows, in order; `ladder` is asked only if a level must be chosen."""
+        """Process a trigger's rows, in order; `ladder` is called only if a level must be chosen."""
         behind = self._behind(rows, now_us)
         fits = rows.num_rows <= self._rules.capacity
         if fits and held is None and not behind and not _digests_in(rows):
-            return TriggerResult(rows, None, None)  # by far the most turns: no row is looked at
+            return TriggerResult(rows, None, None)  # by far the most common case: no row is examined
         whole = rows if held is None else _behind_held(held.rows, rows)
         items, found = self._items(whole)
         ladder_now = Ladder()
@@ -248,14 +250,14 @@ class KeyQueue:
         return HeldRows(until_us, assembled.rows(items), count)
 
     def _behind(self, rows: pa.Table, now_us: Instant) -> bool:
-        """Whether all events are old: the key has yet to catch up."""
+        """Whether all events are old: the key is still catching up."""
         if self._rules.fresh_us is None:
             return False
         newest_us = pc.max(rows[f"{EVENT}_ts_us"]).as_py()
         return newest_us is not None and newest_us < now_us - self._rules.fresh_us
 
     def _items(self, rows: pa.Table) -> tuple[list[Event | Digest], dict[int, int]]:
-        """The rows as a queue's items, and the row of each by its identity."""
+        """The rows as a queue's items, and the row of each by its `id`."""
         items = [
             self._digest(rows[DIGEST][place].as_py(), rows) if event is None else event
             for place, event in enumerate(_events(rows))
@@ -272,16 +274,16 @@ class KeyQueue:
 
 
 def of_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """Rows that were held, the columns of their key first; Spark compares no more than the types of a key."""
+    """Held rows with the key columns first; Spark itself compares only the types of a key."""
     if tuple(rows.column_names[: len(key)]) != key:
         raise InputError(
-            f"the checkpoint is of queues by other columns than {', '.join(key)}; use a new checkpoint"
+            f"the checkpoint has queues by other columns than {', '.join(key)}; use a new checkpoint"
         )
     return rows
 
 
 def _events(rows: pa.Table) -> list[Event | None]:
-    """The events of the rows; None where a row is a digest."""
+    """Events of the rows; None where a row is a digest."""
     count = rows.num_rows
     parts = {
         name: rows[f"{EVENT}_{name}"].combine_chunks()
@@ -298,25 +300,25 @@ def _digests_in(rows: pa.Table) -> bool:
 
 
 def _behind_held(held: pa.Table, rows: pa.Table) -> pa.Table:
-    """What was held, then what came."""
+    """The held rows, then the new ones."""
     try:
         both = pa.concat_tables([held, rows], promote_options="default")
     except pa.ArrowException as error:
         raise InputError(
-            f"the columns of the stream are not those of the checkpoint ({error}); use a new checkpoint"
+            f"the columns of the stream differ from those of the checkpoint ({error}); use a new checkpoint"
         ) from None
     known = [*rows.column_names, *({DIGEST} & {*held.column_names} - {*rows.column_names})]
     return both.select(known)
 
 
 def _behind_last_event(items: Sequence[Any]) -> int:
-    """How many items there are up to the last event."""
+    """Number of items up to the last event."""
     return next((n for n in range(len(items), 0, -1) if isinstance(items[n - 1], Event)), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Assembly:
-    """Items as rows again: events take the rows they came in, digests get new ones."""
+    """Items as rows again: events keep their rows, digests get new ones."""
 
     whole: pa.Table
     found: dict[int, int]
@@ -329,7 +331,7 @@ class _Assembly:
         if not any(isinstance(item, Digest) for item in items):
             return taken
         first = pa.array([0] * len(items), pa.int64())
-        for name in self.key:  # the same in all rows, those of new digests too
+        for name in self.key:  # equal in all rows, also in those of new digests
             place = taken.schema.get_field_index(name)
             taken = taken.set_column(place, taken.schema.field(place), self.whole[name].take(first))
         made = (row_of_digest(item) if isinstance(item, Digest) else None for item in items)

@@ -1,12 +1,12 @@
-"""`pack_stream`: a streaming frame whose queues are packed, trigger by trigger, where they do not fit.
+"""`pack_stream`: packs the queues of a streaming frame, trigger by trigger, where they do not fit.
 
     packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
     packed.writeStream…
 
-The queue core decides on Python workers; its state lies in Spark's state store, and the time is the one
-that Spark recorded for the trigger. So a query that is killed and restarted from its checkpoint makes the
-same rows of the same trigger, and an exactly-once sink holds them exactly once. `stands_for` and
-`held_count` check that events in = events out + events counted in digests + events held.
+The queue core runs on Python workers; its state is in Spark's state store, and its time is the one that Spark
+recorded for the trigger. So a query that is killed and restarted from its checkpoint makes the same rows of
+the same trigger, and an exactly-once sink holds them exactly once. `stands_for` and `held_count` check that
+events in = events out + events counted in digests + events held.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 HELD: Final = "held"
-"""The state variable of what a key has not given out yet."""
+"""State variable of the rows a key has not given out yet."""
 LADDER: Final = "ladder"
 
 _HELD_STATE: Final = "count bigint, until_us bigint, rows binary"
@@ -75,7 +75,7 @@ _LADDER_STATE: Final = (
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _BATCH: Final = "streaming.sql.batchId"
-"""The local property by which Spark tells tasks the number of the trigger."""
+"""Local property with the number of the trigger."""
 _COMPARABLE: Final = (
     st.NumericType,
     st.StringType,
@@ -85,7 +85,7 @@ _COMPARABLE: Final = (
     st.TimestampType,
     st.TimestampNTZType,
 )
-"""What queues can be named and ordered by."""
+"""Types of columns by which queues can be identified and ordered."""
 
 
 def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
@@ -105,22 +105,22 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
 
         packed = pack_stream(stream, policy, capacity=1000, key=["patient"], order=["ts"])
 
-    A trigger's rows that agree in the columns `key` are a queue, in the order of the columns `order`. If it
-    has more than `capacity` rows it is packed at the level that a ladder, one for each key, chooses. The
-    newest event stays.
+    A trigger's rows with equal values in the columns `key` are a queue, in the order of the columns `order`.
+    If it has more than `capacity` rows it is packed at the level chosen by a ladder, one for each key. The
+    newest event is always kept.
 
-    A digest behind the last event is held for the next trigger, `hold_s` at most; 0 holds nothing. A ladder
-    that has not been used for `forget_s` is forgotten; 0 keeps all. With both 0 no timer is needed, and
-    triggers without data do not run.
+    A digest behind the last event is held for the next trigger, at most `hold_s`; 0 holds nothing. A ladder
+    unused for `forget_s` is forgotten; 0 keeps all. With both 0 no timer is needed, and triggers without data
+    do not run.
 
     With `backlog="shed"` a key whose newest event is older than `fresh_s` is behind: its rows wait in one
-    queue of `capacity` until it has caught up, or `hold_s` at most.
+    queue of `capacity` until it has caught up, at most `hold_s`.
 
-    `attributes` says in which columns attributes are that are not in the column of their name. Raises
-    InputError if the frame is no stream or a column is missing.
+    `attributes` names the columns of attributes that are not in the column of their own name. Raises
+    InputError if the frame is not a stream or a column is missing.
     """
     if not stream.isStreaming:
-        raise InputError("this frame is no stream; for a batch there is `frame.transform(pack(…))`")
+        raise InputError("not a streaming frame; for a batch use `frame.transform(pack(…))`")
     sources = Sources(stream.schema, dict(attributes or {}), policy.payload)
     _check_columns(sources, key, order)
     _check_times(hold_s, forget_s, backlog, fresh_s)
@@ -157,7 +157,7 @@ def pack_stream(  # noqa: PLR0913  # one call with everything by name, as `pack`
     return rows.toDF(*key, "place", "kind", *events, "digest")
 
 
-# -- what is asked for ---------------------------------------------------------------------------------------
+# -- arguments ----------------------------------------------------------------------------------------------
 
 
 def _check_columns(sources: Sources, key: Sequence[str], order: Sequence[str]) -> None:
@@ -189,13 +189,13 @@ def _check_times(hold_s: float, forget_s: float, backlog: str, fresh_s: float) -
 
 
 def _use_rocksdb(stream: DataFrame) -> None:
-    """Timers and state of this kind need this store; the setting is read when the query starts."""
+    """Select RocksDB, which timers and this kind of state need; the setting is read when the query starts."""
     if stream.sparkSession.conf.get(_PROVIDER) != _ROCKSDB:
         stream.sparkSession.conf.set(_PROVIDER, _ROCKSDB)
 
 
 def _plain(names: Sequence[str]) -> dict[str, str]:
-    """Names by which `mapInArrow` finds columns: to it a dot leads into a struct."""
+    """Names under which `mapInArrow` finds columns: it takes a dot as access to a struct."""
     return {
         name: name if name.replace("_", "").isalnum() else f"__column{place}"
         for place, name in enumerate(names)
@@ -203,7 +203,7 @@ def _plain(names: Sequence[str]) -> dict[str, str]:
 
 
 def _projected(stream: DataFrame, sources: Sources, rules: QueueRules, plain: Mapping[str, str]) -> DataFrame:
-    """The columns of the output, what the policy reads, what decides the order, and the trigger's time."""
+    """The output columns, those the policy reads, those that decide the order, and the trigger's time."""
     wanted = list(read_by(rules.policy))
     events = stream.transform(as_events(wanted, attributes=sources.attributes, payload=sources.payload))
     given = sources.digest()
@@ -217,7 +217,7 @@ def _projected(stream: DataFrame, sources: Sources, rules: QueueRules, plain: Ma
 
 
 def _parts(sources: Sources, rules: QueueRules, wanted: Sequence[str]) -> Iterator[str]:
-    """The parts of an event that the policy looks at: what it does not is not sent to the workers."""
+    """Parts of an event that the policy reads; others are not sent to the workers."""
     found = [paths.parse(text) for text in wanted]
     draws = _draws(rules.policy)
     payload = [path for path in found if path.source is Source.PAYLOAD]
@@ -239,7 +239,7 @@ def _parts(sources: Sources, rules: QueueRules, wanted: Sequence[str]) -> Iterat
 
 
 def _draws(policy: Policy) -> bool:
-    """Whether a filter draws lots, by sender and number."""
+    """Whether a filter draws random lots, which need sender and number."""
     return any(isinstance(placed.step.filter, Random) for placed in policy.steps(policy.highest))
 
 
@@ -250,7 +250,7 @@ def _hashable(sources: Sources) -> Iterator[Column]:
 
 
 def _fields(kinds: st.StructType, names: Sequence[str]) -> list[st.StructField]:
-    """Columns that may be null, as events' are in digests, and Arrow's are to Spark."""
+    """Nullable columns, because an event's columns are null in digests, and Arrow's are nullable in Spark."""
     return [st.StructField(name, kinds[name].dataType) for name in names]
 
 
@@ -270,7 +270,7 @@ def _output(kinds: st.StructType, rules: QueueRules) -> st.StructType:
 
 
 class _Packer(StatefulProcessor):
-    """Carries rows and state between Spark and the queue of a key."""
+    """Moves rows and state between Spark and the queue of a key."""
 
     def __init__(self, rules: QueueRules, *, forget_ms: int) -> None:
         self._rules = rules
@@ -318,7 +318,7 @@ class _Packer(StatefulProcessor):
         pass
 
     def _whole(self, bundles: list[pa.Table]) -> pa.Table:
-        """The rows of a key, in order: those of one bundle are."""
+        """Rows of a key, in order; those of a single bundle already are."""
         if len(bundles) == 1:
             return bundles[0]
         return in_order(pa.concat_tables(bundles), self._rules.order)
@@ -346,10 +346,10 @@ class _Packer(StatefulProcessor):
         return LadderState(level, last_us, usual_us, tuple((at, us) for at, us in turnarounds))
 
     def _row(self, rows: pa.Table, offset: int) -> Row:
-        """Rows on their way out, as one bundle; without a column of digests if there is none."""
+        """Rows to give out, as one bundle; without a column of digests if there is none."""
         batch = TaskContext.get().getLocalProperty(_BATCH)  # type: ignore[union-attr]
         if batch is None:
-            raise SparkFailed(f"Spark does not tell the number of the trigger ({_BATCH})")
+            raise SparkFailed(f"Spark does not provide the number of the trigger ({_BATCH})")
         begin = (int(batch) << 32) + offset
         places = pa.array(np.arange(begin, begin + rows.num_rows, dtype=np.int64))
         digests = rows["digest"] if "digest" in rows.column_names else pa.nulls(rows.num_rows)
@@ -361,15 +361,15 @@ class _Packer(StatefulProcessor):
 
 
 _LATE: Final = 1 << 31
-"""Places of what a timer lets out, behind all that came with the trigger's rows."""
+"""Offset of rows released by a timer: behind all rows of the trigger."""
 
 
 _NOT_YET: Final = ("STDS_", "PATH_NOT_FOUND")
-"""What Spark calls a checkpoint of which no trigger is finished."""
+"""Spark's error classes for a checkpoint without a finished trigger."""
 
 
 def stands_for(frame: DataFrame) -> Column:
-    """How many events the rows of a frame stand for, as an aggregate: 1 for an event, `count` of a digest."""
+    """Aggregate: number of events that the rows of a frame stand for: 1 for an event, `count` of a digest."""
     each = sf.lit(1)
     if "digest" in frame.columns:
         kind = frame.schema["digest"].dataType
@@ -383,17 +383,17 @@ def stands_for(frame: DataFrame) -> Column:
 
 
 def held(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """What a packed stream has taken in and not given out yet, from the checkpoint of its query.
+    """Events that a packed stream has taken in and not given out yet, from the checkpoint of its query.
 
-    A row for each key that holds something: the key, `count` (events it stands for), `until_us` (when it
-    goes out at the latest, whatever comes).
+    One row per key that holds something: the key, `count` (events it stands for), `until_us` (when it goes
+    out at the latest).
     """
     state = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", HELD).load()
     return state.select("key.*", "value.count", "value.until_us")
 
 
 def held_count(spark: SparkSession, checkpoint: str) -> int:
-    """How many events are held in a checkpoint; none before its first trigger is finished."""
+    """Number of events held in a checkpoint; 0 before its first trigger is finished."""
     try:
         found = held(spark, checkpoint).agg(sf.coalesce(sf.sum("count"), sf.lit(0))).head()
     except PySparkException as error:

@@ -1,7 +1,7 @@
 """Tables of channels on Spark: from logs of polls and subscriptions to the factors of each channel.
 
 The update interval is the estimate of `core/channels/change_rate.py` in Spark SQL: intervals of polls that
-found a change are counted in the bins that a node uses, and Newton's method runs as a fold over each
+found a change are counted in the same bins as on a node, and Newton's method runs as a fold over each
 channel's bins.
 """
 
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STEPS: Final = 24
-"""Of Newton's method. It begins at the answer for intervals of one length, and at least doubles what is less;
-bins of one channel that differ by a factor of a million need some twenty."""
+"""Steps of Newton's method. It starts at the answer for equal intervals, and at least doubles a smaller
+value; bins of one channel that differ by a factor of a million need some twenty.
+"""
 
 
 def bin_of(interval_us: Column) -> Column:
-    """Where intervals of this length are counted."""
+    """Bin of an interval."""
     return sf.floor(sf.log2(interval_us) * BINS_PER_DOUBLING)
 
 
@@ -98,7 +99,7 @@ POLLS: Final = StructType(
         StructField("error", StringType()),
     ]
 )
-"""What a node writes about each poll; with an error it does not tell whether there was a change."""
+"""A node's record of each poll; with an error it is unknown whether there was a change."""
 
 SUBSCRIPTIONS: Final = StructType(
     [
@@ -109,7 +110,7 @@ SUBSCRIPTIONS: Final = StructType(
         StructField("subscribers", IntegerType()),
     ]
 )
-"""What a node writes when a subscription begins or ends; `subscribers` is their number afterwards."""
+"""A node's record of the begin or end of a subscription; `subscribers` is their number afterwards."""
 
 FACTORS: Final = StructType(
     [
@@ -122,26 +123,26 @@ FACTORS: Final = StructType(
         StructField("changes", LongType()),
     ]
 )
-"""What an allocation is made of; `polls` and `changes` say how well the update interval is known."""
+"""Input of an allocation; `polls` and `changes` show how well the update interval is known."""
 
 USUAL_BYTES: Final = 20_000.0
-"""Cost of a channel that was never fetched: as a node assumes."""
+"""Cost assumed for a channel that was never fetched, as on a node."""
 
 LEAST_BYTES: Final = 500.0
-"""What a poll costs at least: its headers and the answer's."""
+"""Least cost of a poll: headers of request and response."""
 
 USUAL_UPDATE_US: Final = 86_400 * SECOND_US
 """Update interval of a channel that was not polled twice yet."""
 
 
 def channel_factors(subscriptions: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """The transform from polls, with these subscriptions, to FACTORS: one row per channel of either table."""
+    """Transform from polls, with these subscriptions, to FACTORS: one row per channel of either table."""
     need(subscriptions, SUBSCRIPTIONS, "subscriptions")
     return lambda polls: _factors(_learned(need(polls, POLLS, "polls")), _waiting(subscriptions))
 
 
 def need(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
-    """The frame, if it has the columns of a table."""
+    """Return the frame if it has the columns of a table."""
     missing = [field.name for field in schema if field.name not in frame.columns]
     if missing:
         there = ", ".join(frame.columns)
@@ -154,7 +155,7 @@ def _waiting(subscriptions: DataFrame) -> DataFrame:
 
 
 def _learned(polls: DataFrame) -> DataFrame:
-    """What the polls of each channel tell, from those that told whether there was a change."""
+    """Results of each channel's polls, of those that determined whether there was a change."""
     told = polls.where(sf.coalesce(sf.length("error"), sf.lit(0)) == 0)
     before = sf.lag("ts").over(Window.partitionBy("url").orderBy("ts"))
     gaps = told.select("url", "changed", "bytes", (sf.col("ts") - before).alias("gap"))
@@ -204,7 +205,7 @@ def host_of(url: Column) -> Column:
 def by_domain(frame: DataFrame) -> DataFrame:
     """The frame with the registrable domain in place of its `host`: all of *.example.com is one service.
 
-    The public suffix list is looked up here, once for each host, not in Spark's workers.
+    The public suffix list is consulted here, once for each host, not in Spark's workers.
     """
     hosts = [row["host"] for row in frame.select("host").distinct().collect()]
     domains = [(host, _domain(host)) for host in hosts]
@@ -219,5 +220,5 @@ def by_domain(frame: DataFrame) -> DataFrame:
 def _domain(host: str) -> str:
     try:
         return registrable(f"http://{host}/")
-    except ValueError:  # not a host that anything can be fetched from
+    except ValueError:  # not a valid host
         return host

@@ -1,6 +1,6 @@
-"""Writes Spark's results as control tables for nodes: a new version is visible whole or not at all.
+"""Writes Spark's results as control tables for nodes: a new version is visible completely or not at all.
 
-Nodes read the tables on the machine they run on, so the rows are collected and written by the driver.
+Nodes read the tables on the machine they run on, so the driver collects and writes the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 KEPT: Final = 5
-"""Versions that stay, to look back at and to go back to."""
+"""Versions kept, to look back at and to go back to."""
 
 
 def publish(frame: DataFrame, folder: str | Path, *, name: str, note: str = "") -> Version:
@@ -34,11 +34,11 @@ def publish(frame: DataFrame, folder: str | Path, *, name: str, note: str = "") 
 def write_version(
     table: pa.Table, folder: str | Path, *, name: str, note: str = "", made_us: int | None = None
 ) -> Version:
-    """Write rows as the next version of a control table; the oldest beyond KEPT are deleted."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  # a second to load, and only who writes needs it
+    """Write rows as the next version of a control table; the oldest versions beyond KEPT are deleted."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  # takes a second to load, and is needed only here
 
     if len(table) > limits.CONTROL_ROWS:
-        raise InputError(f"{len(table):,} rows are too many for a control table", path=folder)
+        raise InputError(f"{len(table):,} rows; too many for a control table", path=folder)
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def write_version(
 
 
 def _finished(place: Path, making: Path, found: Version) -> Version:
-    """Give the new version its number; somebody else may take the same one first."""
+    """Give the new version its number; another process may take the same one first."""
     while True:
         taken = versions(place)
         version = msgspec.structs.replace(found, version=max(taken, default=0) + 1)
@@ -88,13 +88,13 @@ def _finished(place: Path, making: Path, found: Version) -> Version:
 
 
 def versions(folder: Path) -> list[int]:
-    """The versions that are there."""
+    """Existing versions."""
     found = (version_of(entry.name) for entry in folder.iterdir())
     return sorted(number for number in found if number is not None)
 
 
 def _synced(path: Path) -> None:
-    """On the disk, before a name says so."""
+    """Flush a file to disk before it is renamed."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -3,9 +3,9 @@
     stream = folder_stream(spark, "in")
     query = write_folder(pack_stream(stream, …), "out", checkpoint="checkpoint")
 
-A file is read once, when it appears; it must appear whole (written elsewhere, then moved). The folder
-written has every row once, whatever happens to the query, as long as it is read with Spark, which follows
-the list of finished files in it.
+A file is read once, when it appears; it must appear complete (written elsewhere, then moved). The written
+folder has every row once, whatever happens to the query, if it is read with Spark, which follows the list of
+finished files in it.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def folder_stream(
     files_per_trigger: int | None = None,
     ts: str = "ts",
 ) -> DataFrame:
-    """The events of a folder's files as they come, with a column `ts` of whole microseconds.
+    """Events of a folder's files as they appear, with a column `ts` of whole microseconds.
 
-    The format is told by the folder's ending, Parquet if it has none; the columns are those of the files
-    that are there, or of `schema`. `ts` names the column of the time: microseconds, a timestamp, or ISO 8601.
+    The format follows from the folder's ending, Parquet if it has none; the columns are those of the existing
+    files, or of `schema`. `ts` names the time column: microseconds, a timestamp, or ISO 8601.
     """
     kind = _known(format or format_of(path), path)
     if files_per_trigger is not None and files_per_trigger < 1:
-        raise InputError(f"files_per_trigger is {files_per_trigger}; at least 1", path=path)
+        raise InputError(f"files_per_trigger {files_per_trigger}; at least 1", path=path)
     columns = _schema(spark, path, kind) if schema is None else _parsed(spark, schema)
     time = time_of(columns, ts, path)
     reader = spark.readStream.format(kind)
     if files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_trigger)
-    if kind == "json":  # a line that is none must not become a row of nulls
+    if kind == "json":  # a line that is not JSON must not become a row of nulls
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", CORRUPT)
         columns = st.StructType([*columns, st.StructField(CORRUPT, st.StringType())])
     frame = reader.schema(columns).load(path)
@@ -69,16 +69,17 @@ def write_folder(
     format: str = "parquet",  # noqa: A002
     every_s: float | None = None,
 ) -> StreamingQuery:
-    """Start writing a stream to a folder; the query that does it.
+    """Start writing a stream to a folder; returns the query.
 
-    Without `every_s` it takes what there is, trigger by trigger, and ends; with it, it looks for more so
-    often and does not end. The same `checkpoint` goes on where the last query stopped or was killed.
+    Without `every_s` it processes the existing data, trigger by trigger, and ends; with it, it checks for
+    more that often and does not end. The same `checkpoint` continues where the last query stopped or was
+    killed.
     """
     kind = _known(format, path)
     if not stream.isStreaming:
-        raise InputError("this frame is no stream; for a batch there is `frame.write`", path=path)
+        raise InputError("not a streaming frame; for a batch use `frame.write`", path=path)
     if every_s is not None and not 0 < every_s < float("inf"):
-        raise InputError(f"every_s is {every_s}; it is a number of seconds above 0", path=path)
+        raise InputError(f"every_s {every_s}; seconds, above 0", path=path)
     if checkpoint.rstrip("/") == path.rstrip("/"):
         raise InputError("the checkpoint needs a folder of its own", path=checkpoint)
     writer = stream.writeStream.format(kind).option("path", path).option("checkpointLocation", checkpoint)
@@ -101,19 +102,19 @@ def _without_empty_triggers(spark: SparkSession) -> Iterator[None]:
 
 def _known(kind: str, path: str) -> str:
     if kind not in FORMATS:
-        raise InputError(f"a stream of '{kind}' files is not offered; there are: parquet, json", path=path)
+        raise InputError(f"unknown format '{kind}'; allowed for streams: parquet, json", path=path)
     return kind
 
 
 def _schema(spark: SparkSession, path: str, kind: str) -> st.StructType:
     found = [field for field in load(spark, path, kind).schema if field.name != CORRUPT]
     if not found:
-        raise InputError("nothing in it tells the columns: put an event there, or give a schema", path=path)
+        raise InputError("empty, so the columns are unknown; put an event there, or give a schema", path=path)
     return st.StructType([_digests(field) if kind == "json" else field for field in found])
 
 
 def _digests(field: st.StructField) -> st.StructField:
-    """JSON does not tell a digest from another object, nor its sketches from texts: its name does."""
+    """Recognise a digest by its column's name, because in JSON it is an object like any other."""
     struct = field.name == "digest" and isinstance(field.dataType, st.StructType)
     return st.StructField(field.name, DIGEST) if struct else field
 
@@ -125,7 +126,7 @@ def _parsed(spark: SparkSession, schema: st.StructType | str) -> st.StructType:
 
 
 def _checked_time(columns: st.StructType, time: Column, ts: str) -> Column:
-    """The time, or an error that names the file and the line; a digest needs none."""
+    """The time, or an error with file and line; a digest needs none."""
     file = sf.col("_metadata.file_path")
     names = columns.names
     said = sf.concat(file, sf.lit(f": an event without a time: column '{ts}' is "), _shown(column(ts)))

@@ -24,32 +24,32 @@ FORMATS: Final = {
     "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst"),
     "csv": (".csv", ".csv.gz", ".tsv"),
 }
-"""Endings by format."""
+"""File endings by format."""
 
 CORRUPT: Final = "__corrupt"
-"""Where Spark puts a line that is no JSON."""
+"""Column in which Spark puts a line that is not JSON."""
 
 
 def read(spark: SparkSession, path: str, *, format: str | None = None, ts: str = "ts") -> DataFrame:  # noqa: A002
-    """The events at a path, with a column `ts` of whole microseconds made of the column named."""
+    """Events at a path, with a column `ts` of whole microseconds made from the named column."""
     kind = format or format_of(path)
     return _timed(checked(load(spark, path, kind), path), ts, path)
 
 
 def format_of(path: str) -> str:
-    """The format that a path's ending tells; a folder without one is taken for Parquet."""
+    """Format by a path's ending; a folder without one is Parquet."""
     name = path.rstrip("/").rpartition("/")[2].lower()
     for kind, endings in FORMATS.items():
         if name.endswith(endings):
             return kind
     if "." in name and not name.endswith(tuple(f".{number}" for number in range(10))):
         known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-        raise InputError(f"what is in it? The ending should be one of {known}, or give --format", path=path)
+        raise InputError(f"unknown format: the ending should be one of {known}, or use --format", path=path)
     return "parquet"
 
 
 def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
-    """What is at a path as it is there, nothing checked but that it is there."""
+    """Load a path as it is; only its existence is checked."""
     reader = spark.read
     try:
         if kind == "parquet":
@@ -67,19 +67,21 @@ def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
         if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
             raise InputError(f"there is no {kind} data in it", path=path) from None
         raise
-    raise InputError(f"the format '{kind}' is unknown; known are: {', '.join(FORMATS)}", path=path)
+    raise InputError(f"unknown format '{kind}'; allowed: {', '.join(FORMATS)}", path=path)
 
 
 def checked(frame: DataFrame, path: str) -> DataFrame:
-    """Refuse what is not JSON, naming the first such line; Spark would make it a row of nulls."""
+    """Refuse lines that are not JSON, naming the first one; Spark would make them rows of nulls."""
     if not frame.columns:
         raise InputError("there is no event in it", path=path)
     if CORRUPT not in frame.columns:
         return frame
     if frame.columns == [CORRUPT]:
-        raise InputError("no line of it is a JSON object", path=path)
+        raise InputError("no line is a JSON object", path=path)
     named = frame.select(*map(column, frame.columns), sf.col("_metadata.file_path").alias("__file"))
-    bad = named.where(sf.col(CORRUPT).isNotNull()).head()  # all columns: Spark refuses this one alone
+    bad = named.where(
+        sf.col(CORRUPT).isNotNull()
+    ).head()  # all columns, because Spark refuses to select this one alone
     if bad is not None:
         line = bad[CORRUPT][:80]
         raise InputError(f"a line is not a JSON object: {line!r}", path=bad["__file"])
@@ -99,7 +101,7 @@ def _timed(frame: DataFrame, ts: str, path: str) -> DataFrame:
 
 
 def time_of(schema: st.StructType, ts: str, path: str) -> Column:
-    """The time of an event in microseconds, from the column named; null where it cannot be read."""
+    """Event time in microseconds, from the named column; null where it cannot be read."""
     kinds = {field.name: field.dataType for field in schema}
     if ts not in kinds:
         there = ", ".join(kinds)

@@ -25,7 +25,7 @@ SCALAR: Final = _struct(whole=LongType(), real=DoubleType(), text=StringType(), 
 """A value of any kind: at most one field is set."""
 
 MARK: Final = _struct(ts_us=LongType(), seq=LongType(), tie=StringType(), value=SCALAR)
-"""A value with its place in time; compared field by field, so `tie` decides between equal places."""
+"""A value with its time; compared field by field, so `tie` decides between equal times."""
 
 SUMMARY: Final = _struct(
     name=StringType(),
@@ -39,7 +39,7 @@ SUMMARY: Final = _struct(
     distinct=BinaryType(),
     quantiles=BinaryType(),
 )
-"""What is known about one attribute of dropped events."""
+"""Summary of one attribute of dropped events."""
 
 CAUSE: Final = _struct(level=IntegerType(), position=IntegerType(), filter=StringType(), count=LongType())
 
@@ -62,7 +62,7 @@ EFFECT: Final = _struct(
     dropped=LongType(),
     ratio=DoubleType(),
 )
-"""What one filter did."""
+"""Effect of one filter."""
 
 SOUND: Final = "it needs a count from 1, spans of time and of numbers, causes and attributes"
-"""What a digest that is damaged lacks, in an error."""
+"""What a valid digest has, for the error about a damaged one."""

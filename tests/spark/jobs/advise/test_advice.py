@@ -167,16 +167,16 @@ def test_a_queue_of_many_sources_gets_conflation(spark: SparkSession) -> None:
 
 def test_a_budget_that_leaves_nothing_is_said_to_be_missed(spark: SparkSession) -> None:
     frame = spark.range(400).selectExpr("id * 1000 as ts", "concat('text ', id) as v")
-    with pytest.raises(GoalMissed, match="there is nothing to propose"):
+    with pytest.raises(GoalMissed, match="nothing to propose"):
         advise(frame, asked("v", key=(), budget=0.005), no_step)
 
 
 @pytest.mark.parametrize(
     ("attributes", "more", "said"),
     [
-        (("pulse",), {"budget": 0.0}, "a budget is a share between 0 and 1"),
-        (("pulse",), {"budget": 1.5}, "a budget is a share between 0 and 1"),
-        ((), {}, "advice about what"),
+        (("pulse",), {"budget": 0.0}, "budget 0; a share between 0 and 1"),
+        (("pulse",), {"budget": 1.5}, "budget 1.5; a share between 0 and 1"),
+        ((), {}, "no attribute given"),
         (("puls",), {}, "did you mean 'pulse'"),
         (("pulse",), {"key": ("ward",)}, "there is no column 'ward'"),
     ],

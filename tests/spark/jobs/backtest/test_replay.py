@@ -183,7 +183,7 @@ def test_streams_that_cannot_be_replayed_are_refused(spark: SparkSession, frame:
 def test_settings_without_sense_are_refused() -> None:
     with pytest.raises(QueueError, match="capacity_events 2"):
         Settings(candidates=CANDIDATES, capacity=2, drain=drain("1/s"))
-    with pytest.raises(InputError, match="two candidates are called 'vitals'"):
+    with pytest.raises(InputError, match="duplicate candidate name 'vitals'"):
         Settings(candidates=(*CANDIDATES, CANDIDATES[0]), capacity=20, drain=drain("1/s"))
     text = Candidate("text", parse("payload: text\nlevels: [keep: {latest: 1}]"))
     with pytest.raises(PolicyError, match="read payloads differently: auto, text"):

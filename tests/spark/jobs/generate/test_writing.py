@@ -42,7 +42,7 @@ def test_spark_is_asked_where_the_folder_is_not_ours(spark: SparkSession, tmp_pa
     frame = GENERATORS["vitals"].frame(spark, ASKED)
     path = str(tmp_path / "stream")
     writing.write(frame, path, kind="parquet", replace=False)
-    with pytest.raises(InputError, match="is there already; --overwrite"):
+    with pytest.raises(InputError, match="already exists; use --overwrite"):
         writing.write(frame, path, kind="parquet", replace=False)
     assert writing.write(frame, path, kind="parquet", replace=True).rows == 500
 
@@ -55,7 +55,7 @@ def test_a_folder_is_prepared_or_refused(tmp_path: Path) -> None:
     assert not writing.prepare("s3a://bucket/stream", overwrite=False)
     (new / "part-0000.parquet").touch()
     (new / "_SUCCESS").touch()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         writing.prepare(str(new), overwrite=False)
     assert writing.prepare(str(new), overwrite=True)
     (new / "thesis.tex").touch()

@@ -1,7 +1,7 @@
 """Proposes a policy that meets a budget on a recorded stream.
 
 advice.py   splits the stream, searches levels, checks the proposal on the rest
-profile.py  counts what the stream is like, in one Spark job
+profile.py  measures the stream, in one Spark job
 levels.py   chooses levels from a profile; no Spark
 measure.py  measures levels with the compiled policy
 """

@@ -32,33 +32,33 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 _MOST_ITEMS: Final = 0.9
-"""Of the events that come in: a queue that lets more through overflows too seldom to be compared."""
+"""Largest share of kept items: a queue that lets more through overflows too seldom to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A policy, and what to expect of it."""
+    """A proposed policy, and its expected and measured results."""
 
     policy: Policy
     reasons: tuple[tuple[str, ...], ...]
     """By level, a sentence for each filter."""
     expected: tuple[LevelResult, ...]
-    """By level, on what was learned from."""
+    """By level, on the part learned from."""
     measured: tuple[LevelResult, ...]
     """By level, on the rest."""
     spreads: dict[str, float]
-    """Standard deviations of numeric attributes, of the rest."""
+    """Standard deviations of numeric attributes in the rest."""
     replayed: Backtest
-    """The rest, replayed."""
+    """Backtest of the rest."""
     setting: str
-    """How."""
+    """Drain and capacity of the backtest."""
     budget: float
     doubts: tuple[str, ...] = ()
-    """About the attributes, each a sentence."""
+    """Sentences about doubtful attributes."""
 
     @property
     def needed(self) -> int | None:
-        """The lowest level that is within the budget on the rest; None: there is none."""
+        """Lowest level within the budget on the rest; None: there is none."""
         return _needed(self.measured, self.budget)
 
 
@@ -84,7 +84,9 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
     numeric = [one.name for one in found if one.numeric]
     policy = choosing.policy(levels, asked, numeric)
     step(2, 4, "checking levels")
-    held = [] if choosing.is_mixed(whole) else numeric  # digests of several sources tell nothing about one
+    held = (
+        [] if choosing.is_mixed(whole) else numeric
+    )  # a digest over several sources says nothing about one of them
     expected, measured = measure(parts, policy, asked, held)
     step(3, 4, "replaying queues")
     need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items
@@ -96,7 +98,7 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
         name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()
     }
     reasons = tuple(tuple(choice.reason for choice in level) for level in levels)
-    doubts = tuple(f"attribute '{one.name}' is taken for a text: {one.doubt}" for one in found if one.doubt)
+    doubts = tuple(f"attribute '{one.name}' is read as text: {one.doubt}" for one in found if one.doubt)
     return Advice(policy, reasons, expected, measured, spreads, replayed, setting, asked.budget, doubts)
 
 
@@ -106,7 +108,7 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
 def _levels(
     learn: DataFrame, asked: AdviceRequest, whole: StreamShape, found: Sequence[Profile]
 ) -> list[list[Choice]]:
-    """Levels in order of what they cost the receiver, each of which takes something of what is left."""
+    """Levels in order of their cost to the receiver, each of which drops something of what is left."""
     numeric = [one.name for one in found if one.numeric]
     so_far = _SoFar(learn, asked, numeric)
     mixed = choosing.is_mixed(whole)
@@ -123,14 +125,14 @@ def _levels(
         so_far.add([(0.0, [choosing.last_resort(asked)])])
     if not so_far.levels:
         raise GoalMissed(
-            f"there is nothing to propose: no filter takes anything, and {asked.budget:g} of "
-            f"{asked.capacity:,} events is less than one; give a larger budget or capacity"
+            f"nothing to propose: no filter drops anything, and {asked.budget:g} of "
+            f"{asked.capacity:,} events is less than one; increase the budget or the capacity"
         )
     return so_far.levels
 
 
 class _SoFar:
-    """The levels chosen so far, and the share of the events that they keep."""
+    """Levels chosen so far, and the share of events they keep."""
 
     def __init__(self, learn: DataFrame, asked: AdviceRequest, numeric: Sequence[str]) -> None:
         self.learn = learn
@@ -140,9 +142,9 @@ class _SoFar:
         self._numeric = numeric
 
     def add(self, thoughts: Sequence[tuple[float, Sequence[Choice | None]]]) -> None:
-        """Levels, each with the share that makes it needless; one that does nothing is left out.
+        """Add levels, each with the share below which it is needless; one that drops nothing is left out.
 
-        All are tried in one pass. What was counted behind a level that is left out is counted again.
+        All are tried in one pass. Results behind a level that is left out are counted again.
         """
         waiting = [(target, [one for one in level if one is not None]) for target, level in thoughts]
         waiting = [(target, level) for target, level in waiting if level]
@@ -158,13 +160,13 @@ class _SoFar:
 
 
 def _tried(learn: DataFrame, asked: AdviceRequest, one: Profile, place: int) -> list[tuple[float, float]]:
-    """Dead bands and what each keeps by itself."""
+    """Dead bands and the share that each keeps by itself."""
     widths = choosing.bands(one)
     return list(zip(widths, kept_by_bands(learn, widths, asked, place), strict=True)) if widths else []
 
 
 def _middle(so_far: _SoFar, one: Profile, place: int) -> Choice | None:
-    """The middle of what the levels so far leave: a reserve, or as much of it as the budget still demands."""
+    """The middle range of the events left: as a reserve, or as much of it as the budget still demands."""
     asked = so_far.asked
     if not so_far.kept:
         return None
@@ -194,7 +196,7 @@ def _bare(part: DataFrame) -> DataFrame:
 def _settings(
     policy: Policy, asked: AdviceRequest, rest: StreamShape, numeric: Sequence[str], items: float
 ) -> Settings:
-    """The backtest: a drain for what the level needed leaves of the rate, digests included."""
+    """Backtest settings: a drain for the rate that the needed level leaves, digests included."""
     least = Fraction(limits.DRAIN_LEAST).limit_denominator(10**6)
     per_s = max(least, Fraction(min(items, _MOST_ITEMS) * rest.rate).limit_denominator(10**6))
     drain = Drain(per_s, in_bytes=False, text=f"{float(per_s):.4g}/s")

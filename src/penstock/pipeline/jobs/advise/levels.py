@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Step
 
 REPEATS: Final = 0.1
-"""From this share of repeated values on, a level of its own drops them: it costs the receiver nothing."""
+"""Share of repeated values from which on they get a level of their own: dropping them costs nothing."""
 BANDS: Final = 10
-"""Dead bands that are tried."""
+"""Number of dead bands tried."""
 MARGIN: Final = 0.93
-"""Of the budget, where it is learned: what is held out may differ a little."""
+"""Share of the budget aimed at on the part learned from: the rest may differ a little."""
 OUTSIDE: Final = 0.2
-"""Share of events outside the normal range, where the budget does not ask for less."""
+"""Share of events outside the normal range, unless the budget asks for less."""
 LEAST: Final = 0.01
-"""A level must take this share of what those below it leave, or it is left out."""
+"""A level must drop this share of what the levels below leave, otherwise it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A filter, and why."""
+    """A filter, and its reason."""
 
     step: Step
     reason: str
 
 
 def rounded(value: float, digits: int = 2) -> float:
-    """A number that a person would write."""
+    """The value with few digits, as a person would write it."""
     if not value or not isfinite(value):
         return value
     return round(value, digits - 1 - floor(log10(abs(value))))
@@ -66,7 +66,7 @@ def is_mixed(shape: StreamShape) -> bool:
 
 
 def unchanged(profile: Profile, shape: StreamShape) -> Choice | None:
-    """Adjacent repeats, where they are common."""
+    """Drop adjacent repeats, if they are common."""
     if is_mixed(shape) or profile.repeats < REPEATS:
         return None
     return Choice(
@@ -94,7 +94,7 @@ def band(profile: Profile, tried: Sequence[tuple[float, float]], target: float) 
 
 
 def normal(profile: Profile, low: float, high: float, share: float) -> Choice:
-    """The normal range: what of the events left lies in the middle."""
+    """Drop the normal range: the middle of the events left."""
     return Choice(
         drop(attribute=profile.name).within(rounded(low, 3), rounded(high, 3)),
         f"{_share(share)} of what is left lies between {rounded(low, 3):g} and {rounded(high, 3):g}: "
@@ -103,7 +103,7 @@ def normal(profile: Profile, low: float, high: float, share: float) -> Choice:
 
 
 def usual(profile: Profile, target: float) -> Choice | None:
-    """The commonest values of a text, as long as something rarer remains."""
+    """Drop the most common values of a text, as long as rarer ones remain."""
     taken: list[bool | int | float | str] = []
     covered = 0.0
     for value, share in profile.common[:-1] if len(profile.common) < 3 else profile.common:
@@ -121,7 +121,7 @@ def usual(profile: Profile, target: float) -> Choice | None:
 
 
 def conflation(shape: StreamShape, asked: AdviceRequest, target: float) -> Choice | None:
-    """The newest events of each source, where a queue holds several."""
+    """Keep the newest events of each source, if a queue holds several."""
     if not is_mixed(shape):
         return None
     several = {name: distinct for name, distinct in shape.by.items() if distinct > 1.5}
@@ -139,7 +139,7 @@ def conflation(shape: StreamShape, asked: AdviceRequest, target: float) -> Choic
 
 
 def last_resort(asked: AdviceRequest) -> Choice | None:
-    """The newest events, whatever they say: meets any budget that leaves one."""
+    """Keep the newest events regardless of content: meets any budget of at least one event."""
     n = int(asked.budget * asked.capacity)
     if n < 1:
         return None
@@ -166,7 +166,7 @@ def policy(levels: Sequence[Sequence[Choice]], asked: AdviceRequest, numeric: Se
 
 
 def _plain(step: Step, asked: AdviceRequest) -> Step:
-    """The same step without an attribute that is the policy's own."""
+    """The step without an attribute that equals the policy's."""
     return replace(step, attribute=None) if step.attribute == asked.attributes[0] else step
 
 

@@ -1,4 +1,4 @@
-"""Measures on parts of a recorded stream what each level of a policy keeps, with the compiled policy."""
+"""Measures what each level of a policy keeps on parts of a recorded stream, with the compiled policy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SUMS: Final = ("n", "squares", "largest", "unheld")
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level comes to."""
+    """Result of a level."""
 
     kept: float
-    """Share of the events it keeps."""
+    """Share of events it keeps."""
     items: float
-    """Events kept and digests, per event: what a link has to carry."""
+    """Events kept and digests, per event: the load of a link."""
     errors: dict[str, HoldingError]
-    """Of the value held, by numeric attribute, delay aside; none where queues hold several sources."""
+    """Error of the held value, by numeric attribute, delay aside; none if queues hold several sources."""
 
 
 def _order(asked: AdviceRequest, frame: DataFrame) -> list[str]:
@@ -48,7 +48,7 @@ def _order(asked: AdviceRequest, frame: DataFrame) -> list[str]:
 
 
 def slim(part: DataFrame, policy: Policy, asked: AdviceRequest) -> DataFrame:
-    """The columns that matter to a policy, and the numbers: filters that gather queues gather whole rows."""
+    """Only the columns a policy needs, and the numbers: filters that gather queues gather whole rows."""
     sources = asked.sources(part)
     read: list[str] = []
     for text in read_by(policy):
@@ -56,7 +56,7 @@ def slim(part: DataFrame, policy: Policy, asked: AdviceRequest) -> DataFrame:
         found = sources.typed(path) if path.source is Source.PAYLOAD else sources.envelope(text)
         whole = [] if found is None else _around(found.name, part)
         if not whole:
-            return part  # in a payload that is parsed, or made of several columns
+            return part  # inside a parsed payload, or made of several columns
         read += whole
     numeric = [numbers(place) for place in range(len(asked.attributes))]
     kept = {*asked.queue, LEARN, *_order(asked, part), *asked.columns.values(), "sender", *read, *numeric}
@@ -64,12 +64,12 @@ def slim(part: DataFrame, policy: Policy, asked: AdviceRequest) -> DataFrame:
 
 
 def _around(name: str, part: DataFrame) -> list[str]:
-    """The columns that something of this name may be, or lie in."""
+    """Columns that may be, or contain, something of this name."""
     return [one for one in part.columns if name == one or name.startswith(f"{one}.")]
 
 
 def packed_by(policy: Policy, asked: AdviceRequest, level: int | str) -> Callable[[DataFrame], DataFrame]:
-    """The transform that packs blocks at a level, or at those of a column."""
+    """Transform that packs blocks at a level, or at the levels of a column."""
 
     def packed(frame: DataFrame) -> DataFrame:
         key = [*asked.queue, LEARN, *([level] if isinstance(level, str) else [])]
@@ -82,7 +82,7 @@ def packed_by(policy: Policy, asked: AdviceRequest, level: int | str) -> Callabl
 
 
 def kept_shares(part: DataFrame, policy: Policy, asked: AdviceRequest) -> list[float]:
-    """The share of events that each level keeps, by the compiled policy."""
+    """Share of events that each level keeps."""
     needed = slim(part, policy, asked).drop(*(numbers(place) for place in range(len(asked.attributes))))
     counted = needed.transform(
         effect(policy, key=asked.queue, order=_order(asked, part), now=0, attributes=asked.columns)
@@ -97,7 +97,7 @@ def kept_shares(part: DataFrame, policy: Policy, asked: AdviceRequest) -> list[f
 
 
 def kept_by_bands(part: DataFrame, widths: Sequence[float], asked: AdviceRequest, place: int) -> list[float]:
-    """The share of events that dead bands keep, each by itself: queues are gathered once for all of them."""
+    """Share of events that each dead band keeps by itself; queues are gathered once for all bands."""
     sources = asked.sources(part)
     row = sf.struct(
         sources.ts().alias("ts"),
@@ -119,11 +119,10 @@ def kept_by_bands(part: DataFrame, widths: Sequence[float], asked: AdviceRequest
 def measure(
     parts: DataFrame, policy: Policy, asked: AdviceRequest, numeric: Sequence[str]
 ) -> tuple[tuple[LevelResult, ...], tuple[LevelResult, ...]]:
-    """What each level keeps, and how far the value held is from those in the digests: of what is learned
-    from, and of the rest.
+    """Share kept and error of the held value by level, for the part learned from and for the rest.
 
-    A digest tells exactly how far its values are from any other: their squared distance from v is
-    M2 + n·(mean − v)², the largest one is at their minimum or maximum.
+    A digest gives the exact distance of its values from any other: the sum of squared distances from v is
+    M2 + n·(mean − v)², and the largest distance is at the minimum or maximum.
     """
     levels = sf.explode(sf.sequence(sf.lit(1), sf.lit(policy.highest))).alias(LEVEL)
     packed = slim(parts, policy, asked).select("*", levels).transform(packed_by(policy, asked, LEVEL))

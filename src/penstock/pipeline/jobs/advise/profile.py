@@ -1,7 +1,7 @@
-"""Profiles a recorded stream in one Spark job: what a policy could make use of.
+"""Profiles a recorded stream in one Spark job, as input for choosing filters.
 
-The stream is split by time, queue by queue: the first part is for learning, the rest for checking. Both
-parts are cut into blocks of `capacity` events, since that is what a queue holds when it packs.
+The stream is split by time, queue by queue: the first part for learning, the rest for checking. Both parts
+are cut into blocks of `capacity` events, because that is what a queue holds when it packs.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ if TYPE_CHECKING:
     from penstock.model.values import Scalar
 
 LEARNED: Final = 0.7
-"""Share of each queue's events that is learned from."""
+"""Share of each queue's events for learning."""
 RANKS: Final = (*(rank / 20 for rank in range(1, 20)), 0.975, 0.99)
-"""Of the quantiles."""
+"""Ranks of the quantiles."""
 COMMON: Final = 16
-"""Values that are looked at as the usual ones."""
+"""Most frequent values that are considered."""
 _NEARLY: Final = 11
-"""Places of a sketch that counts different values, as a power of two: a standard error of 2 %, none of small
-counts."""
+"""log2 of the registers of the sketch that counts distinct values: a standard error of 2 %, exact for small
+counts.
+"""
 BLOCK: Final = "penstock_block"
 LEARN: Final = "penstock_learn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceRequest:
-    """What advice is asked for."""
+    """Arguments of `advise`."""
 
     attributes: tuple[str, ...]
     budget: float
@@ -52,66 +53,66 @@ class AdviceRequest:
     """Events a queue holds when it packs."""
     key: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
-    """Columns that tell sources apart within a queue; none: sender and topic, where there are such."""
+    """Columns that identify sources within a queue; default: sender and topic, if there are such columns."""
     columns: Mapping[str, str]
-    """By attribute, as `pack` takes them."""
+    """Columns by attribute, as for `pack`."""
 
     def __post_init__(self) -> None:
         if not 0 < self.budget < 1:
-            raise InputError(f"a budget is a share between 0 and 1, as 0.3; found {self.budget:g}")
+            raise InputError(f"budget {self.budget:g}; a share between 0 and 1, as 0.3")
         if not self.attributes:
-            raise InputError("advice about what? Name an attribute")
+            raise InputError("no attribute given")
 
     def sources(self, frame: DataFrame) -> Sources:
-        """Where the attributes stand."""
+        """Columns of the attributes."""
         return Sources(frame.schema, self.columns, PayloadFormat.AUTO)
 
     @property
     def queue(self) -> list[str]:
-        """The columns that name a block of a queue."""
+        """Columns that identify a block of a queue."""
         return [*self.key, BLOCK]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One attribute."""
+    """Profile of one attribute."""
 
     name: str
     numeric: bool
     values: tuple[float, ...]
-    """Quantiles at RANKS, of numbers."""
+    """Quantiles of the numbers at RANKS."""
     changes: tuple[float, ...]
-    """Quantiles of the distance from the value before of the same source, at RANKS."""
+    """Quantiles at RANKS of the distance from the previous value of the same source."""
     repeats: float
-    """Share of events with the value of the event before, of the same source."""
+    """Share of events with the previous value of the same source."""
     common: tuple[tuple[Scalar, float], ...]
-    """The most frequent values with their shares, the commonest first; of numbers none."""
+    """The most frequent values with their shares, descending; none for numbers."""
     doubt: str = ""
     """Why it may be a number after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """The stream as a whole."""
+    """Figures of the stream as a whole."""
 
     events: int
     block: float
-    """Events in a block, on average."""
+    """Mean number of events in a block."""
     sources: float
-    """Sources in a queue, on average."""
+    """Mean number of sources in a queue."""
     by: dict[str, float]
-    """Different values in a block, on average, of what may tell sources apart."""
+    """Mean number of different values in a block, of columns that may identify sources."""
     queue: float
-    """Events of a queue, on average."""
+    """Mean number of events of a queue."""
     rate: float
-    """Events a second of a queue, on average."""
+    """Mean events per second of a queue."""
     queues: int
     begin_us: int
     end_us: int
 
 
 def split(frame: DataFrame, asked: AdviceRequest) -> DataFrame:
-    """The frame with its parts and blocks, and a column of numbers for each attribute."""
+    """The frame with parts and blocks, and a column of numbers for each attribute."""
     sources = asked.sources(frame)
     names = [*sources.schema.names]
     for name in (*asked.key, *asked.series):
@@ -120,7 +121,7 @@ def split(frame: DataFrame, asked: AdviceRequest) -> DataFrame:
             raise InputError(f"there is no column '{name}' to make queues by; the columns are: {there}")
     reserved = next((name for name in names if name.startswith(("__", "penstock_"))), None)
     if reserved is not None:
-        raise InputError(f"column '{reserved}': such names are Penstock's own; rename it")
+        raise InputError(f"column '{reserved}': this prefix is reserved; rename the column")
     unpacked(sources)
     known(sources, asked.attributes)
     queue = Window.partitionBy(*map(column, asked.key))
@@ -161,7 +162,7 @@ def words(place: int) -> str:
 
 
 def look(parts: DataFrame, asked: AdviceRequest) -> tuple[StreamShape, StreamShape, list[Profile]]:
-    """The shapes of what is learned from and of the rest, and the attributes of what is learned from."""
+    """Shapes of both parts, and the profiles of the attributes in the part learned from."""
     by = _by(parts, asked)
     told = [_by_block(parts, asked, by), _by_queue(parts, asked), _by_event(parts, asked)]
     found: dict[bool, dict[str, Any]] = {True: {}, False: {}}
@@ -169,7 +170,7 @@ def look(parts: DataFrame, asked: AdviceRequest) -> tuple[StreamShape, StreamSha
     for row in together.collect():
         found[row[LEARN]] |= {name: value for name, value in row.asDict().items() if value is not None}
     if not all("events" in one for one in found.values()):
-        raise InputError("there are too few events to learn from and to check against")
+        raise InputError("too few events to learn from and to check against")
     learn = parts.where(sf.col(LEARN))
     profiles = [_profile(learn, found[True], name, place) for place, name in enumerate(asked.attributes)]
     return _shape(found[True], by), _shape(found[False], by), profiles
@@ -202,7 +203,7 @@ def _by_block(parts: DataFrame, asked: AdviceRequest, by: Mapping[str, str]) -> 
 
 
 def _different(found: Column) -> Column:
-    """How many different values there are, nearly: to count them exactly Spark copies the rows for each."""
+    """Approximate number of different values: for an exact count Spark copies the rows for each column."""
     sketch = sf.hll_sketch_agg(sf.when(found.isNotNull(), sf.xxhash64(found)), _NEARLY)
     return sf.coalesce(sf.hll_sketch_estimate(sketch), sf.lit(0))
 
@@ -228,7 +229,7 @@ def _by_queue(parts: DataFrame, asked: AdviceRequest) -> DataFrame:
 
 
 def _by(part: DataFrame, asked: AdviceRequest) -> dict[str, str]:
-    """Columns by the attribute under which a policy finds them: what may tell sources apart."""
+    """Columns that may identify sources, by the attribute under which a policy finds them."""
     names = {field.name: field.dataType for field in part.schema}
     found: dict[str, str] = {f"${name}": name for name in ("topic", "sender") if name in names}
     found |= {name: name for name in asked.series if name not in found.values()}
@@ -249,7 +250,7 @@ def _source(sources: Sources, asked: AdviceRequest) -> Column:
 
 
 def _by_event(parts: DataFrame, asked: AdviceRequest) -> DataFrame:
-    """The attributes of what is learned from."""
+    """Attributes of the part learned from."""
     sources = asked.sources(parts)
     before = (
         Window.partitionBy(*map(column, asked.key), _source(sources, asked))
@@ -270,7 +271,7 @@ def _told(place: int) -> Column:
 
 
 def _changes(place: int, before: WindowSpec) -> list[Column]:
-    """An attribute beside its value before; events that do not have it are passed over."""
+    """An attribute with its previous value; events without the attribute are skipped."""
     number, told = sf.col(numbers(place)), _told(place)
     own = sf.struct(number.alias("number"), told.alias("told"))
     last = sf.last(sf.when(told.isNotNull(), own), ignorenulls=True).over(before)

@@ -1,4 +1,4 @@
-"""The account of one candidate in a backtest; accounts of queues add up to the account of a stream."""
+"""The account of one candidate in a backtest; accounts of queues are summed to that of a stream."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
 
 BIN: Final = 1.02
-"""Ratio of neighbouring limits of a histogram: quantiles are exact to one per cent."""
+"""Ratio of neighbouring bounds of a histogram: quantiles are exact to one per cent."""
 SLICES: Final = 200
-"""Parts of a stream's time that are told apart."""
+"""Time slices of a stream."""
 WORST: Final = 10
-"""Queues that are named."""
+"""Queues listed by name."""
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Times in microseconds, by their logarithm; sums and extremes are exact."""
+    """Histogram of times in microseconds on a logarithmic scale; sums and extremes are exact."""
 
     n: int = 0
     total: int = 0
     largest: int = 0
     bins: dict[int, int] = {}
-    """How many by the number of their bin; bin 0 is below 1 µs."""
+    """Counts by bin; bin 0 is below 1 µs."""
 
     def merge(self, other: Histogram) -> Histogram:
-        """Both together."""
+        """Sum of both."""
         bins = dict(self.bins)
         for place, count in other.bins.items():
             bins[place] = bins.get(place, 0) + count
@@ -54,7 +54,7 @@ class Histogram(msgspec.Struct, frozen=True):
         return self.total / self.n if self.n else None
 
     def quantile_us(self, rank: float) -> float | None:
-        """The time that a share `rank` of all does not exceed."""
+        """Time that a share `rank` of all does not exceed."""
         left = rank * self.n
         for place in sorted(self.bins):
             left -= self.bins[place]
@@ -63,7 +63,7 @@ class Histogram(msgspec.Struct, frozen=True):
         return None
 
     def steps(self) -> list[tuple[float, float]]:
-        """(time, share of all that do not exceed it), rising."""
+        """(time, share that does not exceed it), ascending."""
         found, so_far = [], 0
         for place in sorted(self.bins):
             so_far += self.bins[place]
@@ -72,7 +72,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 def histogram(times_us: Ints) -> Histogram:
-    """The histogram of some times."""
+    """Histogram of times."""
     if not len(times_us):
         return Histogram()
     places = np.floor(np.log(np.maximum(times_us, 1)) / log(BIN)).astype(np.int64) + 1
@@ -86,14 +86,14 @@ def _middle_us(place: int) -> float:
 
 
 class Slices(msgspec.Struct, frozen=True):
-    """A stream by its own time: events of each slice, those delivered, and what they waited together."""
+    """A stream over its own time: events of each slice, events delivered, and their total delay."""
 
     events: list[int]
     delivered: list[int]
     waited_us: list[int]
 
     def merge(self, other: Slices) -> Slices:
-        """Both together."""
+        """Sum of both."""
         return Slices(
             _added(self.events, other.events),
             _added(self.delivered, other.delivered),
@@ -106,31 +106,31 @@ def _added(a: list[int], b: list[int]) -> list[int]:
 
 
 class Worst(msgspec.Struct, frozen=True):
-    """A queue that lost much."""
+    """A queue with a high loss."""
 
     queue: str
     events: int
     lost: int
     latency_us: float
-    """Mean of what was delivered."""
+    """Mean latency of its delivered events."""
 
     @property
     def share(self) -> float:
-        """Share of its events that it lost."""
+        """Share of its events lost."""
         return self.lost / self.events if self.events else 0.0
 
 
 class Account(msgspec.Struct, frozen=True):
-    """One candidate, over one or many queues."""
+    """Account of one candidate over one or many queues."""
 
     queues: int
     accepted: int
     delivered: int
     digested: int
-    """Events that are counted in digests instead."""
+    """Events counted in digests instead of delivered."""
     digests: int
     conserved: int
-    """Queues of which every event is accounted for: delivered, or counted in a digest."""
+    """Queues whose events are all accounted for: delivered, or counted in a digest."""
     latency: Histogram
     """From the event's own time to its delivery."""
     intervals: Histogram
@@ -138,14 +138,14 @@ class Account(msgspec.Struct, frozen=True):
     levels: dict[int, int]
     """Packs by the level that made room; 0: the worst case."""
     filters: dict[str, tuple[int, int, str, int, int]]
-    """Level, position, name, events seen and dropped, by the text of the cause."""
+    """Level, position, name, events seen and dropped, by the cause as text."""
     errors: dict[str, Held]
-    """By attribute."""
+    """Errors by attribute."""
     slices: Slices
     worst: list[Worst]
 
     def merge(self, other: Account) -> Account:
-        """Both together."""
+        """Sum of both."""
         filters = dict(self.filters)
         for name, (level, position, kind, seen, dropped) in other.filters.items():
             before = filters.get(name, (level, position, kind, 0, 0))
@@ -172,12 +172,12 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def loss(self) -> float:
-        """Share of the events that were not delivered as such."""
+        """Share of events not delivered as such."""
         return self.digested / self.accepted if self.accepted else 0.0
 
     @property
     def packs(self) -> int:
-        """How many packs there were."""
+        """Number of packs."""
         return sum(self.levels.values())
 
     @property
@@ -186,7 +186,7 @@ class Account(msgspec.Struct, frozen=True):
         return self.conserved == self.queues and self.accepted == self.delivered + self.digested
 
     def effects(self) -> list[tuple[Cause, FilterCount]]:
-        """What each filter did, in the order of the policy."""
+        """Effect of each filter, in the order of the policy."""
         return [
             (Cause(level, position, kind), FilterCount(seen, dropped))
             for level, position, kind, seen, dropped in sorted(self.filters.values())
@@ -259,7 +259,7 @@ def _error(found: Held) -> dict[str, Any]:
 
 
 def relative(found: Held, *, live: bool) -> float | None:
-    """The error's root mean square in standard deviations of the stream."""
+    """Root mean square error in standard deviations of the stream."""
     rmse, spread = (found.live if live else found.later).rmse, found.spread.stddev
     return rmse / spread if rmse is not None and spread else None
 
@@ -273,7 +273,7 @@ def account(
     begin_us: int,
     end_us: int,
 ) -> Account:
-    """The account of one queue. `values` are the measured attributes, by place; `begin_us` and `end_us` the
+    """Account of one queue. `values` are the measured attributes by place; `begin_us` and `end_us` are the
     times of the first and the last event of the whole stream.
     """
     statistics = replayed.statistics
@@ -321,7 +321,7 @@ def _slices(published: Ints, delivered: Ints, begin_us: int, end_us: int) -> Sli
 
 
 def from_json(data: bytes) -> Account:
-    """An account as a worker wrote it."""
+    """Account as a worker wrote it."""
     return _decoder.decode(data)
 
 

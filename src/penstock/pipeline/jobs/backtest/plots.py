@@ -18,7 +18,7 @@ GREYS: Final = {"drop-newest": "#999999", "drop-oldest": "#555555"}
 
 
 def draw(found: Backtest, folder: Path) -> tuple[Path, ...]:
-    """Write the pictures; the folder is made if it is not there."""
+    """Write the plots; the folder is created if necessary."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def _over_time(wait: Any, loss: Any, found: Backtest, colours: dict[str, str]) -
 
 
 def _errors(panel: Any, found: Backtest, colours: dict[str, str]) -> None:
-    """The error in standard deviations: solid as seen live, pale with the delay aside."""
+    """Error in standard deviations: pale as seen live, solid with the delay aside."""
     attributes = sorted({name for account in found.accounts.values() for name in account.errors})
     width = 0.8 / max(1, len(found.accounts))
     for number, (name, account) in enumerate(found.accounts.items()):

@@ -2,9 +2,9 @@
 
     frame ──by queue, in order of time──► tasks: the queue cores, one per candidate ──► accounts, added up
 
-A task goes through its queues one after the other and reads Arrow batches as they come. It holds the
-waiting events of one queue (at most `capacity` for each candidate) and some whole numbers for each event of
-it: 8 bytes × (2 + attributes measured + 2 × candidates). Only accounts travel back.
+A task processes its queues one after the other and reads Arrow batches as they come. It holds the waiting
+events of one queue (at most `capacity` for each candidate) and some integers for each event of it: 8 bytes ×
+(2 + attributes measured + 2 × candidates). Only accounts travel back.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 
 
 class Controllers(Enum):
-    """Who chooses the level of a pack."""
+    """Which controller chooses the level of a pack."""
 
     LADDER = "ladder"
     PREDICTIVE = "predictive"
 
     def make(self) -> Controller:
-        """One for one queue."""
+        """A new controller for one queue."""
         return Ladder() if self is Controllers.LADDER else Predictive()
 
 
@@ -73,10 +73,10 @@ class Candidate:
     name: str
     policy: Policy | None = None
     drops: type[BoundedQueue] | None = None
-    """A queue without a policy; it tells the receiver nothing, as plain brokers do."""
+    """A queue without a policy; like a plain broker it sends no digests."""
 
     def plan(self) -> Plan | None:
-        """The policy, ready for all queues."""
+        """The compiled policy, for all queues."""
         return None if self.drops else Plan(self.policy)
 
     def queue(self, plan: Plan | None, settings: Settings) -> BoundedQueue:
@@ -91,40 +91,40 @@ BASELINES: Final = (
     Candidate("drop-newest", drops=DropNewestQueue),
     Candidate("drop-oldest", drops=DropOldestQueue),
 )
-"""What brokers do: drop what arrives at a full queue (drop-tail), or what has waited longest."""
+"""The two behaviours of brokers: drop arriving events when full (drop-tail), or the oldest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is replayed, and how."""
+    """Settings of a replay."""
 
     candidates: tuple[Candidate, ...]
     capacity: int
     """Items a queue may hold."""
     drain: Drain
     key: tuple[str, ...] = ()
-    """Columns whose values name a queue; none: all events are one queue."""
+    """Columns that identify a queue; none: all events are one queue."""
     series: tuple[str, ...] = ()
-    """Columns whose values name a source of values within a queue; none: sender and topic."""
+    """Columns that identify a source of values within a queue; default: sender and topic."""
     measured: tuple[str, ...] = ()
     """Attributes whose error is measured."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """Columns by attribute, as `pack` takes them."""
+    """Columns by attribute, as for `pack`."""
     controller: Controllers = Controllers.LADDER
     capacity_bytes: int = limits.QUEUE_BYTES
 
     def __post_init__(self) -> None:
-        QueueOptions(capacity_events=self.capacity, capacity_bytes=self.capacity_bytes)  # or it complains
+        QueueOptions(capacity_events=self.capacity, capacity_bytes=self.capacity_bytes)  # raises QueueError
         if not self.candidates:
-            raise InputError("there is nothing to compare: name a policy")
+            raise InputError("nothing to compare; give a policy")
         names = [candidate.name for candidate in self.candidates]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise InputError(f"two candidates are called '{twice[0]}'; give the policies different names")
+            raise InputError(f"duplicate candidate name '{twice[0]}'; give the policies different names")
 
     @property
     def payload(self) -> PayloadFormat:
-        """How payloads are read: what the policies agree in."""
+        """Payload format on which the policies agree."""
         formats = {one.policy.payload for one in self.candidates if one.policy is not None}
         if len(formats) > 1:
             names = ", ".join(sorted(found.value for found in formats))
@@ -134,12 +134,12 @@ class Settings:
         return formats.pop() if formats else PayloadFormat.AUTO
 
     def wanted(self) -> list[str]:
-        """The attributes that policies read."""
+        """Attributes that policies read."""
         policies = [one.policy for one in self.candidates if one.policy is not None]
         return list(dict.fromkeys(name for policy in policies for name in read_by(policy)))
 
     def counted(self) -> dict[str, str]:
-        """The attributes that must be numbers, each with the name of a filter that needs it."""
+        """Attributes that must be numbers, each with a filter that needs it."""
         return {
             policy.path_of(placed.step).text: placed.step.filter.name
             for policy in (one.policy for one in self.candidates)
@@ -150,7 +150,7 @@ class Settings:
 
 
 def _counts(node: filters.Filter) -> bool:
-    """Whether a filter can do nothing with texts."""
+    """Whether a filter reads numbers only."""
     if isinstance(node, filters.Within):
         return not isinstance(node.low, str)
     return isinstance(node, filters.Delta | filters.Swing)
@@ -158,7 +158,7 @@ def _counts(node: filters.Filter) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStream:
-    """A recorded stream at a glance."""
+    """Figures of a recorded stream."""
 
     events: int
     queues: int
@@ -173,13 +173,13 @@ class RecordedStream:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """What came of it."""
+    """Result of a backtest."""
 
     stream: RecordedStream
     accounts: dict[str, Account]
     """By candidate, in their order."""
     silent: frozenset[str] = frozenset()
-    """Candidates that tell the receiver nothing about what they drop."""
+    """Candidates that send no digests of dropped events."""
 
 
 def backtest(frame: DataFrame, settings: Settings) -> Backtest:
@@ -190,7 +190,7 @@ def backtest(frame: DataFrame, settings: Settings) -> Backtest:
 
 
 def replay(frame: DataFrame, settings: Settings, stream: RecordedStream) -> Backtest:
-    """The same of a frame that is known already."""
+    """`backtest` of a frame whose figures are known."""
     sources = Sources(frame.schema, settings.attributes, settings.payload)
     replayed = _replayed(_prepared(frame, sources, settings), sources, settings, stream)
     found: dict[int, list[Account]] = {number: [] for number in range(len(settings.candidates))}
@@ -208,7 +208,7 @@ def replay(frame: DataFrame, settings: Settings, stream: RecordedStream) -> Back
 # -- the frame -----------------------------------------------------------------------------------------------
 
 TASKS_PER_CORE: Final = 4
-"""So that cores come to an end together although queues differ in length."""
+"""Tasks per core, so that cores finish together although queues differ in length."""
 _QUEUE: Final = "__queue"
 _SERIES: Final = "__series"
 _LANE: Final = "__lane"
@@ -226,11 +226,11 @@ def _check(sources: Sources, settings: Settings) -> None:
     unpacked(sources)
     reserved = [name for name in sources.schema.names if name.startswith("__")]
     if reserved:
-        raise InputError(f"column '{reserved[0]}': names with two underscores are Penstock's own; rename it")
+        raise InputError(f"column '{reserved[0]}': names with two underscores are reserved; rename it")
 
 
 def unpacked(sources: Sources) -> None:
-    """Complain about a stream that holds digests, whatever these look like."""
+    """Refuse a stream that contains digests of any form."""
     found = sources.envelope("$digest")
     if found is not None:
         raise InputError(
@@ -239,7 +239,7 @@ def unpacked(sources: Sources) -> None:
 
 
 def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> RecordedStream:
-    """The stream at a glance; an attribute that no event has is a mistake, and is found out here."""
+    """Figures of the stream; refuses an attribute that no event has, which is a mistake."""
     wanted = list(dict.fromkeys((*settings.wanted(), *settings.measured)))
     known(sources, wanted)
     timed = frame.select("*", sources.ts().alias(_TS), _queue(settings).alias(_QUEUE))
@@ -270,20 +270,20 @@ def _stream(frame: DataFrame, sources: Sources, settings: Settings) -> RecordedS
 
 
 def _written(read: DataFrame, reading: TypedColumns) -> str:
-    """What makes a column of numbers one of texts."""
+    """Why a column of numbers is one of texts."""
     found = read.agg(*written(reading.texts())).first()
     said = "" if found is None else as_written(found[0], found[1])
     return said and f"; {said}"
 
 
 def written(text: Column) -> tuple[Column, Column]:
-    """How many texts are numbers, and one that is none: a word in a CSV file makes texts of all."""
+    """Number of texts that are numbers, and one that is not: one word in a CSV file makes the column text."""
     number = text.try_cast("double")
     return sf.count(number), sf.min(sf.when(number.isNull(), text))
 
 
 def as_written(numbers: int, other: str | None) -> str:
-    """The same for people; nothing where no text is a number."""
+    """The same as a sentence; empty if no text is a number."""
     but = "" if other is None else f", but not {other[:80]!r}"
     return f"{numbers:,} of the values are numbers written as texts{but}" if numbers else ""
 
@@ -293,7 +293,7 @@ def _queue(settings: Settings) -> Column:
 
 
 def _prepared(frame: DataFrame, sources: Sources, settings: Settings) -> DataFrame:
-    """The events with the names of their queues and series, and the numbers that are measured."""
+    """Events with the names of their queues and series, and the measured numbers."""
     by_event = [sf.col(EVENT).getField(name) for name in ("sender", "topic")]
     series = sf.xxhash64(*(map(column, settings.series) if settings.series else by_event))
     events = frame.transform(
@@ -315,7 +315,7 @@ def _measure(place: int) -> str:
 
 def _replayed(prepared: DataFrame, sources: Sources, settings: Settings, stream: RecordedStream) -> DataFrame:
     cores = session.cores(prepared.sparkSession)
-    # Candidates of one queue share a task, and so the decoding; unless that would leave cores idle.
+    # Candidates of one queue share a task, and so the decoding, unless that leaves cores idle.
     lanes = len(settings.candidates) if stream.queues < 2 * cores else 1
     lane = sf.explode(sf.sequence(sf.lit(0), sf.lit(lanes - 1))) if lanes > 1 else sf.lit(0)
     laned = prepared.select("*", lane.alias(_LANE))
@@ -341,7 +341,7 @@ def _work(
     lanes: int,
     numbered: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """All queues of a task, which come one after the other, each in order of time."""
+    """Replay all queues of a task, which come one after the other, each in order of time."""
     plans = [candidate.plan() for candidate in settings.candidates]
     totals: dict[int, Account] = {}
     run: _Run | None = None
@@ -387,7 +387,7 @@ class _Run:
         self._values: list[list[Any]] = [[] for _ in settings.measured]
 
     def feed(self, part: pa.RecordBatch, *, numbered: bool) -> None:
-        """The next events; without numbers of their own they are numbered as they come."""
+        """Offer the next events; events without sequence numbers are numbered as they come."""
         events = [event for event in events_of(part.column(EVENT)) if event is not None]
         if not numbered:
             for place, event in enumerate(events, start=self._events):

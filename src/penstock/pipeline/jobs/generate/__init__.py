@@ -17,6 +17,6 @@ from penstock.pipeline.jobs.generate.recipe import Generator, Recipe
 GENERATORS: Final[dict[str, Generator]] = {
     one.name: one for one in (vitals.GENERATOR, campus.GENERATOR, telemetry.GENERATOR)
 }
-"""By name."""
+"""Generators by name."""
 
 __all__ = ["GENERATORS", "Generator", "Recipe"]

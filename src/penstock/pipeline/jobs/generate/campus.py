@@ -68,7 +68,7 @@ HOURLY: Final = (
 WEEKEND: Final = 0.6
 CLASS_CHANGE: Final = 1.8
 CLASS_HOURS: Final = range(9, 18)
-"""Classes change at these."""
+"""Hours at which classes change."""
 BURST_S: Final = 10
 BURST_SHAPE: Final = 4.0
 
@@ -85,13 +85,13 @@ def intensity(start_us: int, seconds: int) -> npt.NDArray[np.float64]:
 
 
 def messages_per_second(recipe: Recipe) -> npt.NDArray[np.int64]:
-    """How many messages each second of the stream has; all of them together are its events."""
+    """Messages in each second of the stream; they add up to its events."""
     seconds = max(1, round(recipe.span_s))
     if seconds > limits.CAMPUS_SECONDS:
         raise InputError(
             f"a campus trace has at most {limits.CAMPUS_SECONDS // 3600} hours, "
             f"{recipe.events:,} events at {recipe.rate:g} a second take {seconds / 3600:,.0f}; "
-            "take more events a second"
+            "increase the rate"
         )
     draw = np.random.default_rng((recipe.seed, 1))
     bursts = draw.gamma(BURST_SHAPE, 1 / BURST_SHAPE, -(-seconds // BURST_S))
@@ -159,7 +159,7 @@ class _Message:
 
 
 def pattern(seed: int, rate: float) -> Pattern:
-    """The pattern of a seed; `rate`, in messages per second, turns times into places."""
+    """Pattern of a seed; `rate`, in messages per second, converts times to positions."""
     draw = np.random.default_rng((seed, 2))
     placed: list[tuple[float, int, _Message]] = []
     visits = 0
@@ -167,7 +167,7 @@ def pattern(seed: int, rate: float) -> Pattern:
         begins = draw.uniform(0, SLOTS)
         placed += [(begins + message.after_s * rate, visits, message) for message in _visit(draw)]
         visits += 1
-    # The last visit may be one message too long; the pattern is exactly as long as it is said to be.
+    # The last visit may exceed the pattern, which has exactly SLOTS messages.
     del placed[SLOTS:]
     placed.sort(key=lambda one: one[0] % SLOTS)
     slots = (
@@ -178,7 +178,7 @@ def pattern(seed: int, rate: float) -> Pattern:
 
 
 def _visit(draw: np.random.Generator) -> Iterator[_Message]:
-    """One visit's messages, or a message that belongs to none."""
+    """Messages of one visit, or a single message without a visit."""
     lot = draw.random()
     complaining, about_points = (share * _MESSAGES_PER_VISIT for share in (COMPLAINING, ABOUT_POINTS))
     lot *= 1 + (complaining + about_points) / (1 - COMPLAINING - ABOUT_POINTS)
@@ -212,7 +212,7 @@ TAIL: Final = 0.9
 TAIL_SHIFT: Final = 2.0
 DEVICES_PER_POINT: Final = 6
 WITH_ADDRESS: Final = 0.3
-"""Associations that name the device's IP address."""
+"""Share of associations that name the device's IP address."""
 SENDER: Final = "syslog"
 
 
@@ -282,7 +282,7 @@ def _slots(spark: SparkSession, recipe: Recipe) -> tuple[DataFrame, int]:
 
 
 def _building(dice: Dice, points: int) -> Column:
-    """The building of a visit, by the inverse of the distribution; busy ones are spread over the numbers."""
+    """Building of a visit, by inverting the distribution; busy ones are spread over the numbers."""
     buildings = -(-points // PER_BUILDING)
     power = 1 - TAIL
     low, high = TAIL_SHIFT**power, (buildings + TAIL_SHIFT) ** power
@@ -292,7 +292,7 @@ def _building(dice: Dice, points: int) -> Column:
 
 
 def _in_building(dice: Dice, points: int, hop: Column) -> Column:
-    """Which of the building's access points; the next hop is always to another."""
+    """Access point within the building; a roam always goes to another one."""
     size = min(PER_BUILDING, points)
     first = dice.whole("first point", sf.col("__visit"), below=size)
     if size == 1:

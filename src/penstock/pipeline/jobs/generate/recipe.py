@@ -1,8 +1,8 @@
-"""What to generate: how much, how fast, from when on, with which seed; and random columns.
+"""What to generate (size, rate, start, seed), and random columns.
 
-Each random value is a hash of the seed, a name and what it is drawn for. So the random values of a row
-depend on nothing but the row, the same seed gives the same rows however Spark divides the work, and the
-value of a random process at any moment can be computed without the moments before it.
+Each random value is a hash of the seed, a name and its subject. So the values of a row depend on the row
+only, the same seed gives the same rows however Spark divides the work, and a random process can be evaluated
+at any moment without the moments before it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dice:
-    """The lots of one seed."""
+    """Random values of one seed."""
 
     seed: int
 
     def lot(self, name: str, *what: Column) -> Column:
-        """64 bits, as a bigint."""
+        """64 random bits, as a bigint."""
         salt = hash64(f"{self.seed}:{name}".encode())
         return sf.xxhash64(sf.lit(salt), *what)
 
     def uniform(self, name: str, *what: Column, low: float = 0.0, high: float = 1.0) -> Column:
-        """A real number between low and high, all equally likely; never the ends."""
+        """A real number, uniform between low and high; never the ends."""
         share = (sf.shiftrightunsigned(self.lot(name, *what), 11) + sf.lit(0.5)) * sf.lit(2.0**-53)
         return share if (low, high) == (0.0, 1.0) else sf.lit(low) + share * sf.lit(high - low)
 
@@ -49,11 +49,11 @@ class Dice:
         return sf.sqrt(sf.ln(radius) * sf.lit(-2.0)) * sf.cos(angle)
 
     def whole(self, name: str, *what: Column, below: int) -> Column:
-        """A whole number from 0 on."""
+        """A whole number from 0 on, uniform below `below`."""
         return sf.floor(self.uniform(name, *what) * sf.lit(below)).cast("int")
 
     def chosen(self, name: str, *what: Column, among: Sequence[tuple[str, float]]) -> Column:
-        """One of some texts, by their shares, which sum to 1."""
+        """One of several texts, by their shares, which sum to 1."""
         share = self.uniform(name, *what)
         edges = accumulate(weight for _, weight in among)
         choice = sf.lit(among[-1][0])
@@ -62,11 +62,11 @@ class Dice:
         return choice
 
     def wander(self, name: str, of: Column, *, step: Column, every: float) -> Column:
-        """A process with mean 0 and variance 1 that moves smoothly; each value of `of` has its own.
+        """A smooth process with mean 0 and variance 1; each value of `of` has its own.
 
-        Independent standard normal numbers lie `every` steps apart; between two of them it is their mean by
-        distance, scaled to variance 1. Values twice `every` apart are independent. One that moves within a
-        step is white noise.
+        Independent standard normal numbers lie `every` steps apart, with linear interpolation between them,
+        scaled to variance 1. Values twice `every` apart are independent. With `every` below one step it is
+        white noise.
         """
         if every <= 1:
             return self.normal(name, of, step)
@@ -79,20 +79,20 @@ class Dice:
 
 
 def rounded(value: Column, digits: int) -> Column:
-    """A value with so many digits; Spark's `round` makes a decimal number of each on the way."""
+    """A value rounded to so many digits; Spark's `round` would convert each to a decimal."""
     scale = sf.lit(10.0**digits)
     return sf.rint(value * scale) / scale
 
 
 START_US: Final = 1_736_150_400 * SECOND_US
-"""Monday, 6 January 2025, 08:00 UTC: the same every time, so that the same command gives the same rows."""
+"""Monday, 6 January 2025, 08:00 UTC: fixed, so that the same command gives the same rows."""
 
 ROWS_PER_FILE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One stream."""
+    """Parameters of one stream."""
 
     events: int
     rate: float
@@ -129,22 +129,22 @@ class Recipe:
 
     @property
     def end_us(self) -> int:
-        """Where it ends."""
+        """End of the stream."""
         return self.start_us + ceil(self.span_s * SECOND_US)
 
     @property
     def interval_us(self) -> float:
-        """Time from one reading of a source to its next."""
+        """Time between two readings of a source."""
         return self.sources / self.rate * SECOND_US
 
     @property
     def parts(self) -> int:
-        """Into how many files it goes."""
+        """Number of files."""
         return max(limits.GENERATED_PARTS_LEAST, ceil(self.events / ROWS_PER_FILE))
 
     @property
     def dice(self) -> Dice:
-        """Its lots."""
+        """Its random values."""
         return Dice(self.seed)
 
 
@@ -155,9 +155,9 @@ class Generator:
     name: str
     doc: str
     sources: int
-    """How many, if nobody says."""
+    """Default number of sources."""
     source: str
-    """What one of them is called."""
+    """Name of one source."""
     rate: float
-    """Events per second and source, if nobody says."""
+    """Default events per second and source."""
     frame: Callable[[SparkSession, Recipe], DataFrame]

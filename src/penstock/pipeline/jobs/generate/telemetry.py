@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.jobs.generate.recipe import Dice, Recipe
 
 LEG_S: Final = 600
-"""From one point to the next."""
+"""Seconds from one point to the next."""
 STANDS: Final = 0.2
-"""Share of that time in which it stands."""
+"""Share of that time in which the vehicle stands."""
 SIDE_M: Final = 20_000
 CENTRE: Final = (43.70, -72.29)
 FAULTS: Final = 0.05
@@ -49,14 +49,14 @@ METRES_PER_DEGREE: Final = 111_320
 
 
 def frame(spark: SparkSession, recipe: Recipe) -> DataFrame:
-    """The reports, in order of time but for phases and jitter."""
+    """The reports, in order of time except for phases and jitter."""
     dice = recipe.dice
     vehicle, sample = sf.col("vehicle"), sf.col("seq")
     rows = spark.range(0, recipe.events, 1, recipe.parts).select(
         sf.pmod("id", sf.lit(recipe.sources)).cast("int").alias("vehicle"),
         sf.floor(sf.col("id") / sf.lit(recipe.sources)).alias("__row"),
     )
-    # The gaps must not stretch the stream: samples are taken a little closer than rows are counted.
+    # The gaps must not stretch the stream, so samples are a little closer together than rows.
     interval_us = recipe.interval_us * GAPS_EVERY / _samples(GAPS_EVERY)
     jitter = sf.greatest(sf.lit(-4.0), sf.least(sf.lit(4.0), dice.normal("jitter", vehicle, sample)))
     since = (sample + dice.uniform("phase", vehicle) + sf.lit(0.1) + jitter * sf.lit(0.02)) * sf.lit(
@@ -81,7 +81,7 @@ def frame(spark: SparkSession, recipe: Recipe) -> DataFrame:
 
 
 def _samples(rows: int) -> int:
-    """Samples that so many rows of a vehicle stand for, lost ones included."""
+    """Samples behind so many rows of a vehicle, lost ones included."""
     return rows - rows // DUPLICATE_EVERY + rows // GAPS_EVERY * GAP_SAMPLES
 
 
@@ -93,7 +93,7 @@ def _sample(dice: Dice) -> Column:
     duplicates = hundred + (place >= twice).cast("int")
     stretch, within = sf.floor(row / sf.lit(GAPS_EVERY)), sf.pmod(row, sf.lit(GAPS_EVERY))
     gap = dice.whole("gap length", vehicle, stretch, below=GAP_SAMPLES + 1)
-    # A gap is where a hundred rows begin, so that it never parts a row from its duplicate.
+    # A gap is at the start of a hundred rows, so that it never separates a row from its duplicate.
     half = GAPS_EVERY // DUPLICATE_EVERY // 2
     first = dice.whole("first gap", vehicle, stretch, below=half) * DUPLICATE_EVERY
     second = dice.whole("second gap", vehicle, stretch, below=half) * DUPLICATE_EVERY + GAPS_EVERY // 2
@@ -104,7 +104,7 @@ def _sample(dice: Dice) -> Column:
 
 
 def _driven(found: DataFrame, dice: Dice) -> DataFrame:
-    """Where it is on its way: __done from 0 to 1, and what follows from it."""
+    """Progress on the way: __done from 0 to 1, and what follows from it."""
     vehicle, leg = sf.col("vehicle"), sf.col("__leg")
     leg_us = LEG_S * SECOND_US
     found = found.withColumns(
@@ -136,9 +136,9 @@ def _driven(found: DataFrame, dice: Dice) -> DataFrame:
 
 
 def _readings(dice: Dice, minute: float, told: Column) -> Column:
-    """What is measured, times `told`: 1, or null where nothing is told.
+    """The measurements, times `told`: 1, or null for none.
 
-    Spark evaluates what stands inside a condition each time anew, so the arithmetic stands outside of it.
+    Spark evaluates everything inside a condition anew each time, so the arithmetic is outside of it.
     """
     vehicle, sample, time = sf.col("vehicle"), sf.col("seq"), sf.col("__time")
     km_h = sf.col("__metres") * sf.lit(6.0 * 3.6 / (LEG_S * (1 - STANDS))) * time * (sf.lit(1.0) - time)

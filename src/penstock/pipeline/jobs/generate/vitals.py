@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from penstock.pipeline.jobs.generate.recipe import Dice, Recipe
 
 WINDOW_S: Final = 600
-"""Each window holds at most one episode, whole."""
+"""Length of a window, which holds at most one episode, completely."""
 EPISODE_SHARE: Final = 1 / 3
-"""Windows that hold one."""
+"""Share of windows with an episode."""
 EPISODE_S: Final = (30, 90)
 EPISODES: Final = (("tachycardia", 0.5), ("bradycardia", 0.2), ("desaturation", 0.3))
 NONE: Final = "none"
 
 
 def frame(spark: SparkSession, recipe: Recipe) -> DataFrame:
-    """The readings, in order of time but for the patients' phases."""
+    """The readings, in order of time except for the patients' phases."""
     dice = recipe.dice
     patient, step = sf.col("patient"), sf.col("seq")
     found = spark.range(0, recipe.events, 1, recipe.parts).select(

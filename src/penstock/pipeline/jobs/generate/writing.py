@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _SPARKS_OWN: Final = ("part-", ".part-", "_SUCCESS", "._SUCCESS")
-"""How the names of files begin that Spark writes."""
+"""Prefixes of the names of files that Spark writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFolder:
-    """What is in the folder now."""
+    """Content of the folder after writing."""
 
     rows: int
     bytes: int
@@ -41,9 +41,9 @@ class WrittenFolder:
 
 
 def prepare(path: str, *, overwrite: bool) -> bool:
-    """Make the folder, or refuse a place where the stream cannot go, before anything is computed.
+    """Create the folder, or refuse a path where the stream cannot be written, before anything is computed.
 
-    True: there is a folder now that may be replaced. False: the path is not of this machine, ask Spark.
+    True: the folder may be replaced. False: the path is not on this machine, so Spark has to check it.
     """
     place = _local(path)
     if place is None:
@@ -59,14 +59,14 @@ def prepare(path: str, *, overwrite: bool) -> bool:
         raise InputError("cannot be written: permission denied", path=path)
     foreign = [name for name in names if not name.startswith(_SPARKS_OWN)]
     if foreign:
-        raise InputError(f"holds '{foreign[0]}', which is no part of a stream; name a new folder", path=path)
+        raise InputError(f"holds '{foreign[0]}', which is not part of a stream; use a new folder", path=path)
     if names and not overwrite:
         raise _exists(path)
     return True
 
 
 def write(frame: DataFrame, path: str, *, kind: str, replace: bool) -> WrittenFolder:
-    """Write a frame whose column `ts` is the time of events; `replace` deletes what is there."""
+    """Write a frame whose column `ts` is the event time; `replace` deletes the existing files."""
     seen = Observation()
     counted = (flat(frame) if kind == "csv" else frame).observe(
         seen, sf.count(sf.lit(1)).alias("rows"), sf.min("ts").alias("from_us"), sf.max("ts").alias("to_us")
@@ -86,7 +86,7 @@ def write(frame: DataFrame, path: str, *, kind: str, replace: bool) -> WrittenFo
 
 
 def flat(frame: DataFrame) -> DataFrame:
-    """The fields of structs as columns `struct.field`, which is where policies look for them too."""
+    """Fields of structs as columns `struct.field`, where policies find them too."""
 
     def columns(kind: st.StructType, above: Column | None, name: str) -> list[Column]:
         found: list[Column] = []
@@ -103,11 +103,11 @@ def flat(frame: DataFrame) -> DataFrame:
 
 
 def _exists(path: str) -> InputError:
-    return InputError("is there already; --overwrite replaces it", path=path)
+    return InputError("already exists; use --overwrite to replace it", path=path)
 
 
 def _local(path: str) -> Path | None:
-    """The path, if it is one of this machine."""
+    """The path, if it is on this machine."""
     address = urlparse(path)
     if address.scheme == "file":
         return Path(address.path)
@@ -115,7 +115,7 @@ def _local(path: str) -> Path | None:
 
 
 def _files(spark: SparkSession, path: str) -> tuple[int, int]:
-    """How many files, and their bytes; told by Spark, wherever they are."""
+    """Number of files and their bytes, from Spark, wherever they are."""
     listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(path)
     row = listed.agg(sf.count(sf.lit(1)).alias("files"), sf.sum("length").alias("bytes")).first()
     assert row is not None
