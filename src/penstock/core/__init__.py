@@ -5,5 +5,5 @@ streams/    reliable streams: every message once and in order
 channels/   web pages as topics: when to poll, what changed
 slots/      time slots: flows with a constant rate and their reservations
 cluster/    which node owns which id
-backoff.py  pauses before connecting again
+backoff.py  pauses that grow with each failure
 """

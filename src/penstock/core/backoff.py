@@ -1,4 +1,4 @@
-"""Pauses before connecting again: longer after each failure, spread by a seeded random generator."""
+"""Pauses that grow with each failure: doubled up to a bound, and spread by a seeded random generator."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from penstock import limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
+
+
+def doubled(least: int, times: int, *, most: int) -> int:
+    """`least` doubled so many times, at most `most`."""
+    return min(least << min(times, 40), most)
 
 
 def pauses_s(

@@ -7,6 +7,7 @@ digest.py          the summary of dropped events
 digest_wire.py     a digest as MessagePack and as JSON
 event.py           event, control item, and the stamp of a stream message
 host.py            addresses of hosts: loopback, and which count as one
+arrays.py          types of numpy arrays, for annotations
 control_table.py   versions of tables that Spark writes and nodes load
 """
 

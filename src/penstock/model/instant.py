@@ -9,6 +9,8 @@ Instant: TypeAlias = int
 """Microseconds since the Unix epoch, or since the start of a simulation."""
 
 SECOND_US: Final = 1_000_000
+HOUR_US: Final = 3_600 * SECOND_US
+DAY_US: Final = 24 * HOUR_US
 
 LONGEST_US: Final = 2**62
 """Longest duration, 146,000 years: sums of instants and durations stay within 64 bits."""

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from penstock.model.arrays import Floats, Ints
 
 TRADEOFF_BINS: Final = 16
 """Clusters per level, as in the paper's implementation (§4)."""

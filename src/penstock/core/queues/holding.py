@@ -8,16 +8,13 @@ aside: what it never learns.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats: TypeAlias = NDArray[np.float64]
-    Ints: TypeAlias = NDArray[np.int64]
+    from penstock.model.arrays import Floats, Ints
 
 
 class HoldingError(msgspec.Struct, frozen=True):

@@ -135,9 +135,8 @@ class _Look:
             for high in (True, False)[: shape.hashes - 2 * (turn - 1)]:
                 place_words(mixes, shape.positions, where, high=high)
                 at, lanes = _in_words(where, shape)
-                np.take(
-                    self.words, at, out=spare, mode="clip"
-                )  # mode "raise" would copy; every index is valid
+                # Every index is valid; mode "raise" would copy.
+                np.take(self.words, at, out=spare, mode="clip")
                 if lanes is not None:
                     np.right_shift(spare, lanes, out=spare)
                 np.bitwise_and(found, spare, out=found)

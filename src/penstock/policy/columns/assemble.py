@@ -14,7 +14,8 @@ from penstock.policy.digesters import SUMMING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.policy.columns.frame import Column, Floats, Frame, Ints, Mask
+    from penstock.model.arrays import Floats, Ints, Mask
+    from penstock.policy.columns.frame import Column, Frame
     from penstock.policy.paths import Path
 
 

@@ -14,8 +14,8 @@ from penstock.policy import filters, paths
 from penstock.policy.columns.deciders import Verdicts, View, bools, compiles, listed, mask_at, step_column
 
 if TYPE_CHECKING:
+    from penstock.model.arrays import Floats, Ints, Mask
     from penstock.policy.columns.deciders import Decider
-    from penstock.policy.columns.frame import Floats, Ints, Mask
 
 
 @compiles(filters.Uniq)

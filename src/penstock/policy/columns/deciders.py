@@ -10,7 +10,8 @@ import numpy as np
 from penstock.policy import filters
 
 if TYPE_CHECKING:
-    from penstock.policy.columns.frame import Column, Floats, Frame, Ints, Mask
+    from penstock.model.arrays import Floats, Ints, Mask
+    from penstock.policy.columns.frame import Column, Frame
 
 
 class Verdicts(NamedTuple):

@@ -1,10 +1,10 @@
-"""The events of one queue as columns, read when a filter or a digester first asks for them."""
+"""The events of one queue as columns, read when a filter or a digester first needs them."""
 
 from __future__ import annotations
 
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec.structs import force_setattr
@@ -19,23 +19,18 @@ from penstock.policy.paths import Path, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
-
+    from penstock.model.arrays import Floats, Ints
     from penstock.model.event import Event
     from penstock.model.values import Identity, Value
 
-    Floats: TypeAlias = NDArray[np.float64]
-    Ints: TypeAlias = NDArray[np.int64]
-    Mask: TypeAlias = NDArray[np.bool_]
-
 EXACT: Final = float(2**53)
-"""Up to here every whole number is a float of its own, so arrays may stand for identities."""
+"""Up to 2⁵³ different whole numbers are different floats, so floats can be compared instead of values."""
 
 _NUMBERS: Final = ({float}, {int}, {float, int})
 
 
 class Column:
-    """One attribute of every event, in whichever form is asked for; each form is made once."""
+    """One attribute of every event in several forms, each made on first use."""
 
     __slots__ = ("_complete", "_ids", "_kinds", "_numbers", "_raw", "_read")
 
@@ -55,13 +50,13 @@ class Column:
         return self._raw
 
     def kinds(self) -> set[type]:
-        """The types that occur."""
+        """Types that occur."""
         if self._kinds is None:
             self._kinds = set(map(type, self.raw))
         return self._kinds
 
     def numbers(self) -> Floats:
-        """The numbers, NaN where there is none."""
+        """The numbers, NaN for other values."""
         if self._numbers is None:
             self._numbers = numbers_of(self.raw)
         return self._numbers
@@ -74,13 +69,13 @@ class Column:
         return self._complete
 
     def plain_numbers(self) -> bool:
-        """Whether the array of numbers says all about identity: only numbers, none beyond exactness."""
+        """Whether equal floats mean equal values: only numbers, none above 2⁵³."""
         if self._numbers is None and self.kinds() not in _NUMBERS:
             return False
         return self.complete() and not bool((np.abs(self.numbers()) >= EXACT).any())
 
     def ids(self) -> list[Identity | None]:
-        """Stand-ins to compare and group by, None where there is no scalar."""
+        """Keys to compare and group by, None without a scalar."""
         if self._ids is None:
             if self.plain_numbers():
                 self._ids = self.numbers().tolist()
@@ -92,7 +87,7 @@ class Column:
         return self._ids
 
     def texts(self) -> list[str | None]:
-        """The texts, None where there is none."""
+        """The texts, None for other values."""
         return self.raw if self.kinds() == {str} else [text(scalar(raw)) for raw in self.raw]
 
     def values(self) -> list[Value | None]:
@@ -101,10 +96,10 @@ class Column:
 
 
 def numbers_of(raw: list[Any]) -> Floats:
-    """The numbers among these values, NaN for all else.
+    """The numbers among values, NaN for others.
 
-    The array module takes numbers only, where numpy would read the text "5" as one. It takes truth values
-    too; looking for those among zeros and ones costs less than looking at every type.
+    `array` accepts numbers only, where numpy would read the text "5" as one. It accepts truth values too;
+    looking for those among zeros and ones is cheaper than checking every type.
     """
     try:
         found = np.frombuffer(array("d", raw), dtype=np.float64)
@@ -117,7 +112,7 @@ def numbers_of(raw: list[Any]) -> Floats:
 
 
 def raw_of(events: list[Event], path: Path, given: PayloadFormat) -> list[Any]:
-    """One attribute of these events, as their payloads hold it."""
+    """One attribute of the events, as decoded."""
     if path.source is not Source.PAYLOAD:
         return [attributes.read(event, path, given) for event in events]
     if len(path.segments) == 1 and given is PayloadFormat.AUTO:
@@ -132,7 +127,7 @@ def raw_of(events: list[Event], path: Path, given: PayloadFormat) -> list[Any]:
 
 
 class Stamps:
-    """Event times, and whether they rise."""
+    """Event times, and whether they ascend."""
 
     __slots__ = ("_rising", "array")
 
@@ -141,7 +136,7 @@ class Stamps:
         self._rising: bool | None = None
 
     def rising(self) -> bool:
-        """Whether none is less than the one before."""
+        """Whether no time is less than the one before."""
         if self._rising is None:
             self._rising = bool((self.array[1:] >= self.array[:-1]).all())
         return self._rising
@@ -172,11 +167,11 @@ class Frame:
 
 
 class Layout:
-    """The numbers a policy reads, side by side: a row per event, remembered on the event.
+    """The numbers a policy reads, as one row per event, cached on the event.
 
     A row holds the layout's mark, event time, sequence number and the numbers. The first layout that reads an
-    event leaves its row there; for that layout, in whatever queue, reading a thousand events again is one
-    join of a thousand byte strings. Other layouts read the payload's values one by one.
+    event caches its row there; for that layout, in any queue, reading a thousand events again is one join of
+    a thousand byte strings. Other layouts read the payload's values one by one.
     """
 
     __slots__ = ("_mark", "_paths", "_places", "given")
@@ -189,22 +184,22 @@ class Layout:
         self._mark = hash64(repr((given.value, sorted(by_name))).encode())
 
     def numbers(self, rows: Ints, path: Path) -> Floats | None:
-        """A path's column of numbers, if this layout has it."""
+        """Column of numbers of a path, if this layout has it."""
         place = self._places.get(path.text)
         return None if place is None else np.ascontiguousarray(rows.view(np.float64)[:, place])
 
     def read(self, events: list[Event], rows: list[bytes | None]) -> Ints:
-        """The rows of these events: `rows` as they are remembered, and those to be read now."""
+        """Rows of the events: the cached `rows`, and those read now."""
         try:
             found = self._joined(rows)
             return self._fresh(events) if found is None else found
-        except TypeError:  # some event was never read; in a queue that is packed again, the newest ones
+        except TypeError:  # some events have no row yet; in a queue packed again, the newest ones
             known = rows.index(None)
         found = self._joined(rows[:known]) if known else None
         return self._fresh(events) if found is None else np.concatenate((found, self._fresh(events[known:])))
 
     def _joined(self, rows: list[bytes | None]) -> Ints | None:
-        """Remembered rows as one array, None if some are of another layout; TypeError if one is missing."""
+        """Cached rows as one array, None if some are of another layout; TypeError if one is missing."""
         width = 3 + len(self._places)
         data = b"".join(rows)  # type: ignore[arg-type]  # on purpose: see the last sentence
         if len(data) != 8 * width * len(rows):
@@ -213,7 +208,7 @@ class Layout:
         return found if bool((found[:, 0] == self._mark).all()) else None
 
     def _fresh(self, events: list[Event]) -> Ints:
-        """Read what the payloads hold, and leave it with the events."""
+        """Read the payloads, and cache the rows on the events."""
         rows = np.empty((len(events), 3 + len(self._places)), dtype=np.int64)
         rows[:, 0] = self._mark
         rows[:, 1] = [event.ts_us for event in events]

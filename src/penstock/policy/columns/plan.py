@@ -25,9 +25,9 @@ from penstock.policy.nodes import Missing, PayloadFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.model.arrays import Ints, Mask
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
-    from penstock.policy.columns.frame import Ints, Mask
     from penstock.policy.nodes import Policy, Step
     from penstock.policy.paths import Path
 

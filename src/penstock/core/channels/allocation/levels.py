@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.channels.allocation.factors import Factors
-
-    Floats = NDArray[np.float64]
+    from penstock.model.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-
+    from penstock.model.arrays import Floats
 
 STEPS: Final = 200
 """Steps of Newton's method, or of bisection where it leaves the bracket: enough for every digit of a

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock import limits
+from penstock.core.backoff import doubled
 from penstock.core.channels.polling.values import Hold
 from penstock.model.instant import duration, moment
 
@@ -21,16 +22,13 @@ if TYPE_CHECKING:
     from penstock.core.channels.polling.values import FetchOutcome, Manners, PollState
     from penstock.model.instant import Instant
 
-_DOUBLINGS: Final = 40
-"""Doublings after which any pause has reached its maximum."""
-
 
 def pause_us(url: str, errors: int, *, manners: Manners) -> int:
     """Pause after `errors` errors in a row: doubles with each, then three quarters to all of that.
 
     The random part is a hash of the address and the number, so that runs are repeatable.
     """
-    bound_us = min(manners.error_least_us << min(errors - 1, _DOUBLINGS), manners.error_most_us)
+    bound_us = doubled(manners.error_least_us, errors - 1, most=manners.error_most_us)
     word = blake2b(f"{errors} {url}".encode(), digest_size=4).digest()
     return bound_us - bound_us * int.from_bytes(word, "big") // (4 << 32)
 
@@ -111,10 +109,9 @@ def begun(before: Life | None, *, manners: Manners, now_us: Instant) -> Life:
     """A run that starts now; `before` is the last one, None if it was closed properly."""
     crashes = 0
     if before is not None and now_us - before.began_us < limits.RESTART_SOON_US:
-        crashes = before.crashes + (
-            now_us >= before.began_us
-        )  # a run that ended within its pause fetched nothing
-    pause_us = min(manners.least_us << min(crashes - 2, 30), limits.RESTART_MOST_US) if crashes > 1 else 0
+        # A run that ended within its pause fetched nothing, so it does not count.
+        crashes = before.crashes + (now_us >= before.began_us)
+    pause_us = doubled(manners.least_us, crashes - 2, most=limits.RESTART_MOST_US) if crashes > 1 else 0
     return Life(now_us + pause_us, crashes)
 
 

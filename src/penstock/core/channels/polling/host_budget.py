@@ -17,12 +17,11 @@ import msgspec
 from penstock import limits
 from penstock.core.channels.polling import http_rules
 from penstock.core.channels.polling.values import Hold
-from penstock.model.instant import SECOND_US, Instant, moment
+from penstock.model.instant import HOUR_US, SECOND_US, Instant, moment
 
 if TYPE_CHECKING:
     from penstock.core.channels.polling.values import FetchOutcome, Manners
 
-HOUR_US: Final = 3_600 * SECOND_US
 LEAST_SHARE: Final = 1 / 64
 """Smallest share: below it, Retry-After and the back-off of the channels suffice."""
 RECOVERY_PER_H: Final = 1 / 20

@@ -18,7 +18,7 @@ from penstock import limits
 from penstock.core.channels.address import canonical
 from penstock.core.channels.polling.values import Hold
 from penstock.errors import BadAddress
-from penstock.model.instant import SECOND_US, Instant, duration, moment
+from penstock.model.instant import DAY_US, HOUR_US, SECOND_US, Instant, duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -123,8 +123,6 @@ def retry_hold(state: PollState, *, now_us: Instant) -> Hold | None:
     return Hold(state.not_before_us, reason, hard=True)
 
 
-HOUR_US: Final = 3_600 * SECOND_US
-DAY_US: Final = 24 * HOUR_US
 _EPOCH_WEEKDAY: Final = 3
 """1 January 1970 was a Thursday; Monday is 0."""
 
@@ -167,9 +165,8 @@ def fresh_us(headers: Mapping[str, str], *, manners: Manners, now_us: Instant) -
         expires_us = date_us(headers.get("expires", ""))
         if expires_us is None:
             return 0
-        lifetime_us = expires_us - (
-            date_us(headers.get("date", "")) or now_us
-        )  # both times are by the server's clock
+        # The server's Date and Expires are both by its own clock, which may differ from ours.
+        lifetime_us = expires_us - (date_us(headers.get("date", "")) or now_us)
     return now_us + min(lifetime_us, manners.fresh_most_us) if lifetime_us > 0 else 0
 
 

@@ -11,7 +11,7 @@ from penstock import limits
 from penstock.core.channels.polling import http_rules
 from penstock.core.channels.polling.values import Hold, PollState, RobotsVerdict
 from penstock.errors import MissingTool
-from penstock.model.instant import SECOND_US, Instant, to_us
+from penstock.model.instant import DAY_US, HOUR_US, Instant, to_us
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 AGENT: Final = "Penstock"
 """Product token of this program in robots.txt."""
 
-DAY_US: Final = 86_400 * SECOND_US
-UNREACHABLE_US: Final = 3_600 * SECOND_US
+UNREACHABLE_US: Final = HOUR_US
 """Gap between attempts to read a robots.txt; a missing response may be the fault of the local network."""
 
 _FEED_TYPE: Final = re.compile(r"(application|text)/((rss|atom|rdf)\+xml|feed\+json|xml)\b", re.IGNORECASE)

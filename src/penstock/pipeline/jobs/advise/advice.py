@@ -84,9 +84,8 @@ def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, s
     numeric = [one.name for one in found if one.numeric]
     policy = choosing.policy(levels, asked, numeric)
     step(2, 4, "checking levels")
-    held = (
-        [] if choosing.is_mixed(whole) else numeric
-    )  # a digest over several sources says nothing about one of them
+    # A digest over several sources says nothing about the value held of one.
+    held = [] if choosing.is_mixed(whole) else numeric
     expected, measured = measure(parts, policy, asked, held)
     step(3, 4, "replaying queues")
     need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items

@@ -15,14 +15,9 @@ from penstock.model.digest import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TypeAlias
-
-    from numpy.typing import NDArray
 
     from penstock.core.queues import Replayed
-
-    Floats: TypeAlias = NDArray[np.float64]
-    Ints: TypeAlias = NDArray[np.int64]
+    from penstock.model.arrays import Floats, Ints
 
 BIN: Final = 1.02
 """Ratio of neighbouring bounds of a histogram: quantiles are exact to one per cent."""
