@@ -72,7 +72,7 @@ def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_format_must_be_known(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="or give --format"):
+    with pytest.raises(InputError, match="or use --format"):
         format_of("events.dat")
     with pytest.raises(InputError, match="unknown format 'avro'; allowed: parquet, json, csv"):
         read(spark, str(tmp_path), format="avro")

@@ -23,6 +23,7 @@ from penstock.core.queues import DropOldestQueue
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.mqtt.codes import V4, V5
+from penstock.mqtt.fields import decode_varint
 from penstock.mqtt.packets.fanout import frame_qos0
 from penstock.mqtt.packets.framing import Framer
 
@@ -76,8 +77,8 @@ class Run:
         data = self._by_version[self.version]
         at = 0
         for _ in range(count):
-            length = data[at + 1]
-            at += 2 + length if length < 128 else 3 + (length & 127 | data[at + 2] << 7)
+            length, begin = decode_varint(data, at + 1, where="PUBLISH remaining length")
+            at = begin + length
         rest = Run(
             data[at:],
             self.count - count,

@@ -82,6 +82,7 @@ class FlowPublisher(Publisher):
         """Forward a message whose receivers all keep up; its lane does not matter."""
         if not super().lone(chunk, now_us):
             return False
+        # Length of one or two bytes, as the inherited `lone` checked; inlined, as on that fast path.
         at = 2 if chunk[1] < 128 else 3
         self._now_us = now_us
         self._take(chunk[at + 2 : at + 2 + (chunk[at] << 8 | chunk[at + 1])], 1)
