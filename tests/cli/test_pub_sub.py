@@ -156,7 +156,7 @@ async def _flood(where: str) -> None:
 @pytest.mark.e2e
 def test_what_is_wrong_is_said(node: Up, tmp_path: Path) -> None:
     where = ["--url", url(node)]
-    assert "Give one of MESSAGE" in penstock("pub", "a", *where, ok=2).stderr
+    assert "give exactly one of MESSAGE" in penstock("pub", "a", *where, ok=2).stderr
     assert "should be like unit=bpm" in penstock("pub", "a", "x", "--property", "unit", ok=2).stderr
     assert "is no address" in penstock("pub", "a", "x", "--url", "mqtt://h:port", ok=3).stderr
     assert "wildcard in 'a/#'" in penstock("pub", "a/#", "x", *where, ok=3).stderr

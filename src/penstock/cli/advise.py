@@ -41,7 +41,9 @@ def advise(
     attribute: Annotated[
         list[str],
         typer.Option(
-            "--attribute", metavar="PATH", help="What the receiver cares about, the first one most."
+            "--attribute",
+            metavar="PATH",
+            help="Attribute that matters to the receiver, the most important one first; repeatable.",
         ),
     ],
     budget: Annotated[

@@ -53,7 +53,7 @@ def _root(
 
 
 def main() -> None:
-    """Run a command; whatever goes wrong is one message and an exit code."""
+    """Run a command; an error becomes one message and an exit code."""
     _open_streams()
     try:
         code = app(standalone_mode=False)
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """A closed stream swallows what it is given; a stream that lacks a letter shows its number."""
+    """Replace a closed standard output by the null device; escape characters that an encoding lacks."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # open to the end of the process
     for stream in (sys.stdout, sys.stderr):

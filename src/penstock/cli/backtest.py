@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 
 def tables(found: Backtest) -> list[Table]:
-    """What was measured; a table with nothing in it is left out."""
+    """Return the tables of results; an empty table is left out."""
     made = [_candidate_table(found), _levels(found), _filters(found), _errors(found), _worst(found)]
     return [table for table in made if table.rows]
 
 
 def balances(found: Backtest) -> list[str]:
-    """The lines that show that nothing is lost unaccounted."""
+    """Return the lines that show that every event is accounted for."""
     return [_balance(name, account, silent=name in found.silent) for name, account in found.accounts.items()]
 
 
@@ -59,7 +59,7 @@ def _balance(name: str, account: Account, *, silent: bool) -> str:
 
 
 def write_page(found: Backtest, title: str, setting: str, policies: dict[str, str], folder: Path) -> Path:
-    """The page, in a file of its own; `policies` are texts by candidate."""
+    """Write the HTML page into a folder; `policies` has the text of each candidate."""
     page = Page(title)
     page.text(setting)
     drawn: tuple[Path, ...] = ()
@@ -157,12 +157,12 @@ def _level(level: int) -> str:
 
 
 def share(found: float) -> str:
-    """A share for people."""
+    """Format a share as a percentage."""
     return f"{100 * found:.1f} %"
 
 
 def duration(time_us: float | None) -> str:
-    """A time for people."""
+    """Format a time with its unit."""
     if time_us is None:
         return "–"
     return f"{time_us / 1e6:,.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
@@ -194,17 +194,19 @@ def backtest(
     attribute: Annotated[
         list[str] | None,
         typer.Option(
-            "--attribute", metavar="PATH", help="Measure the error of this; what policies read if omitted."
+            "--attribute",
+            metavar="PATH",
+            help="Attribute whose error is measured; those that policies read if omitted.",
         ),
     ] = None,
     controller: Annotated[
-        str, typer.Option("--controller", help="Who chooses the level: ladder or predictive.")
+        str, typer.Option("--controller", help="Controller that chooses the level: ladder or predictive.")
     ] = "ladder",
     ts: TsOption = "ts",
     seq: SeqOption = None,
     columns: ColumnsOption = None,
     form: FormatOption = None,
-    folder: Annotated[Path, typer.Option("--out", help="Where the report goes.")] = Path("out"),
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the report.")] = Path("out"),
     as_json: JsonFlag = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -260,7 +262,7 @@ def backtest(
 
 
 def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:
-    """Policies by their names; by their files where names repeat."""
+    """Return policies by name; by file where names repeat."""
     from penstock.pipeline.jobs.backtest.replay import Candidate  # noqa: PLC0415
 
     names = [policy.name or path.stem for path, policy in found]
@@ -271,7 +273,7 @@ def _candidates(found: list[tuple[Path, Policy]]) -> list[Candidate]:
 
 
 def _read(policies: list[Policy]) -> list[str]:
-    """The attributes of payloads that policies read."""
+    """Return the payload attributes that policies read."""
     from penstock.pipeline.compile.fates import read_by  # noqa: PLC0415
 
     names = dict.fromkeys(name for policy in policies for name in read_by(policy))

@@ -34,7 +34,7 @@ GROUPS: Final = (MESSAGES, NODE, POLICIES, SPARK, LAB, OTHERS)
 COMMANDS: Final[dict[str, CommandEntry]] = {
     "pub": CommandEntry("penstock.cli.pub", "pub", "Publish to a node.", MESSAGES),
     "sub": CommandEntry(
-        "penstock.cli.sub", "sub", "Subscribe and show what comes, until interrupted.", MESSAGES
+        "penstock.cli.sub", "sub", "Subscribe and print events, until interrupted.", MESSAGES
     ),
     "streams": CommandEntry(
         "penstock.cli.streams",
@@ -103,7 +103,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "shed": CommandEntry(
         "penstock.cli.shed",
         "shed",
-        "Pack a stream of files by a policy where it is too much, and lose nothing without a digest.",
+        "Pack a stream of files by a policy; dropped events are counted in digests.",
         SPARK,
     ),
     "allocate": CommandEntry(

@@ -17,7 +17,7 @@ from penstock.node.config.write import Setting, as_yaml, settings, shown
 app = typer.Typer(no_args_is_help=True, help="Check and show a node's configuration.")
 
 USUAL: Final = Path("penstock.yaml")
-"""The file that is read if none is named, if it is there."""
+"""File that is read if none is named and it exists."""
 
 ConfigFile = Annotated[
     Path | None,
@@ -26,7 +26,7 @@ ConfigFile = Annotated[
 
 
 def named_or_usual(file: Path | None) -> Path | None:
-    """The file to read; None if none is named and the usual one is not there."""
+    """Return the file to read; None if none is named and penstock.yaml does not exist."""
     return file if file is not None else USUAL if USUAL.exists() else None
 
 
@@ -76,7 +76,9 @@ def show(file: ConfigFile = None, as_json: JsonFlag = False) -> None:
 @app.command("settings")
 def settings_(
     as_json: JsonFlag = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a page of the documentation.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown, as in the documentation.")
+    ] = False,
 ) -> None:
     """List every setting with its default and unit."""
     if as_json:
@@ -124,7 +126,7 @@ Relative paths are relative to the folder of the file. `[]` stands for each entr
 
 
 def as_markdown() -> str:
-    """The reference page of the settings."""
+    """Return the reference page of all settings as Markdown."""
     lines = [
         _INTRODUCTION,
         "",

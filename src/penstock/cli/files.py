@@ -23,18 +23,18 @@ ENVELOPE: Final = frozenset({"topic", "ts", "payload", "properties", "sender", "
 """An object with a `payload` and none but these keys is an envelope; any other JSON value is a payload."""
 
 EVENTS_BYTES: Final = 1 << 30
-"""Event files are read into memory whole; what is larger belongs into Spark."""
+"""Bound of an event file, which is read into memory whole; Spark reads larger ones."""
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in a file, `-` for standard input."""
+    """Read a policy from a file, `-` for standard input."""
     from penstock.policy.text.forms import parse  # noqa: PLC0415  # pub and sub without a policy need no YAML
 
     return parse(read_bytes(path, most=limits.POLICY_BYTES), source=str(path))
 
 
 def read_bytes(path: Path, *, most: int) -> bytes:
-    """A file's content, `-` for standard input; at most `most` bytes."""
+    """Read a file, `-` for standard input; raises InputError beyond `most` bytes."""
     try:
         if str(path) == "-":
             if sys.stdin is None:
@@ -59,7 +59,7 @@ class RecordedEvent:
 
 
 def read_events(path: Path) -> list[RecordedEvent]:
-    """Events from a file of JSON lines, `-` for standard input."""
+    """Read events from a file of JSON lines, `-` for standard input."""
     found: list[RecordedEvent] = []
     last_us = -SECOND_US
     for number, line in enumerate(read_bytes(path, most=EVENTS_BYTES).splitlines(), start=1):
@@ -79,7 +79,7 @@ def read_events(path: Path) -> list[RecordedEvent]:
 
 
 def _event(value: Any, line: bytes, place: int, last_us: int) -> Event:
-    """A payload, or an envelope around one; what it does not say is filled in: one second after the last."""
+    """Make an event of a payload or an envelope; without a time it is one second after the last event."""
     if not (isinstance(value, dict) and "payload" in value and value.keys() <= ENVELOPE):
         return Event("", line.strip(), last_us + SECOND_US, seq=place)
     payload = value["payload"]
@@ -109,7 +109,7 @@ def _whole(value: dict[str, Any], key: str, default: int) -> int:
 
 
 def _instant(found: Any) -> int:
-    """Microseconds, or an ISO 8601 date and time (UTC unless it says otherwise)."""
+    """Read microseconds, or an ISO 8601 date and time (UTC unless it says otherwise)."""
     if isinstance(found, str):
         try:
             when = datetime.fromisoformat(found)
@@ -123,7 +123,7 @@ def _instant(found: Any) -> int:
 
 
 def _properties(found: Any) -> tuple[tuple[str, str], ...]:
-    """User properties as a map, or as a list of pairs where a name repeats."""
+    """Read user properties: a map, or a list of pairs where a name repeats."""
     pairs = list(found.items()) if isinstance(found, dict) else found
     if not isinstance(pairs, list) or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
@@ -134,7 +134,7 @@ def _properties(found: Any) -> tuple[tuple[str, str], ...]:
 
 
 def writable(path: Path, *, folder: bool = False) -> None:
-    """Complain at once about a place where a result cannot go; makes the folder."""
+    """Raise InputError if a result cannot be written there; make its folder."""
     place = path if folder else path.parent
     try:
         place.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,9 @@ from penstock.policy import digesters, filters, params, paths
 
 def show(
     as_json: JsonFlag = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a page of the documentation.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown, as in the documentation.")
+    ] = False,
 ) -> None:
     """List every filter and digester with its parameters."""
     if as_json:
@@ -78,7 +80,7 @@ _INTRODUCTION: Final = (
 
 
 def as_markdown() -> str:
-    """The reference page of the vocabulary."""
+    """Return the reference page of filters and digesters as Markdown."""
     lines = ["# Filters and digesters", "", "Made by `penstock filters --markdown`; do not edit.", ""]
     lines += ["## Filters", "", _INTRODUCTION, ""]
     lines += [

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN: Final = 50
-"""Flows in the table; --json has up to --limit."""
+"""Rows of the table; --json has up to --limit."""
 
 CLIENTS: Final = ("client", "sender")
-"""Columns looked for if none is named; the recorder of a node writes the second."""
+"""Columns that are tried if none is named; the recorder of a node writes the second."""
 
 
 def analyse(
@@ -139,11 +139,13 @@ STYLES: Final = {"silent": "bold red", "refused": "yellow", "served": "green"}
 def show(
     context: typer.Context,
     *,
-    search: Annotated[str, typer.Option("--search", help="Text within client id or topic.")] = "",
-    state: Annotated[
-        str, typer.Option("--state", help="Only these: learning, served, refused or silent.")
+    search: Annotated[
+        str, typer.Option("--search", help="Show flows whose client id or topic contains this text.")
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every second.")] = False,
+    state: Annotated[
+        str, typer.Option("--state", help="Show flows in this state: learning, served, refused or silent.")
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second.")] = False,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,

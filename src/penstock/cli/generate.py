@@ -15,11 +15,11 @@ from penstock.errors import MissingTool
 from penstock.model.instant import SECOND_US
 
 NAMES: Final = ("vitals", "campus-syslog", "telemetry")
-"""For the help, which must not wait for Spark."""
+"""Names of the generators, for the help, which should not import Spark."""
 
 
 def _number(text: str) -> int:
-    """1000000, 1_000_000 or 1e6."""
+    """Read a whole number written as 1000000, 1_000_000 or 1e6."""
     try:
         found = int(text) if text.isdecimal() else float(text)
     except ValueError:
@@ -30,7 +30,7 @@ def _number(text: str) -> int:
 
 
 def _instant(text: str) -> int:
-    """An ISO 8601 date and time, in microseconds."""
+    """Read an ISO 8601 date and time; return microseconds."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -43,10 +43,11 @@ def generate(
     name: Annotated[str, typer.Argument(help="Which stream: " + ", ".join(NAMES) + ".")],
     *,
     events: Annotated[int, typer.Option("--events", parser=_number, metavar="N", help="How many events.")],
-    path: Annotated[str, typer.Option("--out", help="The folder to write; its ending may tell the format.")],
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
+    path: Annotated[str, typer.Option("--out", help="Folder to write; its suffix may name the format.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="Random seed.")] = 1,
     kind: Annotated[
-        str | None, typer.Option("--format", help="parquet, json (lines) or csv; else told by the ending.")
+        str | None,
+        typer.Option("--format", help="parquet, json (lines) or csv; by the suffix of OUT if omitted."),
     ] = None,
     rate: Annotated[
         float | None, typer.Option("--rate", help="Events per second of the whole stream, on average.")
@@ -60,10 +61,13 @@ def generate(
     start: Annotated[
         int | None,
         typer.Option(
-            "--start", parser=_instant, metavar="TIME", help="When it begins; Monday, 2025-01-06T08:00."
+            "--start",
+            parser=_instant,
+            metavar="TIME",
+            help="Time of the first event; 2025-01-06T08:00, a Monday, if omitted.",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a stream that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing stream.")] = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
     memory: MemoryOption = None,

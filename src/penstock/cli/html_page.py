@@ -23,7 +23,7 @@ img { max-width: 100%; } pre { background: #f4f6f7; padding: .6rem .8rem; }
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures beside the rows: what was measured, in full."""
+    """All measured figures, beside the rows."""
 
     title: str
     header: tuple[str, ...]
@@ -31,36 +31,36 @@ class Table:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
-        """With one row at least: its names are the header."""
+        """Rows, at least one; its keys are the header."""
         rows = found["rows"]
         return cls(found["title"], tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
 
 
 class Page:
-    """Grows from top to bottom."""
+    """An HTML page, written from top to bottom."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts = [f"<h1>{escape(title)}</h1>"]
 
     def heading(self, text: str) -> None:
-        """A section begins."""
+        """Begin a section."""
         self._parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """A paragraph."""
+        """Add a paragraph."""
         self._parts.append(f"<p>{escape(text)}</p>")
 
     def code(self, text: str) -> None:
-        """Something to be read letter by letter."""
+        """Add preformatted text."""
         self._parts.append(f"<pre>{escape(text)}</pre>")
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table of texts."""
+        """Add a table of texts."""
         self.raw_table([escape(cell) for cell in header], [[escape(cell) for cell in row] for row in rows])
 
     def picture(self, path: Path) -> None:
-        """A PNG, inside the page."""
+        """Add a PNG, embedded in the page."""
         data = b64encode(path.read_bytes()).decode()
         self._parts.append(f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,{data}"></p>')
 
@@ -71,7 +71,7 @@ class Page:
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>")
 
     def write(self, path: Path) -> Path:
-        """The finished page."""
+        """Return the page."""
         path.parent.mkdir(parents=True, exist_ok=True)
         head = f'<meta charset="utf-8"><title>{escape(self._title)}</title><style>{_STYLE}</style>'
         body = "\n".join(self._parts)

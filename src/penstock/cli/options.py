@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def chosen(catalogue: Mapping[str, T], name: str, what: str, *, also: str = "") -> T:
-    """The entry of that name; a wrong name is a wrong command line."""
+    """Return the entry of a name; an unknown name is a wrong command line."""
     if name in catalogue:
         return catalogue[name]
     names = [*catalogue, also] if also else list(catalogue)
@@ -53,10 +53,12 @@ PasswordStdinOption = Annotated[
 ]
 CaOption = Annotated[
     Path | None,
-    typer.Option("--ca", metavar="FILE", help="Authorities to trust, PEM; the system's if omitted."),
+    typer.Option(
+        "--ca", metavar="FILE", help="File of trusted CA certificates, PEM; those of the system if omitted."
+    ),
 ]
 ClientIdOption = Annotated[
-    str | None, typer.Option("--client-id", metavar="ID", help="Client id; a new one if omitted.")
+    str | None, typer.Option("--client-id", metavar="ID", help="Client id; a random one if omitted.")
 ]
 QosOption = Annotated[int, typer.Option("--qos", min=0, max=2, help="Quality of service: 0, 1 or 2.")]
 
@@ -65,7 +67,7 @@ URL = "mqtt://127.0.0.1:1883"
 
 @dataclass(frozen=True, slots=True)
 class NodeLogin:
-    """How to reach a node."""
+    """Address and credentials of a node."""
 
     url: str
     user: str | None
@@ -74,7 +76,7 @@ class NodeLogin:
     client_id: str | None
 
     def client(self, *, session_expiry_s: int | None = None) -> Client:
-        """A client that is not connected yet."""
+        """Make a client, not connected yet."""
         from penstock.client import Client  # noqa: PLC0415  # other commands need no client
 
         return Client(
@@ -96,7 +98,7 @@ def node_login(
     ca: Path | None,
     client_id: str | None,
 ) -> NodeLogin:
-    """The options, read."""
+    """Check the options and read the password."""
     if password_env is not None and password_stdin:
         raise typer.BadParameter("--password-env and --password-stdin: give one of them")
     password = None
@@ -112,7 +114,7 @@ def node_login(
 
 
 def password_of(variable: str) -> str:
-    """The password in an environment variable; InputError if there is none of that name."""
+    """Return the password in an environment variable; raises InputError if it is not set."""
     found = os.environ.get(variable)
     if found is None:
         raise InputError(f"there is no environment variable '{variable}'", path="--password-env")
@@ -120,7 +122,7 @@ def password_of(variable: str) -> str:
 
 
 def tls_context(ca: Path) -> ssl.SSLContext:
-    """A context that trusts these authorities; InputError if they cannot be read."""
+    """Return a TLS context that trusts these authorities; raises InputError if the file cannot be read."""
     try:
         return ssl.create_default_context(cafile=str(ca))
     except OSError as error:  # ssl.SSLError is one
@@ -133,7 +135,7 @@ class _Warnings(logging.Handler):
 
 
 def show_warnings() -> None:
-    """Say on standard error when a connection is lost and made again."""
+    """Print warnings of the client on standard error: a lost connection, a reconnection."""
     logger = logging.getLogger("penstock.client")
     logger.addHandler(_Warnings(logging.INFO))
     logger.setLevel(logging.INFO)
@@ -158,13 +160,17 @@ EventsOption = Annotated[
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="parquet, json or csv, where the ending does not tell."),
+    typer.Option(
+        "--format", metavar="NAME", help="parquet, json or csv; by the suffix of the file if omitted."
+    ),
 ]
 KeyOption = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="COL", help="Column that names a queue; all events are one if omitted."),
+    typer.Option(
+        "--key", metavar="COL", help="Column that names a queue; if omitted all events are one queue."
+    ),
 ]
-TsOption = Annotated[str, typer.Option("--ts", metavar="COL", help="Column of the time of an event.")]
+TsOption = Annotated[str, typer.Option("--ts", metavar="COL", help="Column of the event time.")]
 SeqOption = Annotated[
     str | None,
     typer.Option("--seq", metavar="COL", help="Column of sequence numbers; 'seq' if there is one."),
@@ -172,13 +178,13 @@ SeqOption = Annotated[
 ColumnsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", metavar="PATH=COL", help="Where an attribute stands, if not in the column of its name."
+        "--column", metavar="PATH=COL", help="Column of an attribute that is not in the column of its name."
     ),
 ]
 
 
 def columns_of(given: list[str] | None, *, seq: str | None) -> dict[str, str]:
-    """Columns by attribute."""
+    """Return columns by attribute."""
     found = {} if seq is None else {"$seq": seq}
     for one in given or ():
         name, sign, column = one.rpartition("=")
@@ -191,7 +197,7 @@ def columns_of(given: list[str] | None, *, seq: str | None) -> dict[str, str]:
 
 
 def need_spark() -> None:
-    """Complain where PySpark is not installed; the import of `penstock.pipeline` comes after this."""
+    """Raise MissingTool if PySpark is not installed; call it before importing `penstock.pipeline`."""
     if find_spec("pyspark") is None:
         raise MissingTool("Spark is not installed: pip install 'penstock[spark]'")
 
@@ -207,7 +213,7 @@ def in_a_hurry(*, events: int = 0, path: str | None = None) -> None:
 
 
 def _bytes_at(path: str) -> float:
-    """Bytes of the files here, as far as it matters; many, where they are somewhere else."""
+    """Return the size of the files at a path, infinite for one that is not on this machine."""
     top, found = Path(path), 0
     try:
         for file in [top] if top.is_file() else top.rglob("*"):

@@ -18,7 +18,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on
 
 
 def print_json(found: dict[str, Any]) -> None:
-    """One JSON object, for scripts; NaN and infinities, which JSON lacks, become null."""
+    """Print one JSON object; NaN and infinities, which JSON lacks, become null."""
     sys.stdout.write(json.dumps(_finite(found), ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
@@ -33,7 +33,7 @@ def _finite(found: Any) -> Any:
 
 
 def print_text(text: str) -> None:
-    """A text as it is: no markup, no wrapping."""
+    """Print a text unchanged: no markup, no wrapping."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 

@@ -37,7 +37,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say whether policies can be understood, and what in them looks like a mistake."""
+    """Check policies: errors, and warnings about likely mistakes."""
     results = [_checked(path) for path in files]
     good = all(result["ok"] and not (strict and result["warnings"]) for result in results)
     if as_json:
@@ -86,7 +86,7 @@ def _show_checked(result: dict[str, Any]) -> None:
 
 @app.command("explain")
 def explain_(file: PolicyFile, as_json: JsonFlag = False) -> None:
-    """Say in plain words what a policy does, level by level."""
+    """Explain in plain words what a policy does, level by level."""
     policy = read_policy(file)
     lines = explain(policy)
     if as_json:
@@ -99,7 +99,7 @@ def explain_(file: PolicyFile, as_json: JsonFlag = False) -> None:
 
 
 class Form(Enum):
-    """The ways to write a policy."""
+    """The forms of a policy."""
 
     YAML = "yaml"
     XML = "xml"
@@ -120,10 +120,10 @@ def convert(
     file: PolicyFile,
     to: Annotated[Form, typer.Option("--to", help="The form to write.")],
     out_file: Annotated[
-        Path | None, typer.Option("--out", help="Write here instead of to standard output.")
+        Path | None, typer.Option("--out", help="File to write, instead of standard output.")
     ] = None,
 ) -> None:
-    """Write a policy in another form; nothing is lost on the way."""
+    """Convert a policy into another form, without loss."""
     text = _WRITERS[to](read_policy(file))
     if out_file is None:
         print_text(text)
@@ -235,7 +235,7 @@ def _share(effect: evaluate.FilterEffect) -> str:
 
 
 def summary(digest: Digest) -> str:
-    """A digest in one line."""
+    """Return a digest in one line."""
     parts = [f"{digest.count} dropped"]
     for name, facts in to_json(digest)["attributes"].items():
         known = ", ".join(f"{what} {_short(value)}" for what, value in facts.items() if what != "n")

@@ -1,4 +1,4 @@
-"""`penstock pub`: publishes a message, a file, or lines as they come."""
+"""`penstock pub`: publishes a message, a file, or each line of standard input."""
 
 from __future__ import annotations
 
@@ -35,42 +35,48 @@ if TYPE_CHECKING:
     from penstock.client import Client
 
 UNANSWERED: Final = 256
-"""Lines of QoS 1 and 2 on their way at once."""
+"""Bound of QoS 1 and 2 lines without an answer."""
 
 CHUNKS: Final = 4
-"""Pieces of standard input, of 64 KB at most, that are read ahead."""
+"""Pieces of standard input, 64 KB each at most, that are read ahead."""
 
 SILENT_S: Final = 10.0
-"""So long without an answer of the node, and it is said that it is waited for."""
+"""Seconds without an answer of the node after which a warning is printed."""
 
 
 def pub(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to publish.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to publish to.")],
     message: Annotated[str | None, typer.Argument(metavar="MESSAGE", help="The payload, as text.")] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="The payload; - for standard input.")
+        Path | None, typer.Option("--file", metavar="FILE", help="File of the payload; - for standard input.")
     ] = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="A message for each line of standard input, as it comes.")
+        bool, typer.Option("--lines", help="Publish each line of standard input as a message, as it arrives.")
     ] = False,
     qos: QosOption = 0,
     retain: Annotated[
-        bool, typer.Option("--retain", help="The node keeps it for later subscribers.")
+        bool, typer.Option("--retain", help="Retain: the node keeps the message for later subscribers.")
     ] = False,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A user property; may be given several times."),
+        typer.Option("--property", metavar="NAME=VALUE", help="User property; repeatable."),
     ] = None,
     content_type: Annotated[
-        str | None, typer.Option("--content-type", metavar="TYPE", help="As application/json.")
+        str | None, typer.Option("--content-type", metavar="TYPE", help="Content type, as application/json.")
     ] = None,
     expiry_s: Annotated[
         int | None,
-        typer.Option("--expiry", min=0, max=0xFFFF_FFFF, metavar="S", help="Seconds until it is of no use."),
+        typer.Option(
+            "--expiry",
+            min=0,
+            max=0xFFFF_FFFF,
+            metavar="S",
+            help="Message expiry: seconds after which the message is not delivered any more.",
+        ),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="At most so many lines a second.")
+        float | None, typer.Option("--rate", metavar="N", help="Publish at most N lines a second.")
     ] = None,
     url: UrlOption = URL,
     user: UserOption = None,
@@ -82,10 +88,10 @@ def pub(
 ) -> None:
     """Publish to a node.
 
-    With QoS 1 and 2 it waits for the node's answers. A connection that breaks is made again.
+    With QoS 1 and 2 the command waits for the node's answers. It reconnects when the connection is lost.
     """
     if sum((message is not None, file is not None, lines)) != 1:
-        raise typer.BadParameter("what to publish? Give one of MESSAGE, --file and --lines")
+        raise typer.BadParameter("give exactly one of MESSAGE, --file and --lines")
     if password_stdin and (lines or str(file) == "-"):
         raise typer.BadParameter("--password-stdin: standard input holds the message; use --password-env")
     if rate is not None and not 0 < rate < float("inf"):
@@ -154,7 +160,7 @@ async def _publish(
 
 
 async def _watch(client: Client) -> None:
-    """Say when nothing is acknowledged for long: a node whose disk is full, or that holds back, is quiet."""
+    """Warn when nothing is acknowledged for long: a node with a full disk does not answer."""
     before = (0, 0)
     while True:
         await asyncio.sleep(SILENT_S)
@@ -170,7 +176,7 @@ async def _watch(client: Client) -> None:
 
 
 async def _several(one: Any, rate: float | None) -> None:
-    """Publish lines without waiting for each answer; the first refusal ends it."""
+    """Publish lines without waiting for each answer; stop at the first refusal."""
     under_way: set[asyncio.Task[None]] = set()
     try:
         async for body in _paced(_lines(), rate):
@@ -187,7 +193,7 @@ async def _several(one: Any, rate: float | None) -> None:
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    """Lines of standard input as they come, without their ends."""
+    """Yield the lines of standard input as they arrive, without line ends."""
     kept = b""
     async for chunk in _chunks():
         *whole, kept = (kept + chunk).split(b"\n")
@@ -200,9 +206,9 @@ async def _lines() -> AsyncIterator[bytes]:
 
 
 async def _chunks() -> AsyncIterator[bytes]:
-    """Standard input as it comes.
+    """Yield standard input as it arrives.
 
-    A thread reads it: pipes, files and terminals alike, and no interruption waits for the next line.
+    A thread reads: this works for pipes, files and terminals, and an interrupt need not wait for a line.
     """
     if sys.stdin is None:
         raise InputError("standard input is closed", path="--lines")
@@ -226,7 +232,7 @@ async def _chunks() -> AsyncIterator[bytes]:
 
 
 async def _paced(bodies: AsyncIterator[bytes], rate: float | None) -> AsyncIterator[bytes]:
-    """The same, no faster than so many a second."""
+    """Yield messages no faster than `rate` a second; None: at once."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     async for body in bodies:

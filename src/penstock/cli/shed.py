@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 _POLL_S: Final = 1
 _TRIGGERS: Final = 1_000
-"""Triggers that --json lists, the newest; the totals are of all."""
+"""Bound of triggers that --json lists, the newest; the totals are of all."""
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _IN: Final = "penstock_in"
 _OUT: Final = "penstock_out"
 
 
 class Backlog(Enum):
-    """What happens to a backlog."""
+    """What to do with a backlog."""
 
     REPLAY = "replay"
     SHED = "shed"
 
 
 class Files(Enum):
-    """What the folders hold."""
+    """File format of the folders."""
 
     PARQUET = "parquet"
     JSON = "json"
@@ -57,41 +57,58 @@ def _seconds(text: str, option: str) -> float:
 
 def shed(
     *,
-    source: Annotated[str, typer.Option("--in", metavar="FOLDER", help="Where files of events come to.")],
-    target: Annotated[str, typer.Option("--out", metavar="FOLDER", help="Where packed events go.")],
+    source: Annotated[
+        str, typer.Option("--in", metavar="FOLDER", help="Folder in which files of events arrive.")
+    ],
+    target: Annotated[str, typer.Option("--out", metavar="FOLDER", help="Folder of the packed events.")],
     policy: Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy: YAML, JSON or XML.")],
-    capacity: Annotated[int, typer.Option("--capacity", min=3, help="Rows of a key that fit in a trigger.")],
+    capacity: Annotated[
+        int,
+        typer.Option(
+            "--capacity", min=3, help="Rows of a key that a trigger may have before they are packed."
+        ),
+    ],
     key: Annotated[
-        list[str], typer.Option("--key", metavar="COLUMN", help="What makes a queue; repeatable.")
+        list[str], typer.Option("--key", metavar="COLUMN", help="Column that names a queue; repeatable.")
     ],
     order: Annotated[
         list[str] | None,
-        typer.Option("--order", metavar="COLUMN", help="What orders a queue; ts if omitted; repeatable."),
+        typer.Option(
+            "--order", metavar="COLUMN", help="Column that orders a queue; ts if omitted; repeatable."
+        ),
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="FOLDER", help="Where Spark keeps its place; OUT/_checkpoint."),
+        typer.Option(
+            "--checkpoint", metavar="FOLDER", help="Folder of the checkpoint; OUT/_checkpoint if omitted."
+        ),
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option("--every", metavar="TIME", help="Look for files so often, as 10s, until stopped."),
+        typer.Option(
+            "--every", metavar="TIME", help="Look for new files at this interval, as 10s, until stopped."
+        ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Take what there is and end: the default without --every.")
+        bool,
+        typer.Option("--once", help="Process the files that are there and end; the default without --every."),
     ] = False,
     backlog: Annotated[
         Backlog, typer.Option("--backlog", help="shed: what is older than --fresh waits in one queue.")
     ] = Backlog.REPLAY,
-    fresh: Annotated[str, typer.Option("--fresh", metavar="TIME", help="The age of a backlog.")] = "60s",
-    hold: Annotated[
-        str, typer.Option("--hold", metavar="TIME", help="How long something may be held back.")
+    fresh: Annotated[
+        str, typer.Option("--fresh", metavar="TIME", help="Age from which events are a backlog.")
     ] = "60s",
-    ts: Annotated[str, typer.Option("--ts", metavar="COLUMN", help="The time of an event.")] = "ts",
+    hold: Annotated[
+        str, typer.Option("--hold", metavar="TIME", help="Longest time a digest is held back.")
+    ] = "60s",
+    ts: Annotated[str, typer.Option("--ts", metavar="COLUMN", help="Column of the event time.")] = "ts",
     files: Annotated[
-        int | None, typer.Option("--files", min=1, help="Files per trigger; all that are there if omitted.")
+        int | None, typer.Option("--files", min=1, help="Files per trigger; all if omitted.")
     ] = None,
     form: Annotated[
-        Files | None, typer.Option("--format", help="Of both folders; told by their endings if omitted.")
+        Files | None,
+        typer.Option("--format", help="File format of both folders; by their suffixes if omitted."),
     ] = None,
     partitions: Annotated[
         int | None,
@@ -106,7 +123,7 @@ def shed(
     remote: RemoteOption = None,
     memory: MemoryOption = None,
 ) -> None:
-    """Pack a stream of files by a policy where it is too much, and lose nothing without a digest."""
+    """Pack a stream of files by a policy; dropped events are counted in digests."""
     if once and every is not None:
         raise typer.BadParameter("--once ends, --every does not: give one of them")
     asked = _Arguments(
@@ -156,7 +173,7 @@ class _Arguments:
 
 @dataclass(slots=True)
 class _Account:
-    """What went in and out, trigger by trigger, and what was held before and after."""
+    """Counts of events in and out, trigger by trigger, and of events held before and after."""
 
     held_before: int = 0
     held_after: int = 0
@@ -171,7 +188,7 @@ class _Account:
     triggers: deque[dict[str, int]] = field(default_factory=lambda: deque(maxlen=_TRIGGERS))
 
     def add(self, progress: Any) -> dict[str, int] | None:
-        """Count a trigger that Spark tells of; None if nothing happened in it."""
+        """Count a trigger that Spark reports; None if nothing happened in it."""
         ran = "addBatch" in progress["durationMs"]
         if not ran or progress["batchId"] <= self.last:
             return None
@@ -193,7 +210,7 @@ class _Account:
 
     @property
     def conserved(self) -> bool | None:
-        """Whether nothing is missing; None where something was not counted."""
+        """Whether every event is accounted for; None if something was not counted."""
         came = self.held_before + self.events_in
         return None if self.uncounted else came == self.events_out + self.digested + self.held_after
 
@@ -268,7 +285,7 @@ def _watch(query: StreamingQuery, account: _Account) -> None:
 
 
 def _take(query: StreamingQuery, account: _Account) -> None:
-    """A line for each trigger finished since the last look."""
+    """Print a line for each trigger that has finished since the last call."""
     for progress in query.recentProgress:
         found = account.add(progress)
         if found is not None:

@@ -39,10 +39,10 @@ UrlArgument = Annotated[
     ),
 ]
 IDLE_S: Final = 0.05
-"""So long without a message, and what was printed counts as read."""
+"""Seconds without a message after which the position is stored."""
 
 TOGETHER: Final = 1_000
-"""So many messages count as read together."""
+"""Messages after which the position is stored."""
 
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream.")]
 
@@ -52,15 +52,20 @@ def read(
     stream: StreamArgument,
     *,
     start: Annotated[
-        str, typer.Option("--from", metavar="earliest|new|TICK", help="Where to begin.")
+        str,
+        typer.Option("--from", metavar="earliest|new|TICK", help="First message: new, earliest or a tick."),
     ] = "new",
     count: Annotated[
-        int | None, typer.Option("--count", min=1, metavar="N", help="End after so many messages.")
+        int | None, typer.Option("--count", min=1, metavar="N", help="End after N messages.")
     ] = None,
-    to_end: Annotated[bool, typer.Option("--to-end", help="End after what is there now.")] = False,
+    to_end: Annotated[
+        bool, typer.Option("--to-end", help="End after the messages that are there now.")
+    ] = False,
     consumer: Annotated[
         str | None,
-        typer.Option("--consumer", metavar="NAME", help="Keep the place under a name, and go on from there."),
+        typer.Option(
+            "--consumer", metavar="NAME", help="Store the position under this name, and continue from it."
+        ),
     ] = None,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
@@ -89,7 +94,7 @@ def read(
 
 
 def _show(reader: StreamReader, count: int | None, *, keep: bool, as_json: bool) -> None:
-    """Print what comes; what was printed counts as read, if that is to be kept."""
+    """Print messages as they arrive; with a consumer, store its position."""
     shown = committed = 0
     over = False
     while not over:
@@ -120,7 +125,7 @@ def write(
         typer.Option(
             "--writer",
             metavar="NAME",
-            help="Exactly once: given the same lines again under this name, only those missing are added.",
+            help="Name of the writer: of lines written again under it only missing ones are added.",
         ),
     ] = None,
     user: UserOption = None,
@@ -128,7 +133,7 @@ def write(
     ca: CaOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write each line of standard input into a stream; ends when all of them are durable."""
+    """Write each line of standard input into a stream; end when all are on the node's disk."""
     from penstock.client import StreamWriter  # noqa: PLC0415
 
     lines = 0
@@ -148,14 +153,14 @@ def forget(
     url: UrlArgument,
     stream: StreamArgument,
     consumer: Annotated[
-        str, typer.Argument(metavar="CONSUMER", help="Its name, as `penstock streams` lists.")
+        str, typer.Argument(metavar="CONSUMER", help="Name of the consumer, as `penstock streams` lists it.")
     ],
     *,
     user: UserOption = None,
     password_env: PasswordEnvOption = None,
     ca: CaOption = None,
 ) -> None:
-    """Keep nothing more for a consumer that will not come back."""
+    """Delete the stored position of a consumer."""
     from penstock.client.streams.reader import forget_consumer  # noqa: PLC0415
 
     if not forget_consumer(_url(url, user, password_env), stream, consumer, tls=_tls(ca)):
@@ -173,7 +178,7 @@ def _start(text: str) -> Literal["earliest", "new"] | int:
 
 
 def _url(url: str, user: str | None, password_env: str | None) -> str:
-    """The address with a name and a password, which others on the machine would read on the command line."""
+    """Add a name and a password to the address; on the command line others could read them."""
     if user is None:
         if password_env is not None:
             raise InputError("a password needs a user name: --user", path="--password-env")
@@ -232,8 +237,10 @@ STYLES: Final = {"stopped": "bold red", "catching up": "yellow", "waiting": "yel
 def show(
     context: typer.Context,
     *,
-    search: Annotated[str, typer.Option("--search", help="Text within name, topics or host.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every second.")] = False,
+    search: Annotated[
+        str, typer.Option("--search", help="Show streams whose name, topics or host contain this text.")
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second.")] = False,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
@@ -330,7 +337,7 @@ def _consumers(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
 
 
 def _behind(row: dict[str, Any], place: int) -> str:
-    """How far a consumer is behind; the log of one that has everything is empty after a while."""
+    """Return how far a consumer is behind; a consumer that is not behind has an empty log after a while."""
     if row["log"] is not None and not row["log"]["messages"]:
         return "0.0 s"
     behind_s = max(0, row["position"] - place) / TICKS_PER_S

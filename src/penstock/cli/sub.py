@@ -1,4 +1,4 @@
-"""`penstock sub`: prints events as they come, and digests in place of dropped events."""
+"""`penstock sub`: prints events as they arrive, and digests in place of dropped events."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
 
 POLICY_FILES: Final = frozenset({".yaml", ".yml", ".json", ".xml"})
-"""Endings that no name of a registered policy has."""
+"""File suffixes; the name of a registered policy has none of them."""
 
 BATCH: Final = 100
-"""Lines written at once, if so many are there."""
+"""Bound of lines that are written at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubArguments:
-    """What to show, and for how long."""
+    """The arguments of the command."""
 
     filters: tuple[str, ...]
     policy: str | None
@@ -68,21 +68,25 @@ def sub(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", metavar="FILE|NAME", help="What may go when this is slow; a name the node knows."
+            "--policy",
+            metavar="FILE|NAME",
+            help="Which events may be dropped when this program is slow: a file, or a name at the node.",
         ),
     ] = None,
     content: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="EXPR", help="Only events that pass, as 'keep: {gt: 100, attribute: pulse}'."
+            "--filter",
+            metavar="EXPR",
+            help="Content filter: only events that pass, as 'keep: {gt: 100, attribute: pulse}'.",
         ),
     ] = None,
     qos: QosOption = 0,
     count: Annotated[
-        int | None, typer.Option("--count", min=1, metavar="N", help="End after so many events.")
+        int | None, typer.Option("--count", min=1, metavar="N", help="End after N events.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after so many seconds.")
+        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after S seconds.")
     ] = None,
     keep_s: Annotated[
         int | None,
@@ -91,7 +95,7 @@ def sub(
             min=1,
             max=0xFFFF_FFFF,
             metavar="S",
-            help="Stay subscribed so long after the end, under --client-id: what comes meanwhile waits.",
+            help="Stay subscribed for S seconds after the end, under --client-id: events wait meanwhile.",
         ),
     ] = None,
     url: UrlOption = URL,
@@ -101,13 +105,13 @@ def sub(
     ca: CaOption = None,
     client_id: ClientIdOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object for each event and each digest, in a line.")
+        bool, typer.Option("--json", help="Print a JSON object in a line for each event and each digest.")
     ] = False,
 ) -> None:
-    """Subscribe and show what comes, until interrupted.
+    """Subscribe and print events, until interrupted.
 
-    A digest stands in the place of events that were dropped: how many, by which filters, what they were like.
-    A connection that breaks is made again. At the end a line on standard error says what came.
+    A digest is printed in place of events that were dropped: how many, by which filters, and a summary. The
+    command reconnects when the connection is lost. At the end it prints counts on standard error.
     """
     if keep_s is not None and not client_id:
         raise typer.BadParameter("--keep needs a --client-id, by which the node knows you again")
@@ -140,7 +144,7 @@ def sub(
 
 
 def policy_given(given: str) -> str:
-    """The text of a policy in a file, else the name as it is."""
+    """Return the text of a policy in a file; any other argument is a name and returned unchanged."""
     path = Path(given)
     is_path = given == "-" or path.is_file() or "/" in given or path.suffix in POLICY_FILES
     if not is_path:
@@ -169,7 +173,7 @@ async def _show(where: NodeLogin, wanted: SubArguments) -> ReceiveStatistics:
 async def _until(
     stop: asyncio.Event, client: Client, subscriptions: list[Subscription], wanted: SubArguments
 ) -> None:
-    """Show items until somebody stops it or enough were shown; whatever goes wrong ends it, too."""
+    """Print items until interrupted, until enough were printed, or until an error."""
 
     printer = Printer()
 
@@ -205,7 +209,7 @@ def _line(item: Event | Digest, filter_: str, *, as_json: bool) -> str:
 
 
 class Printer:
-    """Writes to standard output in a thread: a reader that takes its time must not silence the keep alive."""
+    """Writes to standard output in a thread: a slow reader of the output must not stop the keep alive."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -213,7 +217,7 @@ class Printer:
         threading.Thread(target=self._run, daemon=True).start()
 
     async def print(self, text: str) -> None:
-        """Write a text; BrokenPipeError if nobody reads on."""
+        """Write a text; raises BrokenPipeError if the reader of the output has gone."""
         done = self._loop.create_future()
         self._texts.put((text, done))
         await done
@@ -244,7 +248,7 @@ def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
 
 
 def _envelope(event: Event) -> dict[str, Any]:
-    """An event as `penstock policy try --events` reads it."""
+    """Return an event as `penstock policy try --events` reads it."""
     names = [name for name, _ in event.properties]
     pairs = event.properties
     return {
@@ -257,7 +261,7 @@ def _envelope(event: Event) -> dict[str, Any]:
 
 
 def payload_json(payload: bytes) -> dict[str, Any]:
-    """JSON objects and lists as they are, else text; what is no text, in base64."""
+    """Return a payload for JSON: an object or list unchanged, else text, else base64."""
     if payload[:1] in (b"{", b"["):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {"payload": msgspec.json.decode(payload)}
@@ -272,7 +276,7 @@ def _digest(digest: Digest) -> dict[str, Any]:
 
 
 def _told(digest: Digest) -> dict[str, Any]:
-    """What the node said, estimates included; of digests that were merged here, what they add up to."""
+    """Return a digest as JSON: as the node sent it, with estimates, or made here if digests were merged."""
     from penstock.client import ReceivedDigest  # noqa: PLC0415
     from penstock.model.digest_wire import to_json  # noqa: PLC0415
 
@@ -283,7 +287,7 @@ def _told(digest: Digest) -> dict[str, Any]:
 
 
 def payload_text(payload: bytes) -> str:
-    """A payload in a line; what is no text, by its first bytes."""
+    """Return a payload in one line; of binary data the first bytes."""
     try:
         return printable(payload.decode())
     except UnicodeDecodeError:
@@ -298,7 +302,7 @@ def _event_line(event: Event) -> str:
 
 
 def digest_line(digest: Digest, filter_: str) -> str:
-    """A digest in a line, under the events it stands between."""
+    """Return a digest in one line."""
     told = _told(digest)
     causes = ", ".join(f"{cause.filter} {count:,}" for cause, count in digest.causes)
     level = f"at level {digest.level}" if digest.level else "by no level"
@@ -322,7 +326,7 @@ def _summary(found: dict[str, Any]) -> str:
 
 
 def time_of_day(ts_us: int) -> str:
-    """Time of day, here; the date is known to whoever looks on."""
+    """Return the local time of day."""
     try:
         when = datetime.fromtimestamp(ts_us // SECOND_US, tz=UTC).astimezone()
     except (ValueError, OverflowError, OSError):

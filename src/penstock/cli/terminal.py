@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDE = 110
-"""Columns where nobody says how wide the paper is: a file, a pipe."""
+"""Width of output into a file or a pipe, in columns."""
 
 
 def _width(stream: TextIO | None) -> int | None:
-    """None: rich asks the terminal, or the variable COLUMNS."""
+    """Return the width to print in; None: rich asks the terminal, or the variable COLUMNS."""
     asks = stream is not None and stream.isatty()
     return None if asks or os.environ.get("COLUMNS", "").isdecimal() else WIDE
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Nobody reads on: for `penstock filters | head` that is no failure, as it would be to rich."""
+        """Raise BrokenPipeError instead of exiting with 1: `penstock filters | head` is no failure."""
         raise BrokenPipeError
 
 
@@ -50,7 +50,7 @@ err = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 __all__ = ["MARKS", "err", "escape", "out", "print_table", "progress", "watching"]
 
 EVERY_S = 1.0
-"""Between two looks of --watch."""
+"""Interval of --watch."""
 
 MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "–"}
 
@@ -58,7 +58,7 @@ MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "–"}
 def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, markup: bool = False
 ) -> None:
-    """A table; cells are taken literally unless they carry our own markup."""
+    """Print a table; cells are taken literally unless `markup` is set."""
     table = Table(
         title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold cyan"
     )
@@ -71,7 +71,7 @@ def print_table(
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; silent where that is no terminal."""
+    """Show a progress bar on standard error; nothing if that is no terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -89,7 +89,7 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def watching(draw: Callable[[], RenderableType]) -> None:
-    """Draw it in the same place again and again, until interrupted."""
+    """Draw again in the same place every EVERY_S seconds, until interrupted."""
     with suppress(KeyboardInterrupt), Live(draw(), console=out, auto_refresh=False) as screen:
         while True:
             time.sleep(EVERY_S)

@@ -26,10 +26,13 @@ def _renamed(context: typer.Context, option: typer.CallbackParam, given: bool) -
 def up(
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The configuration; if omitted, penstock.yaml if it is here."),
+        typer.Option(
+            metavar="FILE",
+            help="Configuration file; penstock.yaml in this folder, if it exists, when omitted.",
+        ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where the first listener listens.")
+        str | None, typer.Option(metavar="ADDRESS", help="Address of the first listener.")
     ] = None,
     port: Annotated[
         int | None,
@@ -61,7 +64,7 @@ def up(
 ) -> None:
     """Run a node until it is interrupted: MQTT, dashboard, API.
 
-    With --json one line is printed when it is ready: where it listens.
+    With --json the node prints one line when it is ready: where it listens.
     """
     from penstock.node import service  # noqa: PLC0415  # other commands need no node
     from penstock.node.config.read import LoadedConfig, load  # noqa: PLC0415

@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 class Buffer(Generic[T]):
-    """A queue, and what is owed for the events in it."""
+    """A queue, with a value (a receipt, a waiting call) for each event in it."""
 
     def __init__(self, queue: BoundedQueue) -> None:
         self.queue = queue
         self._owed: dict[int, T] = {}
-        """By identity of the item, which lives as long as it is in the queue."""
+        """Values by identity of the item, which lives as long as it is in the queue."""
         self._dropped = 0
 
     def __len__(self) -> int:
-        """Items waiting."""
+        """Number of items in the queue."""
         return len(self.queue)
 
     def offer(self, item: Item, owed: T | None, *, now_us: Instant) -> list[T]:
-        """Accept an item; what was owed for those that had to go for it."""
+        """Accept an item; return the values of the items that were dropped for it."""
         if owed is not None:
             self._owed[id(item)] = owed
         self.queue.offer(item, now_us=now_us)
@@ -41,12 +41,12 @@ class Buffer(Generic[T]):
         return [self._owed.pop(key) for key in [key for key in self._owed if key not in alive]]
 
     def take(self) -> tuple[Item, T | None] | None:
-        """The next item and what is owed for it; None if nothing waits."""
+        """Take the next item with its value; None if the queue is empty."""
         taken = self.queue.take(1)
         return (taken[0], self._owed.pop(id(taken[0]), None)) if taken else None
 
     def clear(self) -> tuple[QueueStatistics, list[T]]:
-        """Give up what waits: the queue as it was, and what was owed."""
+        """Empty the queue; return its statistics before, and the values of its items."""
         before = self.queue.statistics()
         owed = list(self._owed.values())
         self._owed.clear()

@@ -364,13 +364,13 @@ class Client:
         self._receiver.relieved()
 
     def taken(self, receipt: Receipt) -> None:
-        """A message of QoS 1 or 2 is in the program's hands."""
+        """Called by a subscription when its program has taken a message of QoS 1 or 2."""
         self._receiver.receipts.taken(receipt)
 
     # -- what can be known -----------------------------------------------------------------------------------
 
     def statistics(self) -> ClientStatistics:
-        """The client at this moment."""
+        """Return counts of connections, of messages sent and of items received."""
         return ClientStatistics(
             client_id=self.client_id,
             connected=self.connected,

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 
 class ConnectionOwner(Protocol):
-    """Who made a connection."""
+    """The owner of a connection, which is told what happens to it."""
 
     def heard(self, packet: Packet) -> None:
-        """A packet of the node; MqttError if it must not say this."""
+        """Handle a packet of the node; raises MqttError if the protocol does not allow it."""
         ...
 
     def writable(self) -> None:
-        """More can be sent."""
+        """Called when the connection takes more packets."""
         ...
 
     def gone(self, error: ConnectionLost) -> None:
-        """The connection is over; said once, if it had begun."""
+        """Called once when the connection has ended, if it had begun."""
         ...
 
 
 class Connection:
-    """One connection; `open` it once."""
+    """One connection; `open` is called once."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Connection:
     ) -> None:
         self.rules = ClientConnection(connect)
         self.blocked = False
-        """Whether the link takes nothing more for now."""
+        """Whether the send buffer of the link is full."""
         self._owner = owner
         self._address = address
         self._framer = Framer(max_bytes=packet_bytes)
@@ -73,7 +73,7 @@ class Connection:
         self._link: Link | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._patient_until_us: Instant = 0
-        """A PINGRESP may be among what was not read; nobody is blamed before this."""
+        """Before this time a missing PINGRESP is no fault: it may be among what was not read."""
         self._begun = False
         self._over: ConnectionLost | None = None
 
@@ -88,7 +88,7 @@ class Connection:
     # -- the first words -------------------------------------------------------------------------------------
 
     async def open(self, *, tls: ssl.SSLContext | None) -> Connack:
-        """Connect; Unreachable or ConnectRefused says why it came to nothing. Then comes `begin`."""
+        """Connect; raises Unreachable or ConnectRefused. Then `begin` must be called."""
         try:
             self._link = await open_link(self._address, self, tls=tls)
         except BaseException:
@@ -116,7 +116,7 @@ class Connection:
         return connack
 
     def begin(self) -> None:
-        """Packets may come and go, from the same turn of the loop on in which `open` came back."""
+        """Start to handle packets; call it in the same turn of the loop in which `open` returned."""
         self._begun = True
         self._set_timer()
         self.resume()
@@ -133,12 +133,12 @@ class Connection:
     # -- what comes ------------------------------------------------------------------------------------------
 
     def received(self, chunk: bytes) -> None:
-        """Bytes have come."""
+        """Handle bytes from the link."""
         self._frames.extend(self._framer.feed(chunk))
         self._deal()
 
     def _deal(self) -> None:
-        """Deal with frames as long as reading goes on; a packet may stop it, or let it go on."""
+        """Handle frames until reading stops; handling a packet may stop or resume reading."""
         if self._dealing:
             return
         self._dealing = True
@@ -169,14 +169,14 @@ class Connection:
         self._end(ConnectionLost(f"{problem}: {said}" if said else problem, reason=packet.reason))
 
     def pause(self) -> None:
-        """Take nothing more: what comes waits at the node, whose queue has the policy."""
+        """Stop reading: messages wait at the node, whose queue has the policy."""
         if self._reading:
             self._reading = False
             if self._link is not None:
                 self._link.pause_reading()
 
     def resume(self) -> None:
-        """Take what comes again."""
+        """Resume reading."""
         if self._reading:
             return
         self._reading = True
@@ -188,11 +188,11 @@ class Connection:
     # -- what goes -------------------------------------------------------------------------------------------
 
     def send(self, packet: Packet) -> None:
-        """Send a packet; MqttError if the node said that it does not take such ones."""
+        """Send a packet; raises MqttError if the node said that it does not accept such packets."""
         self._write(self.rules.encode(packet, now_us=self._now_us()))
 
     def check(self, packet: Packet) -> None:
-        """Raise MqttError if the node takes no such packet, before it is given its identifier."""
+        """Raise MqttError if the node does not accept such a packet, before the packet gets an identifier."""
         self.rules.encode(packet, now_us=self._now_us())
 
     def _write(self, frame: bytes) -> None:
@@ -209,7 +209,7 @@ class Connection:
             self._link.write(b"".join(unsent))
 
     def may_write(self, *, now: bool) -> None:
-        """The link takes nothing more for now, or takes again."""
+        """Note whether the send buffer of the link is full."""
         self.blocked = not now
         if now and self._over is None:
             self._owner.writable()
@@ -241,7 +241,7 @@ class Connection:
     # -- the last words --------------------------------------------------------------------------------------
 
     async def close(self, packet: Disconnect) -> None:
-        """Say goodbye, and end."""
+        """Send DISCONNECT and close the link."""
         if self.alive and self._link is not None:
             self._write(encode(packet, self.rules.version))
             self._flush()
@@ -250,7 +250,7 @@ class Connection:
             await self._link.close()
 
     def _fail(self, error: MqttError) -> None:
-        """The node broke a rule, or is silent."""
+        """End the connection: the node broke the protocol, or does not answer."""
         if self.alive:
             reason = error.reason if error.reason in DISCONNECT_FROM_CLIENT else Reason.UNSPECIFIED
             said = Properties(reason_string=str(error)[: limits.MQTT_REASON_CHARACTERS])
@@ -259,7 +259,7 @@ class Connection:
         self._end(ConnectionLost(f"{self._address}: {error}"))
 
     def lost(self, error: Exception | None) -> None:
-        """The link is gone."""
+        """Handle the end of the link."""
         self._end(ConnectionLost(f"{self._address}: the connection broke: {error or 'closed by the node'}"))
 
     def _end(self, error: ConnectionLost) -> None:

@@ -26,7 +26,7 @@ def message(  # noqa: PLR0913  # each is a part of the message
     response_topic: str | None = None,
     correlation_data: bytes | None = None,
 ) -> Publish:
-    """The packet, without an identifier; InputError or MqttError says what is wrong with it."""
+    """Make the packet, without an identifier; raises InputError or MqttError for a wrong argument."""
     if qos not in (0, 1, 2) or not isinstance(qos, int):
         raise InputError(f"qos is {qos}; it is 0, 1 or 2")
     if expiry_s is not None and not 0 <= expiry_s <= 0xFFFF_FFFF:

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class StreamPositions:
-    """By stream, of one subscription; streams that were silent for longest are forgotten beyond a bound."""
+    """Positions of one subscription by stream; beyond a bound, longest silent streams are forgotten."""
 
     def __init__(self, start: int | None = None) -> None:
         self._start = start
         self._next: dict[str, int] = {}
         self.repeated = 0
-        """Messages that came before."""
+        """Messages that were received before and are left out."""
 
     @property
     def start(self) -> int | None:
-        """Where to begin if the node has forgotten the subscription; None: with what comes then."""
+        """Tick to begin with if the node has forgotten the subscription; None: with new messages."""
         return min(self._next.values(), default=self._start)
 
     def passes(self, user: User) -> bool:
-        """Whether a message with these properties is new, or of no stream at all."""
+        """Whether a message with these properties is new, or belongs to no stream."""
         stamp = stamp_of(user)
         if stamp is None:
             return True
@@ -51,7 +51,7 @@ class StreamPositions:
 
 
 class Receipt:
-    """What is owed for one message."""
+    """The acknowledgement that is owed for one message."""
 
     __slots__ = ("here", "holders", "packet_id", "qos", "stamp")
 
@@ -59,15 +59,15 @@ class Receipt:
         self.packet_id = packet_id
         self.qos = qos
         self.stamp = stamp
-        """Stream and tick, if it is known by them."""
+        """Stream and tick of a message of a reliable stream."""
         self.holders = 0
-        """Subscriptions that have it in their buffers."""
+        """How many subscriptions hold the message in their buffers."""
         self.here = True
-        """Whether it came over the present connection."""
+        """Whether the message arrived over the present connection."""
 
 
 class Receipts:
-    """All that are owed in one session."""
+    """All acknowledgements that are owed in one session."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
         self._acknowledge = acknowledge
@@ -78,11 +78,11 @@ class Receipts:
         """QoS 1 messages taken while the connection they came over was gone."""
 
     def __len__(self) -> int:
-        """Messages not taken yet."""
+        """How many messages the program has not taken yet."""
         return len(self._open)
 
     def arrived(self, message: Publish) -> Receipt | None:
-        """The receipt of a message; None if it is one that came before.
+        """Return the receipt of a message; None if the message was received before.
 
         A message of a stream may come again for a subscription that did not get it: its receipt is the same.
         """
@@ -116,7 +116,7 @@ class Receipts:
         return receipt
 
     def taken(self, receipt: Receipt) -> None:
-        """One holder has let go of the message; the last one's word is the acknowledgement."""
+        """Release one hold on a message; acknowledge it when none is left."""
         receipt.holders -= 1
         if receipt.holders > 0:
             return
@@ -131,12 +131,12 @@ class Receipts:
             self._early.add(receipt.packet_id)
 
     def detached(self) -> None:
-        """The connection is gone."""
+        """Remember that no receipt belongs to the present connection any more."""
         for receipt in self._open.values():
             receipt.here = False
 
     def forget(self) -> None:
-        """The session is gone: nobody waits for these acknowledgements."""
+        """Forget all receipts: the node has lost the session and expects no acknowledgement."""
         self._open.clear()
         self._stamped.clear()
         self._early.clear()

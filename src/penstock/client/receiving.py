@@ -34,21 +34,21 @@ T = TypeVar("T")
 
 
 class Receiver:
-    """All subscriptions of a client."""
+    """Hands incoming messages to the subscriptions of a client."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._connection: Connection | None = None
         self.receipts = Receipts(self._acknowledge)
         self._subscriptions: dict[str, Subscription] = {}
-        """By filter, in the order they were made."""
+        """Subscriptions by filter, in the order in which they were made."""
         self._numbered: dict[int, Subscription] = {}
         self._past = NOTHING
         self._unclaimed: deque[tuple[Publish, Receipt | None]] = deque()
         self.unwanted = 0
         self.paused = False
         self._awaited: dict[asyncio.Future[Any], None] = {}
-        """Answers of the node that somebody waits for."""
+        """Answers of the node that calls wait for; a dict, to keep their order."""
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -70,15 +70,15 @@ class Receiver:
         return number
 
     def held(self) -> list[Subscription]:
-        """Subscriptions in force, or on the way to it."""
+        """Subscriptions that are in force or requested."""
         return list(self._subscriptions.values())
 
     def find(self, filter_: str) -> Subscription | None:
-        """The subscription with this very filter."""
+        """Return the subscription with exactly this filter; None if there is none."""
         return self._subscriptions.get(filter_)
 
     def add(self, subscription: Subscription) -> None:
-        """It gets what matches, beginning with what came before anybody asked."""
+        """Add a subscription; it first gets the matching messages that arrived before it."""
         self._subscriptions[subscription.filter] = subscription
         if subscription.number:
             self._numbered[subscription.number] = subscription
@@ -94,20 +94,20 @@ class Receiver:
         self._unclaimed = kept
 
     def remove(self, subscription: Subscription) -> None:
-        """It has ended."""
+        """Remove a subscription that has ended."""
         if self._subscriptions.pop(subscription.filter, None) is not None:
             self._numbered.pop(subscription.number, None)
             self._past += subscription.statistics()
 
     def end(self, error: Exception | None) -> None:
-        """Nothing will come any more."""
+        """End all subscriptions: no message will arrive any more."""
         for each in self.held():
             each.end(error)
 
     # -- messages --------------------------------------------------------------------------------------------
 
     def arrived(self, message: Publish) -> None:
-        """A message has come."""
+        """Handle a PUBLISH of the node."""
         receipt = None
         if message.qos:
             receipt = self.receipts.arrived(message)
@@ -126,7 +126,7 @@ class Receiver:
             self.unwanted += 1
 
     def _wanting(self, message: Publish) -> list[Subscription]:
-        """Those whose identifiers it carries, and those that share a copy with one of these."""
+        """Return the subscriptions whose identifiers a message carries, and those that share its copy."""
         matching = [each for each in self._subscriptions.values() if each.matches(message.topic)]
         if not self._numbered:
             return matching
@@ -165,20 +165,20 @@ class Receiver:
     # -- reading or not --------------------------------------------------------------------------------------
 
     def attach(self, connection: Connection, *, session_present: bool) -> None:
-        """Messages come over this connection from now on."""
+        """Use a new connection."""
         if not session_present:
             self.receipts.forget()
         self._connection = connection
         self.paused = False
 
     def detach(self) -> None:
-        """The connection is gone."""
+        """Forget the connection, which is lost."""
         self._connection = None
         self.paused = False
         self.receipts.detached()
 
     async def wait_for(self, answer: asyncio.Future[T]) -> T:
-        """Wait for an answer of the node; reading goes on until it is there."""
+        """Wait for an answer of the node; reading does not stop meanwhile."""
         self._awaited[answer] = None
         self._look()
         try:
@@ -188,12 +188,12 @@ class Receiver:
             self._look()
 
     def relieved(self) -> None:
-        """A program has caught up a little."""
+        """Called when a program has taken items: reading may resume."""
         if self.paused:
             self._look()
 
     def _look(self) -> None:
-        """Read or stop reading, as things stand."""
+        """Stop or resume reading, as the buffers are full or not."""
         connection = self._connection
         if connection is None:
             return
@@ -213,11 +213,11 @@ class Receiver:
 
     @property
     def unclaimed(self) -> int:
-        """Messages that wait for a subscription."""
+        """How many messages wait for a subscription that is not made yet."""
         return len(self._unclaimed)
 
     def statistics(self) -> ReceiveStatistics:
-        """Of all subscriptions together."""
+        """Return the counts of all subscriptions together."""
         total = self._past
         for each in self._subscriptions.values():
             total += each.statistics()

@@ -47,7 +47,7 @@ FINAL: Final = frozenset(
         Reason.SESSION_TAKEN_OVER,
     }
 )
-"""Reasons for which the answer to the next attempt would be the same, or should be."""
+"""Reason codes after which connecting again would fail in the same way."""
 
 BLAME: Final = frozenset(
     {
@@ -60,12 +60,12 @@ BLAME: Final = frozenset(
         Reason.PAYLOAD_FORMAT_INVALID,
     }
 )
-"""Reasons that lie in what we send; it would be sent again, so after BLAMED of them in a row it is over."""
+"""Reason codes that blame what the client sends, and would send again: after BLAMED in a row it gives up."""
 
 BLAMED: Final = 3
 
 _WINDOW: Final = MOST_PACKET_ID // 2
-"""Messages unanswered at most; the other half of the packet identifiers is for requests."""
+"""Bound of messages without an answer; the other half of the packet identifiers is for requests."""
 
 _ENDING: Final = Properties(session_expiry_s=0)
 
@@ -85,7 +85,7 @@ class ConnectOptions:
 
 
 class Keeper:
-    """A client's connection, made again whenever it is lost."""
+    """Keeps a client connected: connects again after every loss."""
 
     def __init__(
         self,
@@ -102,23 +102,23 @@ class Keeper:
         self._receiver = receiver
         self._asking = asking
         self.connection: Connection | None = None
-        """The one there is now."""
+        """The present connection; None while there is none."""
         self.over: ClientError | None = None
-        """Why there will be no other."""
+        """Why the client has given up; None while it has not."""
         self.connections = 0
         self.resumed = 0
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._blamed = 0
-        """How often in a row the node has ended the connection for what we sent."""
+        """How many connections in a row the node has ended because of what the client sent."""
 
     @property
     def begun(self) -> bool:
-        """Whether it was connected once."""
+        """Whether the client has been connected before."""
         return self._task is not None
 
     async def connect(self) -> None:
-        """Connect for the first time; ClientError says why it came to nothing, and nothing is tried again."""
+        """Connect for the first time; raises ClientError if that fails, and does not retry."""
         assert self._task is None, "connect once"
         await self._attach()
         self._task = asyncio.create_task(self._keep())
@@ -146,7 +146,7 @@ class Keeper:
         connection.begin()
 
     async def _keep(self) -> None:
-        """Stay connected."""
+        """Connect again after each loss, until the client is closed or an error is final."""
         loop = asyncio.get_running_loop()
         pauses = self._pauses()
         while True:
@@ -176,7 +176,7 @@ class Keeper:
         return pauses_s(SystemRandom(), least_s=min(limits.RECONNECT_LEAST_S, most_s), most_s=most_s)
 
     def _kept(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for ever because of a bug."""
+        """End everything when this task fails: nobody should wait for ever because of a bug."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a bug: the client does not connect again", exc_info=error)
             self._fail(ConnectionLost(f"a bug in Penstock: {type(error).__name__}: {error}"))
@@ -184,7 +184,7 @@ class Keeper:
     # -- what a connection says ------------------------------------------------------------------------------
 
     def heard(self, packet: Packet) -> None:
-        """A packet of the node."""
+        """Handle a packet of the node."""
         outcome = self._session.receive(packet)
         for each in outcome.send:
             self._sender.send_again(each)
@@ -201,11 +201,11 @@ class Keeper:
                 self._sender.drain()
 
     def writable(self) -> None:
-        """More can be sent."""
+        """Send waiting messages: the connection takes more."""
         self._sender.drain()
 
     def gone(self, error: ConnectionLost) -> None:
-        """The connection is lost."""
+        """Handle the loss of the connection: give up, or let the task connect again."""
         self.connection = None
         self._sender.detach()
         self._receiver.detach()
@@ -219,7 +219,7 @@ class Keeper:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _fail(self, error: ClientError) -> None:
-        """It is over; everyone is told."""
+        """Give up: fail all waiting calls and end all subscriptions with the error."""
         if self.over is not None:
             return
         self.over = error
@@ -228,7 +228,7 @@ class Keeper:
         self._asking.give_up(error, closed=False)
 
     async def close(self) -> None:
-        """Send what waits, for CLIENT_CLOSE_S at most, then leave."""
+        """Send what waits, for CLIENT_CLOSE_S at most, then disconnect."""
         if self.connection is not None and self.over is None:
             try:
                 async with asyncio.timeout(limits.CLIENT_CLOSE_S):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.policy.columns import Plan
 
 SEVERAL: Final = "*"
-"""In a digest's topic, the place of levels in which the topics of its events differ."""
+"""Stands in a digest's topic for levels in which the topics of its events differ."""
 
 _DIGEST_PROPERTIES: Final = Properties(
     payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,)
@@ -61,7 +61,7 @@ class Published:
 
 
 class QueuedMessage:
-    """A message on its way, and who wants to know."""
+    """A message to be sent, and the call that waits for its answer."""
 
     __slots__ = ("done", "expires_us", "packet")
 
@@ -72,7 +72,7 @@ class QueuedMessage:
         """0: never."""
 
     def answer(self, found: Published | Exception) -> None:
-        """Tell who waits for it."""
+        """Pass the answer to the waiting call."""
         if self.done is None or self.done.done():
             return
         if isinstance(found, Published):
@@ -82,13 +82,13 @@ class QueuedMessage:
 
 
 class WaitingEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
-    """A message in the buffer, as its policy sees it."""
+    """A message in the send buffer, as the policy sees it."""
 
     waiting: QueuedMessage
 
 
 class Sender:
-    """What a client publishes."""
+    """Sends what a client publishes."""
 
     def __init__(self, session: ClientSession, *, options: QueueOptions, plan: Plan | None) -> None:
         self._session = session
@@ -101,9 +101,9 @@ class Sender:
         self._queue_for_room: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._topic = ""
-        """What the topics of the waiting events have in common."""
+        """Topic that the waiting events have in common, with `*` where they differ."""
         self._qos = 0
-        """Highest of those that wait."""
+        """Highest QoS of the waiting messages."""
         self._draining = False
         self._published = self._sent = self._digested = 0
         self._expired = self._early = self._abandoned = 0
@@ -112,9 +112,9 @@ class Sender:
     # -- from the program ------------------------------------------------------------------------------------
 
     def offer(self, packet: Publish, done: asyncio.Future[Published] | None) -> bool:
-        """Send a message or let it wait; False if there is no room for it to wait.
+        """Send a message or put it into the send buffer; return False if the buffer is full.
 
-        MqttError if the node takes no such messages.
+        Raises MqttError if the node does not accept such messages.
         """
         connection = self._connection
         if connection is not None and not len(self._buffer) and self._takes(connection, packet):
@@ -158,17 +158,17 @@ class Sender:
 
     @property
     def behind(self) -> bool:
-        """Whether messages wait for the connection."""
+        """Whether the send buffer holds messages."""
         return len(self._buffer) > 0
 
     def room(self) -> asyncio.Future[None]:
-        """Done when there may be room for a message to wait."""
+        """Return a future that is done when the send buffer may have room."""
         turn = asyncio.get_running_loop().create_future()
         self._queue_for_room.append(turn)
         return turn
 
     def idle(self) -> asyncio.Future[None]:
-        """Done when nothing waits to be sent or acknowledged."""
+        """Return a future that is done when nothing waits to be sent or acknowledged."""
         turn = asyncio.get_running_loop().create_future()
         self._idle.append(turn)
         self._tell()
@@ -177,18 +177,18 @@ class Sender:
     # -- to the node -----------------------------------------------------------------------------------------
 
     def attach(self, connection: Connection, again: list[Packet]) -> None:
-        """Send over this connection from now on: first what the session wants sent again, then what waits."""
+        """Use a new connection: send again what the session needs, then what waits."""
         self._connection = connection
         for packet in again:
             self.send_again(packet)
         self.drain()
 
     def detach(self) -> None:
-        """The connection is gone."""
+        """Forget the connection, which is lost."""
         self._connection = None
 
     def send_again(self, packet: Packet) -> None:
-        """A packet of the session: an acknowledgement, or a message once more."""
+        """Send a packet of the session: an acknowledgement, or a message again."""
         assert self._connection is not None
         try:
             self._connection.send(packet)
@@ -197,7 +197,7 @@ class Sender:
             self._withdraw(packet.packet_id, packet.qos, error)
 
     def drain(self) -> None:
-        """Send what waits, as much as the connection takes."""
+        """Send waiting messages until the connection is full."""
         connection = self._connection
         if connection is None or self._draining:
             return
@@ -224,7 +224,7 @@ class Sender:
         return not qos or self._session.room > 0
 
     def _send_late(self, connection: Connection, waiting: QueuedMessage) -> None:
-        """A message that has waited: with what is left of its time."""
+        """Return a message that has waited, with what is left of its expiry time."""
         if waiting.expires_us:
             left_us = waiting.expires_us - _now_us()
             if left_us <= 0:
@@ -240,7 +240,7 @@ class Sender:
             waiting.answer(error)
 
     def _send_digest(self, connection: Connection, digest: Digest) -> None:
-        """A digest in its place; where it is too large for the node, without its attributes."""
+        """Send a digest; leave out its attributes if it is too large for the node."""
         for shown in (digest, replace(digest, attributes=())):
             body = _json.encode({"filter": self._topic} | to_json(shown))
             packet = self._session.publish(
@@ -274,7 +274,7 @@ class Sender:
             waiting.answer(Published())
 
     def _withdraw(self, packet_id: int, qos: int, error: MqttError) -> None:
-        """A message that was given its identifier cannot be sent."""
+        """Release the identifier of a message that cannot be sent."""
         ack = Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.UNSPECIFIED)
         self._session.receive(ack)
         waiting = self._flying.pop(packet_id, None)
@@ -283,7 +283,7 @@ class Sender:
             waiting.answer(error)
 
     def settled(self, found: Settled) -> None:
-        """The node has answered a message."""
+        """Handle the answer of the node to a message."""
         waiting = self._flying.pop(found.packet_id, None)
         if waiting is None:
             return
@@ -301,7 +301,7 @@ class Sender:
             )
 
     def _tell(self) -> None:
-        """Wake those who wait for room, and those who wait for the end."""
+        """Wake calls that wait for room, and those that wait until all is sent."""
         free = self._options.capacity_events - len(self._buffer)
         while self._queue_for_room and free > 0:
             turn = self._queue_for_room.popleft()
@@ -315,7 +315,7 @@ class Sender:
             self._idle.clear()
 
     def abandon(self, error: ClientError) -> None:
-        """Nothing will be sent any more."""
+        """Fail all waiting calls: nothing will be sent any more."""
         self._connection = None
         before, owed = self._buffer.clear()
         self._abandoned += before.queued + before.queued_digested
@@ -331,7 +331,7 @@ class Sender:
     # -- what can be known -----------------------------------------------------------------------------------
 
     def statistics(self) -> SendStatistics:
-        """The account of what was published."""
+        """Return the counts of what was published."""
         queue = self._buffer.queue.statistics()
         return SendStatistics(
             published=self._published,
@@ -349,7 +349,7 @@ class Sender:
 
 
 def common_topic(one: str, other: str) -> str:
-    """A topic for both: `*` where their levels differ, and for the rest where one has more levels."""
+    """Merge two topics: `*` where levels differ, and for the rest where one has more levels."""
     if one == other:
         return one
     levels, others = one.split("/"), other.split("/")

@@ -14,25 +14,25 @@ class SendStatistics:
 
     published: int
     sent: int
-    """Given to the connection; of QoS 1 and 2 each counts once, however often it was sent."""
+    """Messages handed to the connection; those of QoS 1 and 2 count once, however often they were sent."""
     digested: int
     """Dropped by the client's own policy into digests."""
     waiting: int
-    """For the connection, or for room in it."""
+    """Messages in the send buffer."""
     expired: int
-    """Were of no use any more when their turn came."""
+    """Messages whose expiry time passed in the send buffer."""
     refused_early: int
-    """Never sent: the node said when it was connected to that it takes no such messages."""
+    """Messages that the node does not accept, as it said in CONNACK; never sent."""
     abandoned: int
-    """Were waiting when the client closed or failed."""
+    """Messages in the send buffer when the client closed or failed."""
     acknowledged: int
-    """Of those sent: QoS 1 and 2, taken by the node."""
+    """Messages of QoS 1 and 2 that the node acknowledged."""
     refused: int
-    """Of those sent: QoS 1 and 2, not taken by the node."""
+    """Messages of QoS 1 and 2 that the node refused."""
     in_flight: int
-    """Of those sent: QoS 1 and 2, not answered yet."""
+    """Messages of QoS 1 and 2 without an answer yet."""
     packs: int
-    """How often the client's policy made room."""
+    """Packs of the send buffer by the client's policy."""
 
     @property
     def conserved(self) -> bool:
@@ -44,17 +44,17 @@ class SendStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveStatistics:
-    """What came for one subscription, or for all of a client.
+    """Counts of what one subscription, or all of a client, received.
 
     Always: events + digested = taken + taken_digested + waiting + abandoned.
     """
 
     events: int
-    """That came as themselves."""
+    """Events received."""
     digests: int
-    """That came."""
+    """Digests received."""
     digested: int
-    """Events counted in the digests that came."""
+    """Events counted in the digests received."""
     taken: int
     """Events the program took."""
     taken_digested: int
@@ -62,9 +62,9 @@ class ReceiveStatistics:
     waiting: int
     """In the client's buffer, as themselves or counted in digests."""
     abandoned: int
-    """Were in the buffer when the subscription ended."""
+    """Events in the buffer when the subscription ended."""
     repeated: int = 0
-    """Messages of reliable streams that came once more, which nobody was shown; not among the events."""
+    """Messages of reliable streams that were received again and left out; not among the events."""
 
     def __add__(self, other: ReceiveStatistics) -> ReceiveStatistics:
         return ReceiveStatistics(
@@ -94,17 +94,17 @@ class ClientStatistics:
     client_id: str
     connected: bool
     connections: int
-    """Accepted by the node so far."""
+    """Connections that the node accepted so far."""
     resumed: int
-    """Of these, how many found their session still there."""
+    """Connections at which the node still had the session."""
     reading: bool
-    """False: nothing is read, because the program is behind."""
+    """False while reading is stopped because the program is behind."""
     sent: SendStatistics
     received: ReceiveStatistics
-    """Of all subscriptions, past and present."""
+    """Counts of all subscriptions, past and present."""
     unclaimed: int
-    """Messages that wait for a subscription: of a session that was there before."""
+    """Messages of a resumed session that wait for the program to subscribe."""
     unwanted: int
-    """Messages no subscription of this client asked for, and for which there was no room."""
+    """Messages that matched no subscription and found no room to wait for one."""
     unacknowledged: int
     """Messages of QoS 1 and 2 that the program has not taken yet."""

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class SubscribeRequests:
-    """Subscriptions on their way in and out."""
+    """SUBSCRIBE and UNSUBSCRIBE requests without an answer yet."""
 
     def __init__(self, session: ClientSession, receiver: Receiver) -> None:
         self._session = session
         self._receiver = receiver
         self._asked: dict[str, asyncio.Future[None]] = {}
-        """Filters of subscriptions that wait for their answer."""
+        """Futures by the filter of a subscription that waits for SUBACK."""
         self._leaving: dict[str, asyncio.Future[None]] = {}
-        """Filters of subscriptions that end."""
+        """Futures by the filter of a subscription that is ending."""
 
     async def begin(self, subscription: Subscription, connection: Connection | None) -> None:
-        """Ask, now or when there is a connection; SubscribeRefused or PolicyError if the node says no."""
+        """Send SUBSCRIBE, now or after reconnecting, and wait; raises SubscribeRefused or PolicyError."""
         filter_ = subscription.filter
         answer = self._asked[filter_] = asyncio.get_running_loop().create_future()
         self._receiver.add(subscription)
@@ -46,7 +46,7 @@ class SubscribeRequests:
             self._asked.pop(filter_, None)
 
     async def end(self, subscription: Subscription, connection: Connection | None) -> None:
-        """Tell the node that it ends, and wait until it knows."""
+        """Send UNSUBSCRIBE and wait for the answer."""
         leaving = self._leaving[subscription.filter] = asyncio.get_running_loop().create_future()
         try:
             if connection is not None:
@@ -56,12 +56,12 @@ class SubscribeRequests:
             del self._leaving[subscription.filter]
 
     async def left(self, filter_: str) -> None:
-        """Wait while somebody else ends the subscription to a filter."""
+        """Wait until another call has ended the subscription to a filter."""
         while (leaving := self._leaving.get(filter_)) is not None:
             await asyncio.wait((leaving,))
 
     def renew(self, connection: Connection, *, session_present: bool) -> None:
-        """Ask for what the node does not know: all subscriptions, or those not answered yet."""
+        """Send again what the node does not know: all subscriptions, or those without an answer yet."""
         for filter_, leaving in list(self._leaving.items()):
             if session_present:
                 connection.send(self._session.unsubscribe(filter_))
@@ -84,7 +84,7 @@ class SubscribeRequests:
         connection.send(self._session.subscribe(options, properties=properties))
 
     def answered(self, found: Answered) -> None:
-        """The node has said yes or no."""
+        """Handle a SUBACK or UNSUBACK."""
         if not isinstance(found.answer, Suback):
             for filter_ in found.request.filters:  # type: ignore[union-attr]  # the session has paired them
                 leaving = self._leaving.get(filter_)
@@ -112,7 +112,7 @@ class SubscribeRequests:
             waiting.set_exception(error)
 
     def give_up(self, error: ClientError, *, closed: bool) -> None:
-        """No answer will come: the client was closed, or the node is lost, and subscriptions with it."""
+        """Fail all waiting calls: the client was closed or has given up."""
         for waiting in self._asked.values():
             if not waiting.done():
                 waiting.set_exception(error)

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionOptions:
-    """What a subscription asks for."""
+    """The options of a subscription."""
 
     options: Options
     user: tuple[tuple[str, str], ...] = ()
     """User properties of the SUBSCRIBE: policy and content filter."""
     start: int | None = None
-    """Where in reliable streams to begin; None: with what comes from now on."""
+    """Tick to begin with in reliable streams; None: with new messages."""
     plan: Plan | None = None
-    """The policy, if it can be read here."""
+    """The policy, if its text is known here."""
     when_slow: Literal["wait", "pack"] = "wait"
     buffer_events: int = limits.QUEUE_EVENTS
     acknowledge: Literal["taken", "done"] = "taken"
@@ -53,16 +53,16 @@ class SubscriptionOptions:
 
     @property
     def alone(self) -> bool:
-        """Whether a node sends it a copy of its own of what other subscriptions of the client get, too."""
+        """Whether a node sends it a copy of its own, also of messages that other subscriptions get."""
         return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
 
     @property
     def choosy(self) -> bool:
-        """Whether a node does not send it everything that its filter matches."""
+        """Whether a node may leave out messages that the filter matches."""
         return self.options.no_local or any(name == "filter" for name, _ in self.user)
 
     def queue(self) -> BoundedQueue:
-        """A buffer for what the program has not taken."""
+        """Make the buffer for items that the program has not taken."""
         options = QueueOptions(capacity_events=self.buffer_events)
         if self.plan is not None:
             return PackingQueue(self.plan, options)
@@ -75,7 +75,7 @@ class SubscriptionOptions:
 
 
 def told(*, policy: Policy | str | None, content: str | None) -> tuple[tuple[str, str], ...]:
-    """The user properties of a SUBSCRIBE."""
+    """Return the user properties of a SUBSCRIBE."""
     said = {"policy": _written(policy), "filter": content}
     return tuple((name, text) for name, text in said.items() if text is not None)
 
@@ -89,7 +89,7 @@ def _written(policy: Policy | str | None) -> str | None:
 
 
 def first_tick(start: str | int | None) -> int | None:
-    """Where to begin in reliable streams; InputError if it is no place."""
+    """Return the tick to begin with in reliable streams; raises InputError for a wrong `start`."""
     if start == "earliest":
         return 0
     if isinstance(start, str) or (start is not None and start < 0):
@@ -98,7 +98,7 @@ def first_tick(start: str | int | None) -> int | None:
 
 
 def plan_of(policy: Policy | str) -> Plan:
-    """A policy, or its text, to be used here; PolicyError if it cannot be understood."""
+    """Compile a policy or its text; raises PolicyError if the text is wrong."""
     from penstock.policy.columns import Plan  # noqa: PLC0415  # needs numpy
     from penstock.policy.text.forms import parse  # noqa: PLC0415  # needs YAML and RE2
 
@@ -106,7 +106,7 @@ def plan_of(policy: Policy | str) -> Plan:
 
 
 def plan_here(policy: Policy | str | None) -> Plan | None:
-    """The policy for the client's own buffer; None for one that only the node knows."""
+    """Compile the policy for the client's own buffer; None for a name that only the node knows."""
     try:
         return None if policy is None else plan_of(policy)
     except PolicyError:
@@ -139,7 +139,7 @@ class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
 
 
 def item_of(message: Publish, *, now_us: Instant, seq: int) -> ReceivedEvent | ReceivedDigest:
-    """The item of a message; what says that it is a digest and is none, is an event."""
+    """Make an event or a digest of a message; one that is wrongly marked as a digest is an event."""
     if DIGEST_MARK in message.properties.user:
         found = _digest(message)
         if found is not None:
@@ -166,18 +166,18 @@ def _digest(message: Publish) -> ReceivedDigest | None:
 
 
 class SubscriptionOwner(Protocol):
-    """Who made a subscription."""
+    """The client that made a subscription."""
 
     def relieved(self) -> None:
-        """The program has caught up a little."""
+        """Called when the program has taken items."""
         ...
 
     def taken(self, receipt: Receipt) -> None:
-        """It took a message of QoS 1 or 2."""
+        """Called when the program has taken a message of QoS 1 or 2."""
         ...
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """End it."""
+        """Unsubscribe."""
         ...
 
 
@@ -198,13 +198,13 @@ class Subscription:
         self.filter = wanted.options.filter
         self.wanted = wanted
         self.number = number
-        """Its MQTT subscription identifier; 0: none."""
+        """MQTT subscription identifier; 0: none."""
         self.alone = wanted.alone
         self.strict = wanted.start is not None
-        """Whether it takes of streams only what carries its identifier: all else comes again, in order."""
+        """Whether it accepts of streams only messages with its identifier; others are sent again."""
         self.places = StreamPositions(wanted.start)
         self.granted_qos = wanted.options.qos
-        """What the node granted."""
+        """QoS that the node granted."""
         self._plain = shared_of(self.filter).filter
         self._client = client
         self._buffer: Buffer[Receipt] = Buffer(wanted.queue())
@@ -212,7 +212,7 @@ class Subscription:
         self._low = wanted.buffer_events // 4
         self._high_bytes = self._buffer.queue.options.capacity_bytes // 2
         self._doing: list[Receipt] = []
-        """What is owed for items that the program has taken and not done with."""
+        """Receipts of items that the program has taken but not marked as done."""
         self._some = asyncio.Event()
         self._ended = False
         self._error: Exception | None = None

@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession, ClientWebSocketResponse
 
 PORTS: Final = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
-"""By scheme, where an address names none."""
+"""Default ports by scheme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A node's address, taken apart."""
+    """The parts of a node's address."""
 
     scheme: str
     host: str
     port: int
     path: str = ""
-    """Of a WebSocket."""
+    """Path of a WebSocket."""
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the link uses TLS."""
         return self.scheme in ("mqtts", "wss")
 
     @property
     def web(self) -> bool:
-        """Whether it is a WebSocket."""
+        """Whether the link is a WebSocket."""
         return self.scheme in ("ws", "wss")
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Address:
 
 
 def read_address(url: str) -> Address:
-    """The address in a text; InputError says what is wrong with it."""
+    """Read an address; raises InputError that says what is wrong with it."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -68,47 +68,47 @@ def read_address(url: str) -> Address:
 
 
 class LinkOwner(Protocol):
-    """Who stands above a link."""
+    """The owner of a link, which is told what happens to it."""
 
     def received(self, chunk: bytes) -> None:
-        """Bytes have come."""
+        """Handle received bytes."""
         ...
 
     def may_write(self, *, now: bool) -> None:
-        """The link takes nothing more for now, or takes again."""
+        """Called when the send buffer gets full, and when it has room again."""
         ...
 
     def lost(self, error: Exception | None) -> None:
-        """The link is gone; said once."""
+        """Called once when the link has ended."""
         ...
 
 
 class Link(Protocol):
-    """A way to a node."""
+    """A byte link to a node."""
 
     def write(self, data: bytes) -> None:
         """Send bytes, in order."""
         ...
 
     def pause_reading(self) -> None:
-        """Let nothing come until `resume_reading`."""
+        """Stop reading until `resume_reading`."""
         ...
 
     def resume_reading(self) -> None:
-        """Let bytes come again."""
+        """Resume reading."""
         ...
 
     async def close(self) -> None:
-        """Send what waits, and end."""
+        """Send what waits, then close."""
         ...
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once; what waits is not sent."""
         ...
 
 
 async def open_link(address: Address, above: LinkOwner, *, tls: ssl.SSLContext | None) -> Link:
-    """A link to an address; Unreachable says why there is none."""
+    """Open a link to an address; raises Unreachable that says why that fails."""
     context = (tls or ssl.create_default_context()) if address.secure else None
     opening = _open_websocket if address.web else _open_tcp
     try:
@@ -138,7 +138,7 @@ async def _open_tcp(address: Address, above: LinkOwner, tls: ssl.SSLContext | No
 
 
 class TcpLink(asyncio.Protocol):
-    """A socket, with TLS or without."""
+    """A TCP socket, with or without TLS."""
 
     def __init__(self, above: LinkOwner) -> None:
         self._above = above
@@ -146,24 +146,24 @@ class TcpLink(asyncio.Protocol):
         self._gone = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
+        """Called by asyncio when the socket is open."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no such class
         self._transport.set_write_buffer_limits(high=limits.CLIENT_WRITE_BYTES)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Handle received bytes."""
         self._above.received(data)
 
     def pause_writing(self) -> None:
-        """The socket takes nothing more for now."""
+        """Called by asyncio when the send buffer is full."""
         self._above.may_write(now=False)
 
     def resume_writing(self) -> None:
-        """The socket takes again."""
+        """Called by asyncio when the send buffer has room again."""
         self._above.may_write(now=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Called by asyncio when the socket is closed."""
         self._gone.set()
         self._above.lost(exc)
 
@@ -173,19 +173,19 @@ class TcpLink(asyncio.Protocol):
         self._transport.write(data)
 
     def pause_reading(self) -> None:
-        """Leave what comes to the kernel, and then to the node."""
+        """Stop reading: bytes wait in the kernel, then at the node."""
         assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take what comes."""
+        """Resume reading."""
         assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
     async def close(self) -> None:
-        """Send what waits, and end; a peer that does not take it in time is left."""
+        """Send what waits, then close; a peer that does not read it in time is cut off."""
         assert self._transport is not None
         self._transport.close()
         try:
@@ -195,7 +195,7 @@ class TcpLink(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once; what waits is not sent."""
         assert self._transport is not None
         self._transport.abort()
 
@@ -237,7 +237,7 @@ async def _open_websocket(address: Address, above: LinkOwner, tls: ssl.SSLContex
 
 
 class WebSocketLink:
-    """A WebSocket; two tasks carry bytes between it and what stands above."""
+    """A WebSocket; one task reads it, another writes it."""
 
     def __init__(self, http: ClientSession, socket: ClientWebSocketResponse, above: LinkOwner) -> None:
         self._http = http
@@ -263,15 +263,15 @@ class WebSocketLink:
             self._above.may_write(now=False)
 
     def pause_reading(self) -> None:
-        """Leave what comes to the WebSocket, which holds some 64 KB, and then to the node."""
+        """Stop reading: bytes wait in the WebSocket, which holds some 64 KB, then at the node."""
         self._reading.clear()
 
     def resume_reading(self) -> None:
-        """Take what comes."""
+        """Resume reading."""
         self._reading.set()
 
     async def close(self) -> None:
-        """Send what waits, and end."""
+        """Send what waits, then close."""
         self._closing = True
         self._something.set()
         await asyncio.wait(self._tasks[1:], timeout=limits.TLS_SHUTDOWN_S)
@@ -279,7 +279,7 @@ class WebSocketLink:
         await self._end
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once; what waits is not sent."""
         for task in self._tasks:
             task.cancel()
 
@@ -315,7 +315,7 @@ class WebSocketLink:
                 return
 
     async def _ended(self) -> None:
-        """Whichever task ends first ends the link."""
+        """Close the link when one of its tasks ends."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         error: Exception | None = None
         for task in done:

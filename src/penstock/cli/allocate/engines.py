@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 
 NUMBERS: Final = {"subscribers": 0.0, "cost": None, "update_interval_us": None}
-"""Columns of numbers: the least one that is allowed; None: above 0."""
+"""Columns of numbers with the smallest allowed value; None: above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Channels:
 
     urls: pa.Array
     hosts: list[str]
-    """Empty: neither given nor asked for."""
+    """Hosts; empty if neither given nor needed."""
     columns: dict[str, np.ndarray[Any, np.dtype[np.float64]]]
 
     def factors(self, *, by_cost: bool) -> Factors:
-        """What the solver takes."""
+        """Return the factors for the solver."""
         return Factors(
             self.columns["subscribers"],
             self.columns["cost"] if by_cost else None,
@@ -51,7 +51,7 @@ class Channels:
 
 
 def read_channels(path: Path, *, needed: list[str], hosts: bool) -> Channels:
-    """The channels of a file; `needed` are columns it must have, `hosts` says that hosts are needed, too."""
+    """Read channels from a file; `needed` are columns it must have, `hosts` whether hosts are needed."""
     table = _table(path)
     for name in ("url", *needed):
         if name not in table.column_names:
@@ -125,7 +125,7 @@ def _numbers(
 
 
 def _hosts(table: pa.Table, urls: pa.Array, path: Path) -> list[str]:
-    """The column `host`, or the registrable domains of the URLs."""
+    """Return the column `host`, or the registrable domains of the URLs."""
     if "host" in table.column_names:
         given = table["host"].combine_chunks()
         if given.null_count:
@@ -158,7 +158,7 @@ TABLE: Final = "allocation"
 
 @dataclass(frozen=True, slots=True)
 class AllocateArguments:
-    """The command line, read."""
+    """The arguments of the command."""
 
     scheme: Scheme
     budget: float | None
@@ -173,17 +173,17 @@ class AllocateArguments:
 
     @property
     def has_limits(self) -> bool:
-        """Whether hosts matter."""
+        """Whether there are limits of hosts."""
         return self.host_limit < inf or bool(self.host_limits)
 
     @property
     def note(self) -> str:
-        """For who looks at the table."""
+        """Note stored with the control table."""
         return f"scheme {self.scheme.value}"
 
 
 def by_numpy(path: Path, asked: AllocateArguments) -> AllocationSummary:
-    """In this process."""
+    """Allocate with numpy, in this process."""
     needed = ["subscribers"]
     needed += ["cost"] if asked.by_cost else []
     needed += ["update_interval_us"] if asked.scheme.value.startswith("fair") else []
@@ -241,7 +241,7 @@ def by_spark(
     remote: str | None,
     memory: str | None,
 ) -> AllocationSummary:
-    """On Spark, from a file of channels or from logs of polls and subscriptions."""
+    """Allocate on Spark, from a file of channels or from logs of polls and subscriptions."""
     from penstock.pipeline.jobs.allocation import (  # noqa: PLC0415  # Spark, where it is needed
         AllocationTerms,
         allocation,

@@ -19,7 +19,7 @@ SHOWN_HOSTS = 5
 
 @dataclass(frozen=True, slots=True)
 class AllocationSummary:
-    """An allocation in figures, whichever engine made it."""
+    """Figures of an allocation, by either engine."""
 
     scheme: Scheme
     channels: int
@@ -31,7 +31,7 @@ class AllocationSummary:
     target_us: int | None
     mean_delay_us: float
     mean_delay_per_update_us: float | None
-    """None: update intervals are not known."""
+    """None if update intervals are not known."""
     price: float
     host_prices: dict[str, float]
     hosts_over: list[str]
@@ -39,7 +39,7 @@ class AllocationSummary:
     """Shortest, quartiles, longest."""
     met: bool
     out: tuple[str, int] | None
-    """Folder and version of the table."""
+    """Folder and version of the control table that was written."""
 
     @staticmethod
     def of(
@@ -53,7 +53,7 @@ class AllocationSummary:
         per_update: bool,
         out: tuple[str, int] | None,
     ) -> AllocationSummary:
-        """From what a solver returns."""
+        """Make a summary of what a solver returns."""
         return AllocationSummary(
             scheme=scheme,
             channels=channels,
@@ -75,7 +75,7 @@ class AllocationSummary:
 
     @property
     def missed(self) -> str:
-        """What could not be kept, and what to do."""
+        """Return warnings: limits that could not be kept, and what to do."""
         if self.hosts_over:
             return (
                 f"{len(self.hosts_over)} hosts are beyond their limit even with the longest interval, "
@@ -92,7 +92,7 @@ class AllocationSummary:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of `penstock allocate --json`."""
+        """Return the object that `penstock allocate --json` prints."""
         per_update = self.mean_delay_per_update_us
         names = ("least", "p25", "median", "p75", "most")
         return {
@@ -120,7 +120,7 @@ class AllocationSummary:
 
 
 def show(found: AllocationSummary, *, seconds: float) -> None:
-    """A table for people."""
+    """Print the allocation as a table."""
     unit = "cost" if found.by_cost else "polls"
     tau = duration(found.tau_us)
     spare = ", more than bounds and limits let it use" if found.price == 0 else ""

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from penstock.core.streams.requests import Answer, Request
 
 PORT: Final = 1884
-"""Where an address names none."""
+"""Default port."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:
-    """An address, taken apart; its text holds no password."""
+    """The parts of an address; its text holds no password."""
 
     host: str
     port: int
@@ -53,7 +53,7 @@ class StreamAddress:
 
 
 def read_stream_address(url: str) -> StreamAddress:
-    """The address in a text; InputError says what is wrong with it, and never shows a password."""
+    """Read an address; raises InputError, which never shows a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -82,7 +82,7 @@ _CHUNK_BYTES: Final = 1 << 18
 
 
 class StreamLink:
-    """One connection, from greeting to end; ConnectionLost once it breaks."""
+    """One connection, from greeting to end; raises ConnectionLost when it breaks."""
 
     def __init__(self, address: StreamAddress, *, name: str, tls: ssl.SSLContext | None) -> None:
         self._address = address
@@ -103,7 +103,7 @@ class StreamLink:
             raise self._lost(error) from None
 
     def receive(self, *, timeout_s: float | None = None) -> list[Answer]:
-        """The next answers, at least one; TimeoutError if there is none for so long."""
+        """Return the next answers, at least one; raises TimeoutError if none arrives in time."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
@@ -115,7 +115,7 @@ class StreamLink:
                 return found
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         with suppress(OSError):
             self._socket.close()
 
@@ -168,16 +168,16 @@ class StreamLink:
 
 @dataclass(slots=True)
 class _Attempts:
-    """A connection that is lost, and tried again."""
+    """Attempts to connect again after a loss."""
 
     began_s: float
     next_s: float
-    """Not before."""
+    """Time of the next attempt."""
     pauses: Iterator[float]
 
 
 class StreamConnection:
-    """Asks and is answered, over as many connections as it takes."""
+    """Sends requests and returns answers; reconnects as often as needed."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class StreamConnection:
         tls: ssl.SSLContext | None = None,
         patience_s: float | None = None,
     ) -> None:
-        """`patience_s`: so long a connection is tried for before Unreachable is raised; None: for ever."""
+        """`patience_s`: how long to try to connect before Unreachable is raised; None: for ever."""
         self.address = read_stream_address(url)
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._tls = tls
@@ -199,7 +199,7 @@ class StreamConnection:
         self._asked: dict[int, bytes] = {}
         self._answers: dict[int, Answer] = {}
         self.again: Callable[[], None] = _nothing
-        """Called on each new connection before anything is asked again."""
+        """Called on each new connection before requests are sent again."""
 
     def __enter__(self) -> Self:
         return self
@@ -210,22 +210,22 @@ class StreamConnection:
         self.close()
 
     def open(self) -> None:
-        """Connect, or say at once why that cannot be."""
+        """Connect; raises Unreachable at once if that fails."""
         self._drop()
         self._link = StreamLink(self.address, name=self._name, tls=self._tls)
 
     def close(self) -> None:
-        """End it; what was not answered may have been done."""
+        """Close the connection; requests without an answer may have been carried out."""
         self._drop()
         self._asked.clear()
         self._answers.clear()
 
     def call(self, request: Request) -> Answer:
-        """Ask, and wait for the answer; StreamRefused if the node says no."""
+        """Send a request and wait for the answer; raises StreamRefused if the node refuses."""
         return self.answer(self.ask(request))
 
     def ask(self, request: Request) -> int:
-        """Ask; the number of the request, for `answer`."""
+        """Send a request; return its number, for `answer`."""
         self._check_process()
         number, data = self._numbered(request)
         self._asked[number] = data
@@ -240,7 +240,7 @@ class StreamConnection:
         return number
 
     def answer(self, number: int, *, timeout_s: float | None = None) -> Answer:
-        """Wait for the answer; StreamRefused if it is no, TimeoutError if there is none yet."""
+        """Wait for an answer; raises StreamRefused for a refusal, TimeoutError if none arrives in time."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while number not in self._answers:
             self._receive(deadline_s)
@@ -250,23 +250,23 @@ class StreamConnection:
         return found
 
     def answered(self, number: int) -> bool:
-        """Whether the answer is there."""
+        """Whether the answer has arrived."""
         if number not in self._answers:
             with suppress(TimeoutError):
                 self._receive(time.monotonic())
         return number in self._answers
 
     def refused(self, number: int) -> bool:
-        """Whether the answer is there, and is no."""
+        """Whether the answer has arrived and is a refusal."""
         return isinstance(self._answers.get(number), Failed)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this answer."""
+        """Forget a request: nobody waits for its answer."""
         self._asked.pop(number, None)
         self._answers.pop(number, None)
 
     def at_once(self, request: Request) -> Answer:
-        """For `again`: ask over the new connection only, before everything that was asked already."""
+        """For `again`: send a request over the new connection, before all earlier ones are sent again."""
         assert self._link is not None
         number, data = self._numbered(request)
         self._link.send(data)
@@ -360,7 +360,7 @@ class StreamConnection:
 
 
 def _sleep_until(then_s: float, deadline_s: float | None) -> None:
-    """TimeoutError if the deadline comes first."""
+    """Sleep; raises TimeoutError if the deadline comes first."""
     late = deadline_s is not None and then_s > deadline_s
     time.sleep(max(0.0, (deadline_s if late and deadline_s is not None else then_s) - time.monotonic()))
     if late:
@@ -368,7 +368,7 @@ def _sleep_until(then_s: float, deadline_s: float | None) -> None:
 
 
 def _nothing() -> None:
-    """Nothing has to be said first."""
+    """Send nothing on a new connection."""
 
 
 def _pauses() -> Iterator[float]:
@@ -380,7 +380,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _dialled(address: StreamAddress, tls: ssl.SSLContext | None) -> socket.socket:
-    """A connected socket; Unreachable says why there is none."""
+    """Connect a socket; raises Unreachable that says why that fails."""
     plain: socket.socket | None = None
     try:
         plain = socket.create_connection((address.host, address.port), timeout=limits.CONNECT_S)
@@ -397,15 +397,15 @@ def _dialled(address: StreamAddress, tls: ssl.SSLContext | None) -> socket.socke
 
 
 class KeptAlive(Protocol):
-    """A socket, or what asyncio gives of one."""
+    """A socket, or the socket of an asyncio transport."""
 
     def setsockopt(self, level: int, option: int, value: int, /) -> None:
-        """See socket."""
+        """Set an option, as `socket.setsockopt`."""
         ...
 
 
 def keep_alive(connected: KeptAlive) -> None:
-    """Let the machines look whether the other one is there: one that is gone is noticed in a minute."""
+    """Turn on TCP keepalive: a machine that is gone is noticed within a minute."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", limits.STREAM_KEEP_ALIVE_S),

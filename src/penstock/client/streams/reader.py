@@ -42,11 +42,11 @@ class StreamMessage:
     topic: str
     payload: bytes
     ts_us: int
-    """When the node accepted it, or what its writer gave."""
+    """When the node accepted it, or the time its writer gave; microseconds since 1970."""
     sender: str = ""
     """Client id of its publisher, or name of its writer."""
     seq: int = 0
-    """The publisher's count."""
+    """Sequence number of the publisher."""
     qos: int = 1
     content_type: str = ""
     properties: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class StreamMessage:
 
 
 def message_of(stream: str, tick: int, body: bytes) -> StreamMessage:
-    """The message that a record is; StreamError if it is none."""
+    """Decode a record; raises StreamError if it is damaged."""
     found = wire.decode_record(body)
     more = properties_of(found.properties)
     return StreamMessage(
@@ -72,7 +72,7 @@ def message_of(stream: str, tick: int, body: bytes) -> StreamMessage:
 
 
 def properties_of(data: bytes) -> Properties:
-    """The MQTT 5 properties of a record."""
+    """Decode the MQTT 5 properties of a record."""
     return decode_properties(FieldReader(data, packet="record"), Kind.PUBLISH) if data else NONE
 
 
@@ -202,7 +202,7 @@ class StreamReader:
         return first
 
     def _fetch(self, timeout_s: float | None) -> None:
-        """Take an answer, and ask for the next one before this one is given out."""
+        """Take an answer, and request the next one before the messages of this one are returned."""
         if self._asked is None:
             self._ask()
         assert self._asked is not None
@@ -229,7 +229,7 @@ class StreamReader:
 
 
 def list_streams(url: str, *, tls: ssl.SSLContext | None = None) -> tuple[Figures, ...]:
-    """All streams that a node knows."""
+    """List all streams that a node knows."""
     with StreamConnection(url, tls=tls) as connection:
         connection.open()
         found = connection.call(Describe(0))
@@ -238,7 +238,7 @@ def list_streams(url: str, *, tls: ssl.SSLContext | None = None) -> tuple[Figure
 
 
 def forget_consumer(url: str, stream: str, consumer: str, *, tls: ssl.SSLContext | None = None) -> bool:
-    """Keep nothing more for a consumer; whether there was one."""
+    """Delete the position of a consumer; return whether there was one."""
     with StreamConnection(url, tls=tls) as connection:
         connection.open()
         found = connection.call(Place(0, stream, consumer))
@@ -248,7 +248,7 @@ def forget_consumer(url: str, stream: str, consumer: str, *, tls: ssl.SSLContext
 
 
 def described(connection: StreamConnection, stream: str) -> Figures:
-    """A stream that the node hosts; StreamRefused if it does not."""
+    """Return the figures of a stream; raises StreamRefused if the node does not host it."""
     found = connection.call(Describe(0))
     assert isinstance(found, Described)
     figures = next((one for one in found.streams if one.name == stream), None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 AHEAD: Final = limits.STREAM_REQUESTS // 2
-"""Requests under way."""
+"""Requests without an answer that may be on their way at once."""
 
 
 class StreamWriter:
@@ -203,7 +203,7 @@ class StreamWriter:
         self._bytes = 0
 
     def _part(self) -> list[tuple[int, Row]]:
-        """As much of what waits as one request may have."""
+        """Take as many waiting messages as fit into one request."""
         size = 0
         for count, (_, row) in enumerate(self._rows[: limits.STREAM_APPEND]):
             size += size_of(row)
@@ -212,7 +212,7 @@ class StreamWriter:
         return self._rows[: limits.STREAM_APPEND]
 
     def _collect(self, *, leave: int) -> None:
-        """Take answers: all that are there, and as many more as leave so many requests under way."""
+        """Take all answers that have arrived; wait for more until at most `leave` requests have none."""
         while self._under_way:
             number, part = self._under_way[0]
             if (
@@ -230,13 +230,13 @@ class StreamWriter:
             self.last = part[-1][0]
 
     def _refused(self) -> list[int]:
-        """The requests under way from the first one on that was refused; it may be answered before others."""
+        """Return the requests from the first refused one on; it may be answered before others."""
         numbers = [number for number, _ in self._under_way]
         refused = (at for at, number in enumerate(numbers) if self._connection.refused(number))
         return numbers[next(refused, len(numbers)) :]
 
     def _take_back(self) -> None:
-        """Nothing after a refusal is taken either: it all waits for the next flush."""
+        """Put the messages after a refusal back: all of them wait for the next flush."""
         self._broken = True
         rows = []
         for number, part in self._under_way:
