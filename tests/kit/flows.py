@@ -6,10 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.node.slots.flows import Flows
-from penstock.node.slots.lanes import SessionLanes
+from penstock.node.slots.lanes import Entry, SessionLanes
 from penstock.node.slots.publisher import add_flows
 
 if TYPE_CHECKING:
+    from penstock.core.slots.lanes import Lanes
     from penstock.node.broker.broker import Broker
     from penstock.node.broker.session import Session
 
@@ -25,6 +26,6 @@ def start_flows(broker: Broker) -> Flows | None:
     return flows
 
 
-def lanes_of(session: Session) -> SessionLanes:
+def lanes_of(session: Session) -> Lanes[Entry]:
     """The lanes of a session."""
-    return next(each for each in session.sources if isinstance(each, SessionLanes))
+    return next(each.lanes for each in session.sources if isinstance(each, SessionLanes))

@@ -28,11 +28,11 @@ class Entry:
     """In the journal; 0: it is not there."""
 
 
-class SessionLanes(Lanes[Entry], SessionSource):
+class SessionLanes(SessionSource):
     """Lanes of one session; a message in them counts as queued at its subscription."""
 
     def __init__(self, session: Session, *, most: int, late_share: float) -> None:
-        super().__init__(most=most, late_share=late_share)
+        self.lanes: Lanes[Entry] = Lanes(most=most, late_share=late_share)
         self._session = session
         self._sent_before = 0
         """Messages the session had sent when the lanes were last drained."""
@@ -40,33 +40,33 @@ class SessionLanes(Lanes[Entry], SessionSource):
     @property
     def blocks(self) -> bool:
         """Whether messages wait in lanes."""
-        return bool(self)
+        return bool(self.lanes)
 
     @property
     def behind(self) -> bool:
         """Whether messages wait in lanes."""
-        return bool(self)
+        return bool(self.lanes)
 
     def drain_before_queues(self, *, now_us: Instant) -> None:
         """Send what goes before the queues; late messages only in their share, unless no queue waits."""
-        if self:
+        if self.lanes:
             self._drain(now_us)
 
     def drain_after_queues(self, *, now_us: Instant) -> None:
         """Send what was late, if the queues are empty now."""
-        if self:
+        if self.lanes:
             self._drain(now_us)
 
     def _drain(self, now_us: Instant) -> None:
         delivery = self._session.delivery
         link = delivery.link
         assert link is not None
-        self.passed(delivery.sent - self._sent_before)
-        while not link.paused and (entry := self.head(others_wait=bool(delivery.waiting))) is not None:
+        self.lanes.passed(delivery.sent - self._sent_before)
+        while not link.paused and (entry := self.lanes.head(others_wait=bool(delivery.waiting))) is not None:
             subscription, event = entry.subscription, entry.event
             if not delivery.exchange.outgoing.room and delivery.wants_window(subscription, event):
                 break
-            self.take()
+            self.lanes.take()
             subscription.laned -= 1
             subscription.direct += 1
             self._session.send_waiting(subscription, event, entry.place, now_us)
@@ -76,7 +76,7 @@ class SessionLanes(Lanes[Entry], SessionSource):
         self, subscription: Subscription, event: Event, place: int, flow: Assigned, *, now_us: Instant
     ) -> bool:
         """Take a message of a flow; False: it belongs in the subscription's queue."""
-        taken = self.put(
+        taken = self.lanes.put(
             Entry(subscription, event, place),
             (id(subscription), flow.flow.key),
             flow.flow,
@@ -91,7 +91,7 @@ class SessionLanes(Lanes[Entry], SessionSource):
 
     def flush(self, *, now_us: Instant) -> None:
         """Queue all that waits: nobody is there that it could go ahead to."""
-        found = self.clear()
+        found = self.lanes.clear()
         for entry in found:
             entry.subscription.laned -= 1
             entry.subscription.beside_us = now_us
