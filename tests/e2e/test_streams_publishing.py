@@ -57,7 +57,7 @@ async def service(config: Path) -> AsyncIterator[Process]:
     try:
         assert process.stdout is not None
         said = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
-        assert said["streams"] == {"hosted": ["orders"], "door": None}
+        assert said["streams"] == {"hosted": ["orders"], "listener": None}
         yield process
     finally:
         if process.returncode is None:

@@ -293,13 +293,13 @@ def about(node: Node) -> dict[str, Any]:
 
 
 def _streams(streams: StreamService) -> dict[str, Any]:
-    """Which are hosted, and the door to them."""
-    found: dict[str, Any] = {"hosted": list(streams.hosted), "door": None}
+    """Return the streams hosted here, and the address of the listener for streams."""
+    found: dict[str, Any] = {"hosted": list(streams.hosted), "listener": None}
     if streams.listener is not None:
         listen = streams.settings.listen
         scheme = "streams" if listen.certificate else "stream"
         port = streams.listener.port
-        found["door"] = {
+        found["listener"] = {
             "host": listen.host,
             "port": port,
             "url": f"{scheme}://{_host(listen.host)}:{port}",

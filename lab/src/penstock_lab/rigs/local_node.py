@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 STOP_S: Final = 20
-"""A node that has not ended by then never will."""
+"""Longest wait for a node to end before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """Where it is."""
+    """Addresses of a running node."""
 
     port: int
     pid: int
     http: str
-    """Address of dashboard and API."""
+    """URL of dashboard and HTTP API."""
     config: Path
-    """Its settings."""
+    """The node's configuration."""
     streams: int = 0
-    """Port of its door for streams; 0: it has none."""
+    """Port of the listener for streams; 0: it has none."""
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """URL for MQTT clients."""
         return f"mqtt://127.0.0.1:{self.port}"
 
     def reload(self, config: Mapping[str, Any]) -> None:
-        """Let it read these settings in the place of those it had."""
+        """Replace the node's configuration file and reload it."""
         _write(self.config, config)
         os.kill(self.pid, signal.SIGHUP)
 
@@ -83,8 +83,8 @@ def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
 
 
 def _streams_port(streams: dict[str, Any] | None) -> int:
-    door = None if streams is None else streams["door"]
-    return 0 if door is None else int(door["port"])
+    listener = None if streams is None else streams["listener"]
+    return 0 if listener is None else int(listener["port"])
 
 
 def _write(path: Path, config: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def _write(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def stop(process: subprocess.Popen[Any]) -> None:
-    """Ask a process to end; end it if it does not listen."""
+    """Terminate a process; kill it if it does not end in time."""
     process.terminate()
     try:
         process.wait(STOP_S)

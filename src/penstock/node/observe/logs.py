@@ -57,8 +57,8 @@ def ready(about: dict[str, Any]) -> None:
     if about["http"] is not None:
         log.info("dashboard: %s", about["http"]["url"])
     if about["streams"] is not None:
-        hosted, door = about["streams"]["hosted"], about["streams"]["door"]
+        hosted, listener = about["streams"]["hosted"], about["streams"]["listener"]
         log.info("streams: %s", ", ".join(hosted) or "none of its own")
-        if door is not None:
-            log.info("streams listen: %s", door["url"])
+        if listener is not None:
+            log.info("streams listen: %s", listener["url"])
     log.info("store: %s", about["data"] or "none; nothing survives a restart")
