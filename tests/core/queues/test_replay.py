@@ -26,7 +26,7 @@ from penstock.model.instant import SECOND_US
 from penstock.policy.text.python_form import drop, keep, policy
 from penstock_lab.sim import World
 from penstock_lab.sim.link import LinkOptions
-from penstock_lab.sim.pack_queue import SlowLink, play
+from penstock_lab.sim.pack_queue import Figure8Setting, play
 
 LOTS = policy(drop.random(0.1), drop.random(0.25), drop.random(0.5))
 SMALL = QueueOptions(capacity_events=20)
@@ -92,7 +92,7 @@ def test_digests_take_a_turn_of_their_own_unless_they_are_free() -> None:
 
 @pytest.mark.parametrize("kind", [DropNewestQueue, DropOldestQueue, lambda o: PackingQueue(LOTS, o)])
 def test_the_simulated_link_and_the_drain_are_one(kind: type[DropNewestQueue]) -> None:
-    setting = SlowLink(seconds=60)
+    setting = Figure8Setting(seconds=60)
     until_us = setting.seconds * SECOND_US
     options = QueueOptions(capacity_events=50)
     seen = play(

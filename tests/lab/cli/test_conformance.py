@@ -69,7 +69,7 @@ def test_a_case_that_goes_otherwise_is_named_and_counts(tmp_path: Path) -> None:
     (one,) = found["failures"]
     assert one["name"] == "wrong"
     assert one["problem"].startswith("e0")  # a DISCONNECT
-    assert one["problem"].endswith(" came, which nobody expects")
+    assert one["problem"].endswith(" came unexpectedly")
     assert found["files"] == [{"file": "OURS", "cases": 4, "passed": 3}]
 
 

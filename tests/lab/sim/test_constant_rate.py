@@ -8,17 +8,17 @@ from penstock.core.slots.options import ControlOptions
 from penstock.errors import SimulationError
 from penstock.policy.text.python_form import drop, policy
 from penstock_lab.sim import World
-from penstock_lab.sim.constant_rate import VOICE, Seen, Setting, run
+from penstock_lab.sim.constant_rate import VOICE, ConstantRateRun, ConstantRateSetting, run
 
 POLICY = policy(drop.lt(3), drop.lt(6), drop.lt(9), attribute="urgency")
 
 
-def played(**setting: object) -> Seen:
+def played(**setting: object) -> ConstantRateRun:
     short = {"seconds": 3, "periods_us": (20_000, 40_000), "capacity": 150} | setting
-    return run(World(7, keep_trace=False), Setting(**short), POLICY)  # type: ignore[arg-type]
+    return run(World(7, keep_trace=False), ConstantRateSetting(**short), POLICY)  # type: ignore[arg-type]
 
 
-def late_loss(seen: Seen) -> float:
+def late_loss(seen: ConstantRateRun) -> float:
     """Of packets sent after a second and a half, when all flows are known."""
     sent = [one for one in seen.events if one.topic.startswith(VOICE) and 1_500_000 < one.ts_us < 2_800_000]
     came = {(event.sender, event.seq) for _, event in seen.voice}
@@ -53,6 +53,6 @@ def test_a_link_whose_slots_are_few_serves_some_and_keeps_order() -> None:
 
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(SimulationError, match="leaves nothing for best effort"):
-        Setting(load=0.1)
+        ConstantRateSetting(load=0.1)
     with pytest.raises(SimulationError, match="seconds"):
-        Setting(seconds=0)
+        ConstantRateSetting(seconds=0)

@@ -15,21 +15,21 @@ from penstock.core.queues import DropNewestQueue, PackingQueue, QueueOptions
 from penstock.errors import SimulationError
 from penstock.policy.text.python_form import drop, keep, policy
 from penstock_lab.sim import World
-from penstock_lab.sim.pack_queue import Seen, SlowLink, run
+from penstock_lab.sim.pack_queue import Figure8Setting, QueueRun, run
 from penstock_lab.sim.traffic import is_alarm, readings
 
 LOTS = policy(drop.random(0.1), drop.random(0.25), drop.random(0.5))
 SECOND = 1_000_000
 
 
-def packed(seed: int, seconds: int = 60) -> Seen:
+def packed(seed: int, seconds: int = 60) -> QueueRun:
     queue = PackingQueue(LOTS, QueueOptions(capacity_events=50))
-    return run(World(seed), queue, SlowLink(seconds=seconds))
+    return run(World(seed), queue, Figure8Setting(seconds=seconds))
 
 
 def test_before_the_queue_fills_each_event_waits_for_those_before_it() -> None:
     queue = DropNewestQueue(QueueOptions(capacity_events=1000))
-    seen = run(World(1), queue, SlowLink(seconds=10))
+    seen = run(World(1), queue, Figure8Setting(seconds=10))
     assert [at_us for at_us, _ in seen.arrivals[:50]] == [40_000 * (place + 1) for place in range(50)]
     assert seen.first_overflow_us is None
 
@@ -75,12 +75,12 @@ def test_hash_seeds_do_not_matter(scenario: str) -> None:
 )
 def test_a_setting_without_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SimulationError, match="a slow link needs"):
-        SlowLink(**wrong)
+        Figure8Setting(**wrong)
 
 
 def test_the_newest_event_of_a_burst_arrives_in_the_end() -> None:
     queue = PackingQueue(policy(keep.latest(1)), QueueOptions(capacity_events=10))
-    for seq, event in enumerate(islice(SlowLink().events("s"), 500)):
+    for seq, event in enumerate(islice(Figure8Setting().events("s"), 500)):
         queue.offer(event, now_us=seq)
     assert queue.take()[-1] == event
 

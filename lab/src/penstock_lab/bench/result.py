@@ -77,7 +77,7 @@ class BenchmarkResult:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """Return a description of the machine: processor, cores, Python."""
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -87,7 +87,7 @@ def machine() -> dict[str, Any]:
 
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with steps done, steps in all, and what is being measured."""
+"""Called with the steps done, the steps in all, and what is measured now."""
 
 
 def interleaved_ns(

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Benchmark(Protocol):
-    """What every benchmark module offers as `measure`."""
+    """The function `measure` of every benchmark module."""
 
     def __call__(self, *, quick: bool, progress: Progress, **options: str) -> BenchmarkResult:
-        """Run it; `options` are those of OPTIONS that were given."""
+        """Run the benchmark; `options` are those of OPTIONS that were given on the command line."""
         ...
 
 
@@ -46,11 +46,11 @@ BENCHMARKS: Final = {
 
 
 OPTIONS: Final = {"poller": ("channels",), "spark": ("events", "master", "remote", "memory")}
-"""Name → options that this benchmark has beside those of all."""
+"""Name → options that only this benchmark has."""
 
 
 def load(module: str) -> Benchmark:
-    """The benchmark of a module."""
+    """Return the function `measure` of a benchmark's module."""
     return cast("Benchmark", import_module(module).measure)
 
 

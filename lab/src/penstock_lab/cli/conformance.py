@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 def conformance(
     vectors: Annotated[
-        Path, typer.Option("--vectors", metavar="DIR", help="Folder of *.json files with cases.")
+        Path, typer.Option("--vectors", metavar="DIR", help="Folder with the cases (*.json).")
     ],
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="mqtt://host:port; if omitted, a node is started for it."),
+        typer.Option(metavar="URL", help="The broker, mqtt://host:port; if omitted, a node is started."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Send what the cases say and judge what comes back; exits 1 if less than 98 % go as they should."""
+    """Play byte-level MQTT cases against a broker; exits 1 if fewer than 98 % pass."""
     from penstock_lab.experiments.conformance.runner import run_cases  # noqa: PLC0415  # other commands need none of it
     from penstock_lab.experiments.conformance.vectors import read_vectors  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ def conformance(
 
 @contextmanager
 def _broker(url: str | None) -> Iterator[tuple[str, int, str]]:
-    """Host, port and name of the broker."""
+    """Yield host, port and name of the broker; starts a node if no address is given."""
     if url is None:
         from penstock_lab.rigs.brokers import HOST, our_node  # noqa: PLC0415
 
@@ -62,7 +62,7 @@ def _broker(url: str | None) -> Iterator[tuple[str, int, str]]:
 
 def _show(report: Report) -> None:
     rows = [(file, str(cases), str(passed)) for file, cases, passed in report.by_file()]
-    print_table(f"conformance of {report.broker}", ("file", "cases", "as they should"), rows)
+    print_table(f"conformance of {report.broker}", ("file", "cases", "passed"), rows)
     if report.failures:
         otherwise = [
             (found["file"], found["group"], found["name"], found["problem"], found["reason"])
@@ -70,4 +70,4 @@ def _show(report: Report) -> None:
         ]
         print_table("otherwise", ("file", "group", "case", "what happened", "why"), otherwise)
     passed = len(report.results) - len(report.failures)
-    out.print(f"{passed} of {len(report.results)} as they should: {report.share:.1%}; {report.seconds:.0f} s")
+    out.print(f"{passed} of {len(report.results)} passed: {report.share:.1%}; {report.seconds:.0f} s")

@@ -29,43 +29,43 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 ASIDE: Final = 10
-"""Niceness of what computes beside the live part: phones and pages keep their pace."""
+"""Niceness of commands that run beside the live part, so that phones and pages keep their pace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A step of the tour."""
+    """A command of the tour."""
 
     title: str
     words: tuple[str, ...]
     aside: bool = False
-    """Whether it gives way to what is live."""
+    """Whether the command runs at low priority beside the live part."""
 
     @property
     def line(self) -> str:
-        """What to type for it."""
+        """Return the command as a user would type it."""
         return " ".join(("penstock", *self.words))
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What came of a command."""
+    """The result of a command."""
 
     command: Command
     exit: int
     answer: dict[str, Any]
     """The JSON it printed; empty if none."""
     complaint: str
-    """The last line it said otherwise, if it failed."""
+    """The last line of its other output, if it failed."""
     seconds: float
 
     @property
     def outcome(self) -> ExperimentResult | None:
-        """Of an experiment."""
+        """Return the result of an experiment; only for commands that are experiments."""
         return ExperimentResult.from_json(self.answer) if "experiment" in self.answer else None
 
     def as_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the result as JSON for `penstock demo --json`."""
         return {
             "command": self.command.line,
             "exit": self.exit,
@@ -74,12 +74,12 @@ class CommandResult:
         }
 
     def lines(self) -> list[str]:
-        """In a few lines."""
+        """Return the result in a few lines of text."""
         return [*_lines(self.answer), *([f"error: {self.complaint}"] if self.complaint else [])]
 
 
 def run(command: Command) -> CommandResult:
-    """To its end."""
+    """Run a command to its end."""
     start_s = perf_counter()
     with subprocess.Popen(  # noqa: S603  # our own command
         [sys.executable, "-m", "penstock", *command.words, "--json"],
@@ -94,12 +94,12 @@ def run(command: Command) -> CommandResult:
     complaint = ""
     if process.returncode and "experiment" not in answer:
         last = said.strip().splitlines()
-        complaint = answer.get("error", {}).get("message") or (last[-1] if last else "it said nothing")
+        complaint = answer.get("error", {}).get("message") or (last[-1] if last else "no output")
     return CommandResult(command, process.returncode, answer, complaint, perf_counter() - start_s)
 
 
 def web_and_flows(folder: Path, seed: int, *, quick: bool) -> tuple[Command, Command]:
-    """Pages as streams; time slots."""
+    """Return the commands about web channels and time slots."""
     more = ("--seed", str(seed), "--out", str(folder))
     return (
         Command("Web channels", ("reproduce", "web-feed", *(("--quick",) if quick else ()), *more)),
@@ -108,13 +108,13 @@ def web_and_flows(folder: Path, seed: int, *, quick: bool) -> tuple[Command, Com
 
 
 def streams(seed: int, *, quick: bool) -> Command:
-    """Processes killed while they publish, pass on and read."""
+    """Return the command that kills processes of reliable streams."""
     rounds = "1" if quick else "3"
     return Command("Reliable streams", ("reproduce", "streams-kill", "--rounds", rounds, "--seed", str(seed)))
 
 
 def generate(folder: Path, seed: int, *, quick: bool) -> Command:
-    """Something larger for Spark."""
+    """Return the command that generates a larger stream for Spark."""
     return Command(
         "Spark: a larger stream",
         (
@@ -126,7 +126,7 @@ def generate(folder: Path, seed: int, *, quick: bool) -> Command:
 
 
 def backtest(folder: Path, policy: Path, recording: Path) -> Command:
-    """What if the phone had had another policy, or none."""
+    """Return the command that replays the recording under the policy and without one."""
     return Command(
         "Spark: what was recorded, replayed under the policy and without",
         (
@@ -137,7 +137,7 @@ def backtest(folder: Path, policy: Path, recording: Path) -> Command:
 
 
 def advise(folder: Path, advised: Path) -> Command:
-    """A policy from data."""
+    """Return the command that derives a policy from the generated stream."""
     return Command(
         "Spark: a policy for the larger stream, learned and checked",
         (
@@ -165,14 +165,14 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where reports and recordings go.")] = Path(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for reports and recordings.")] = Path(
         "out/demo"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="A shorter tour.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="Random seed.")] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """The tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded."""
+    """Run the tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded."""
     from penstock_lab.experiments import phones  # noqa: PLC0415  # the tour alone needs these
     from penstock_lab.experiments.ward import POLICY  # noqa: PLC0415
 
@@ -181,7 +181,7 @@ def demo(
     advised.unlink(missing_ok=True)
     if not as_json:
         out.print(f"[bold]The policy of one phone[/] ({escape(str(policy))})\n{escape(to_yaml(POLICY))}")
-    # The live part waits more than it works: what does not need its recording is computed meanwhile.
+    # The live part mostly waits, so commands that do not need its recording run meanwhile.
     live, computing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
     try:
         web, flows = web_and_flows(folder, seed, quick=quick)
@@ -232,7 +232,7 @@ def demo(
 
 
 def _short(watched: ExperimentResult, found: Sequence[CommandResult]) -> list[tuple[str, str, bool]]:
-    """A line for each part: its first claim."""
+    """Return a row for each part with its first claim."""
     lines = [(watched.title, _claim(watched), watched.ok)]
     for one in found:
         first = _claim(one.outcome) if one.outcome is not None else next(iter(one.lines()), "")
@@ -255,7 +255,7 @@ def _tell(found: CommandResult) -> None:
 
 
 def _show(outcome: ExperimentResult) -> None:
-    """The claims and the first figures; the report has the rest."""
+    """Print the claims and the first table of a part; the report has the rest."""
     out.print(f"\n[bold]{escape(outcome.title)}[/]\n{escape(outcome.setting)}\n")
     rows = [(escape(row.what), escape(row.paper), escape(row.ours), MARKS[row.ok]) for row in outcome.rows]
     print_table("", ("what", outcome.rival, "ours", "holds"), rows, markup=True)

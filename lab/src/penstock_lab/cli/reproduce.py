@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Experiment(Protocol):
-    """What every experiment module offers as `reproduce`."""
+    """The function `reproduce` of every experiment module."""
 
     def __call__(
         self, *, seed: int, quick: bool, out: Path | None, progress: Progress, **options: str
     ) -> ExperimentResult:
-        """Run it; pictures go to `out`, if given, and `options` are those of OPTIONS that were."""
+        """Run the experiment; pictures go to `out`, if given; `options` are those given of OPTIONS."""
         ...
 
 
@@ -57,35 +57,34 @@ LIVE: Final = {
     "gryphon-e1": "penstock_lab.experiments.gryphon.live.e1",
     "gryphon-e2": "penstock_lab.experiments.gryphon.live.e2",
 }
-"""Those that can be run between real nodes, too."""
+"""Experiments that can also be run between real nodes."""
 
 
 OPTIONS: Final = {"streams-kill": ("rounds", "log", "spark")}
-"""Name → options that this experiment has beside those of all."""
+"""Name → options that only this experiment has."""
 
 
 def load(module: str) -> Experiment:
-    """The experiment of a module."""
+    """Return the function `reproduce` of an experiment's module."""
     return cast("Experiment", import_module(module).reproduce)
 
 
 def reproduce(  # noqa: PLR0917  # options of a command
     name: Annotated[str, typer.Argument(help="Which experiment: " + ", ".join(EXPERIMENTS) + ".")],
     quick: Annotated[bool, typer.Option("--quick", help="A shorter run; the result says so.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="The dice.")] = 1,
-    folder: Annotated[Path, typer.Option("--out", help="Where plots and the report go.")] = Path("out"),
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32, help="Random seed.")] = 1,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for plots and the report.")] = Path("out"),
     live: Annotated[
         bool, typer.Option("--live", help="Between real nodes on this machine: " + ", ".join(LIVE) + ".")
     ] = False,
     rounds: Annotated[
-        str | None, typer.Option("--rounds", metavar="N", help="streams-kill: how often to kill.")
+        str | None, typer.Option("--rounds", metavar="N", help="streams-kill: number of processes to kill.")
     ] = None,
     log: Annotated[
-        str | None, typer.Option("--log", metavar="file|nats", help="streams-kill: where the log is.")
+        str | None,
+        typer.Option("--log", metavar="file|nats", help="streams-kill: where the streams' log is."),
     ] = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="streams-kill: a Spark query is killed, too.")
-    ] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="streams-kill: also kill a Spark query.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of one of the papers: what they found beside what we find.

@@ -16,7 +16,7 @@ from penstock_lab.experiments.streams.sweep import Sweep, here, on_spark
 app = typer.Typer(no_args_is_help=True, help="Random runs in the simulator; a failure is a seed.")
 
 SHOWN = 10
-"""Failures told in full."""
+"""Failures that are printed in full."""
 
 
 @app.callback()
@@ -26,11 +26,12 @@ def _root() -> None:
 
 @app.command("streams")
 def streams(
-    runs: Annotated[int, typer.Option("--runs", min=1, max=10**7, help="How many.")] = 100,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=10**7, help="Number of runs.")] = 100,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**62, help="Of the first; each next has one more.")
+        int,
+        typer.Option("--seed", min=0, max=2**62, help="Random seed of the first run; the next has seed + 1."),
     ] = 1,
-    spark: Annotated[bool, typer.Option("--spark", help="Runs as tasks of a local Spark.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Run as tasks of a local Spark.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Reliable streams under random faults: losses, copies, reordering, cut links, crashes, wrong clocks.
@@ -61,7 +62,7 @@ def streams(
 
 
 def replay(seed: int) -> str:
-    """The command that plays one run again."""
+    """Return the command that repeats one run."""
     return f"penstock sim streams --runs 1 --seed {seed}"
 
 

@@ -49,23 +49,23 @@ FILTER: Final = "ward/#"
 SECONDS: Final = 30
 QUICK_S: Final = 20
 DRAIN_S: Final = 60
-"""What still waits when the monitors stop is let through, for so long at most."""
+"""Longest wait for the phones to catch up when the monitors have stopped."""
 STEP_S: Final = 0.02
 
 
-class SensorPayload(msgspec.Struct):
-    """A payload."""
+class MonitorPayload(msgspec.Struct):
+    """A payload: a patient's pulse and when it was read."""
 
     patient: int
     pulse: float
     spo2: float
     at_us: int = 0
-    """When it was made, counted from the start."""
+    """Time of the reading since the start."""
 
 
 @dataclass(slots=True)
-class Phone:
-    """What one phone showed."""
+class PhoneFigures:
+    """Figures of one phone."""
 
     name: str
     readings: int = 0
@@ -73,26 +73,26 @@ class Phone:
     digested: int = 0
     alarms: int = 0
     delays_s: list[float] = field(default_factory=list)
-    """Of alarms."""
+    """Delays of the alarms that arrived."""
     newest_us: dict[int, int] = field(default_factory=dict)
     ages_s: list[float] = field(default_factory=list)
-    """Of the newest reading of a patient, over patients and seconds."""
+    """Ages of the newest reading shown, over patients and seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The evening, and what is left of it."""
+    """The result of the experiment, with the recording and the picture of the dashboard."""
 
     outcome: ExperimentResult
     recording: Path
     """Folder of Parquet files: the readings as the node accepted them."""
     picture: Path | None
     no_picture: str
-    """Why there is none."""
+    """Why there is no picture; empty if there is one."""
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """Watch the ward on both phones."""
+    """Run the experiment: watch the ward on both phones."""
     if out is not None:
         return watch(seed=seed, quick=quick, out=out, progress=progress).outcome
     with TemporaryDirectory(prefix="penstock-") as folder:
@@ -100,7 +100,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 
 
 def watch(*, seed: int, quick: bool, out: Path, progress: Progress) -> Watched:
-    """The same, with the recording and a picture of the dashboard in `out`."""
+    """Run the experiment; the recording and a picture of the dashboard go to `out`."""
     seconds = QUICK_S if quick else SECONDS
     recording = out.absolute() / f"recorded-{NAME}"
     for old in recording.glob("*.parquet"):
@@ -118,14 +118,14 @@ def watch(*, seed: int, quick: bool, out: Path, progress: Progress) -> Watched:
 class _Evening:
     def __init__(self, node: LocalNode, seed: int, seconds: int, picture: Path, progress: Progress) -> None:
         self.node = node
-        self.phones = (Phone("with a policy"), Phone("without"))
+        self.phones = (PhoneFigures("with a policy"), PhoneFigures("without"))
         self.published = 0
         self.alarms = 0
         self.seconds = seconds
         self.status: dict[str, Any] = {}
         self.picture: Path | None = None
         self.no_picture = ""
-        self._source: Iterator[Event] = readings(Random(seed), MONITORS)  # noqa: S311  # dice
+        self._source: Iterator[Event] = readings(Random(seed), MONITORS)  # noqa: S311  # repeatable on purpose
         self._picture = picture
         self._progress = progress
         self._start_s = 0.0
@@ -134,7 +134,7 @@ class _Evening:
         return asyncio.get_running_loop().time() - self._start_s
 
     async def play(self) -> None:
-        """From the first reading to the last."""
+        """Publish all readings, then wait until the phones have caught up."""
         async with AsyncExitStack() as stack:
             subscriptions: list[Subscription] = []
             for phone, policy in zip(self.phones, (POLICY, None), strict=True):
@@ -164,7 +164,7 @@ class _Evening:
         encode, pending = msgspec.json.encode, next(self._source)
         while (now_s := self._now_s()) < self.seconds:
             while pending.ts_us <= now_s * SECOND_US:
-                reading = msgspec.json.decode(pending.payload, type=SensorPayload)
+                reading = msgspec.json.decode(pending.payload, type=MonitorPayload)
                 reading.at_us = pending.ts_us
                 monitors.publish_nowait(pending.topic, encode(reading))
                 self.published += 1
@@ -173,8 +173,8 @@ class _Evening:
             self._progress(int(now_s), self.seconds, f"{MONITORS} monitors, two slow phones")
             await asyncio.sleep(STEP_S)
 
-    async def _listen(self, phone: Phone, subscription: Subscription) -> None:
-        read = msgspec.json.Decoder(SensorPayload).decode
+    async def _listen(self, phone: PhoneFigures, subscription: Subscription) -> None:
+        read = msgspec.json.Decoder(MonitorPayload).decode
         async for item in subscription:
             if isinstance(item, Digest):
                 phone.digests += 1
@@ -189,7 +189,7 @@ class _Evening:
                 phone.delays_s.append(self._now_s() - reading.at_us / SECOND_US)
 
     async def _look(self) -> None:
-        """Once a second, how old is what the phones show; and once, what the dashboard shows."""
+        """Sample once a second how old the phones' readings are; take one picture of the dashboard."""
         shot = None
         for second in range(1, self.seconds + 1):
             await asyncio.sleep(max(0.0, second - self._now_s()))
@@ -202,7 +202,7 @@ class _Evening:
             self.picture, self.no_picture = found.path, found.reason
 
     async def _drained(self) -> None:
-        """Wait until nothing waits in the node."""
+        """Wait until the node's queues are empty."""
         async with aiohttp.ClientSession() as session:
             for left in range(DRAIN_S, 0, -1):
                 self._progress(self.seconds, self.seconds, f"the phones catch up ({left} s at most)")
@@ -216,7 +216,7 @@ class _Evening:
 
     @property
     def account(self) -> Account:
-        """Of both phones' subscriptions, as the node tells it."""
+        """Return the node's account of both phones' subscriptions."""
         return msgspec.convert(self.status.get("account", {}), Account)
 
 

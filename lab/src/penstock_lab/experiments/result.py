@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim of a paper, and what became of it here."""
+    """One claim of a paper beside what was found here: a row of the result."""
 
     what: str
     paper: str
     ours: str
     ok: bool | None
-    """None: stated for information, not judged."""
+    """Whether the claim holds here; None: stated for information, not judged."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """An experiment, done."""
+    """The result of an experiment."""
 
     experiment: str
     title: str
@@ -42,7 +42,7 @@ class ExperimentResult:
     plots: tuple[Path, ...]
     seed: int
     rival: str = "paper"
-    """Whose figures stand in `Row.paper`."""
+    """Title of the column `Claim.paper`: the paper, or a rival."""
 
     @property
     def ok(self) -> bool:
@@ -73,7 +73,7 @@ class ExperimentResult:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:
-        """What `as_json` made."""
+        """Restore a result from what `as_json` returned."""
         return cls(
             experiment=found["experiment"],
             title=found["title"],
@@ -87,7 +87,7 @@ class ExperimentResult:
 
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with steps done, steps in all, and what is being done."""
+"""Called with the steps done, the steps in all, and what is done now."""
 
 
 _MARKS: Final = {True: '<span class="yes">yes</span>', False: '<span class="no">no</span>', None: "–"}

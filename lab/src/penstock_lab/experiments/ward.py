@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from penstock.model.event import Event
     from penstock_lab.experiments.result import Progress
-    from penstock_lab.sim.pack_queue import Seen
+    from penstock_lab.sim.pack_queue import QueueRun
 
 NAME: Final = "ward"
 PATIENTS: Final = 60
@@ -48,7 +48,7 @@ POLICY: Final = policy(
     attribute="pulse",
     digest=["mean", "min", "max"],
     name="ward",
-    description="Alarms matter most; of the rest, the newest reading of each patient.",
+    description="The phones' policy: alarms matter most; of the rest, the newest reading of each patient.",
 )
 SLOW: Final = LinkOptions(bytes_per_s=1_400, overhead_bytes=8)
 FAST: Final = LinkOptions(bytes_per_s=50_000, overhead_bytes=8)
@@ -56,7 +56,7 @@ FAST: Final = LinkOptions(bytes_per_s=50_000, overhead_bytes=8)
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """A receiver."""
+    """One phone: its queue and its link."""
 
     name: str
     make: Callable[[], BoundedQueue]
@@ -79,7 +79,7 @@ def _room() -> QueueOptions:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one phone showed."""
+    """Figures of one phone."""
 
     phone: str
     alarms: float
@@ -90,14 +90,14 @@ class View:
     """Median age of the newest reading shown, over patients and seconds."""
     events: int
     digested: int
-    """Readings it was told about in digests."""
+    """Readings that the phone knows from digests only."""
     untold: int
-    """Readings dropped that the phone never heard of."""
+    """Readings dropped without a digest."""
     conserved: bool
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:  # noqa: ARG001
-    """Watch the ward on every phone."""
+    """Simulate the ward and watch it on every phone."""
     seconds = 120 if quick else 600
     views: dict[str, View] = {}
     for number, phone in enumerate(PHONES):
@@ -144,8 +144,8 @@ def _pulse(event: Event) -> float:
     return float(root["pulse"])
 
 
-def _ages_s(seen: Seen, seconds: int) -> list[float]:
-    """At every full second, for every patient: how old the newest reading on the phone is."""
+def _ages_s(seen: QueueRun, seconds: int) -> list[float]:
+    """Return the age of the newest reading on the phone, for every second and patient."""
     newest: dict[str, int] = {}
     ages: list[float] = []
     arrivals = iter(seen.arrivals)

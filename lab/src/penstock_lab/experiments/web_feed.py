@@ -39,48 +39,48 @@ if TYPE_CHECKING:
     from penstock_lab.rigs.local_node import LocalNode
 
 PRICES: Final = ("49.00", "44.00", "39.00", "42.00", "37.00")
-"""Of the lamp, one after the other."""
+"""Prices of the lamp, one after the other."""
 HEADLINES: Final = ("Bridge closed", "A ferry meanwhile", "Bridge open again", "The ferry stays", "Fair")
-"""Of the feed; the first is there from the beginning."""
+"""Titles of the feed's items; the first is there from the beginning."""
 ADVERTISEMENTS: Final = ("a tent", "a piano", "a boat")
 CHANGES: Final = len(PRICES) - 1
-"""That page and feed can make, each."""
+"""Changes that page and feed can make, each."""
 PAGE: Final = "/lamp"
 FEED: Final = "/news"
 
 
 class Site(WebServer):
-    """Serves both while it is entered."""
+    """Serves the page and the feed while entered."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bodies: list[bytes] = []
-        """Of the page, as they were answered."""
+        """Bodies of the page, as they were sent."""
         self._price = PRICES[0]
         self.page(PAGE, self._lamp)
         self.change_feed(0)
 
     @property
     def urls(self) -> tuple[str, str]:
-        """Of page and feed."""
+        """URLs of page and feed."""
         return self.url(PAGE), self.url(FEED)
 
     @property
     def fetches(self) -> int:
-        """Of both."""
+        """Number of fetches of both."""
         return self.counts[PAGE] + self.counts[FEED]
 
     @property
     def differing(self) -> int:
-        """Answers of the page that differed from the one before."""
+        """Number of responses of the page that differed from the one before."""
         return sum(a != b for a, b in zip(self.bodies, self.bodies[1:], strict=False))
 
     def change_page(self, number: int) -> None:
-        """Another price."""
+        """Change the price on the page."""
         self._price = PRICES[number]
 
     def change_feed(self, number: int) -> None:
-        """One more item."""
+        """Add an item to the feed."""
         items = "".join(
             f"<item><guid>{place}</guid><title>{HEADLINES[place]}</title></item>"
             for place in range(number, -1, -1)
@@ -104,25 +104,25 @@ class Site(WebServer):
 NAME: Final = "web-feed"
 READERS: Final = 3
 EVERY_S: Final = 0.4
-"""Between two polls: real servers are asked once a minute at most, and a tour cannot wait for that."""
+"""Polling interval: real servers are asked once a minute at most, too long for a demonstration."""
 PAUSE_S: Final = (1.0, 2.0)
-"""Between two changes: a few polls find nothing but noise."""
+"""Pause between two changes, in which a few polls find nothing but noise."""
 FOUND_S: Final = 120
-"""A page that was not read by then, or a change that was not told, never will be."""
+"""Longest wait for the first version of a page, or for a change to reach the readers."""
 QUICK_CHANGES: Final = 2
 CONFIG: Final = {
     "sys_interval_s": 0,
     "channels": {
         "enabled": True,
         "interval_s": EVERY_S,
-        # Three readers together might have more polls than each alone: not here.
+        # `least_s` fixes the interval: three subscribers would otherwise justify more polls than one.
         "polling": {"networks": ["127.0.0.0/8"], "least_s": EVERY_S, "host_polls": 36_000},
     },
 }
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:  # noqa: ARG001
-    """Change page and feed, and see what the readers are told."""
+    """Change page and feed, and record what the readers receive."""
     changes = QUICK_CHANGES if quick else CHANGES
     with local_node(CONFIG) as node:
         watched = _Watched(node, seed, changes, progress)
@@ -134,12 +134,12 @@ class _Watched:
     def __init__(self, node: LocalNode, seed: int, changes: int, progress: Progress) -> None:
         self.node = node
         self.changes = changes
-        """Of each, page and feed."""
+        """First version of page and feed."""
         self.site = Site()
         self.told: list[list[tuple[float, Delta]]] = [[] for _ in range(READERS)]
-        """To each reader: when, and what."""
+        """(time, delta) of everything that each reader received."""
         self.changed_s: list[float] = []
-        """When something was changed."""
+        """Times of the changes."""
         self.status: dict[str, Any] = {}
         self._progress = progress
         self._dice = Random(seed)  # noqa: S311
@@ -149,7 +149,7 @@ class _Watched:
         return asyncio.get_running_loop().time() - self._start_s
 
     async def play(self) -> None:
-        """From the first look to the last change."""
+        """Run from the first fetch to the last change."""
         self._start_s = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.site)
@@ -183,11 +183,11 @@ class _Watched:
 
     async def _listen(self, told: list[tuple[float, Delta]], subscription: Subscription) -> None:
         async for item in subscription:
-            assert isinstance(item, Event)  # nobody is slow here
+            assert isinstance(item, Event)  # only events come: no reader is slow enough for digests
             told.append((self._now_s(), from_json(item.payload)))
 
     async def _first_versions(self) -> None:
-        """Wait until page and feed were read once: what changes from then on is news."""
+        """Wait until page and feed were fetched once; changes after that are news."""
         try:
             async with asyncio.timeout(FOUND_S):
                 while sum(1 for one in (await self._ask("/channels"))["channels"] if one["version"]) < 2:
@@ -198,7 +198,7 @@ class _Watched:
             ) from None
 
     async def _until_told(self) -> None:
-        """Wait until every reader knows of the change that was just made, or never will."""
+        """Wait until every reader has received the last change, or the time limit is reached."""
         self.changed_s.append(self._now_s())
         end_s = self._now_s() + FOUND_S
         while min(map(len, self.told)) < len(self.changed_s) and self._now_s() < end_s:
@@ -212,11 +212,11 @@ class _Watched:
             return await answer.json()
 
     def of(self, url: str) -> list[Delta]:
-        """What the first reader was told of page or feed."""
+        """Return the deltas of page or feed that the first reader received."""
         return [delta for _, delta in self.told[0] if delta.url == url]
 
     def leads_to_the_last(self) -> bool:
-        """Whether the deltas, applied to the first page, give the last price."""
+        """Return whether the deltas, applied to the first version, lead to the last price."""
         page = self.site.urls[0]
         lines: list[str] = list(
             read(self.site.bodies[0], content_type="text/html", url=page, rules=Rules()).lines

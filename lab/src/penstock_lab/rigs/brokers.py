@@ -33,28 +33,28 @@ class Broker:
     """A running broker."""
 
     name: str
-    """With its version, where it is another's."""
+    """Name for tables; with the version for brokers other than ours."""
     port: int
     pid: int
     http: str = ""
-    """Address of the API, where it has one."""
+    """URL of the HTTP API; empty if the broker has none."""
 
     def memory_bytes(self) -> int:
-        """What it holds of the machine's memory."""
+        """Return the resident memory of the process."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * getpagesize()
 
 
 @contextmanager
 def our_node(config: dict[str, Any] | None = None) -> Iterator[Broker]:
-    """`penstock up` with this configuration, until it is not needed any more."""
+    """Run `penstock up` with this configuration for the length of the block."""
     with local_node(config) as node:
         yield Broker(OURS, node.port, node.pid, node.http)
 
 
 @contextmanager
 def mosquitto(*settings: str) -> Iterator[Broker]:
-    """Mosquitto with these lines in its configuration; MissingTool if it is not installed."""
+    """Run Mosquitto with these configuration lines during the block; MissingTool if it is not installed."""
     program, version = find_mosquitto()
     with TemporaryDirectory(prefix="penstock-bench-") as folder:
         with socket.create_server((HOST, 0)) as free:
@@ -73,7 +73,7 @@ def mosquitto(*settings: str) -> Iterator[Broker]:
 
 
 def find_mosquitto() -> tuple[str, str]:
-    """Where the program is, and its version."""
+    """Return path and version of Mosquitto; MissingTool if it is not installed."""
     program = shutil.which(RIVAL) or shutil.which(RIVAL, path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise MissingTool(

@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 TAKEN_S: Final = 60
-"""A browser that has taken no picture by then never will; on a busy machine it starts within ten seconds."""
+"""Longest wait for a screenshot; on a busy machine the browser starts within ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture, or why there is none."""
+    """A screenshot, or why there is none."""
 
     path: Path | None
     reason: str = ""
 
 
 def browser() -> str | None:
-    """The Chromium of this machine."""
+    """Return the path of Chromium on this machine, if it is installed."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def take_picture(
     url: str, path: Path, *, width: int = 1440, height: int = 1500, follow_s: float = 4.0
 ) -> Picture:
-    """Look at a page for a while, then save what it shows as PNG."""
+    """Load a page, wait, and save a screenshot as PNG."""
     program = browser()
     if program is None:
         return Picture(None, f"no browser: none of {', '.join(BROWSERS)} is installed")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    # Its sandbox does not start for root, as in containers.
+    # Chromium's sandbox does not start for root, as in containers.
     unboxed = ["--no-sandbox"] if os.geteuid() == 0 else []
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as profile:
         command = [

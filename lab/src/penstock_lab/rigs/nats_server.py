@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 PROGRAM: Final = "nats-server"
 START_S: Final = 60
-"""How long it may take until it listens, on a machine that is busy with other things."""
+"""Longest wait until the server listens, on a busy machine."""
 
 
 def find_nats_server() -> tuple[str, str]:
-    """Where the program is, and its version; MissingTool says how to get it."""
+    """Return path and version of nats-server; MissingTool says how to install it."""
     program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise MissingTool("this needs nats-server, and there is none; on Debian: apt install nats-server")
@@ -35,7 +35,7 @@ def find_nats_server() -> tuple[str, str]:
 
 
 class NatsServer:
-    """One that keeps its streams in a folder; it can be killed and started again on the same port."""
+    """A NATS server with its streams in a folder; it can be killed and started again on the same port."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self._program, self.version = find_nats_server()
@@ -47,16 +47,16 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """URL for NATS clients."""
         return f"nats://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Of the running process; 0: none runs."""
+        """Process id; 0 if the server does not run."""
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until it listens; NodeError if it does not."""
+        """Start the server and wait until it listens; NodeError if it does not."""
         command = [self._program, "-js", "-a", HOST, "-p", str(self.port), "-sd", str(self.folder)]
         self._process = subprocess.Popen(  # noqa: S603  # found on the path of programs
             [*command, *self._options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -73,14 +73,14 @@ class NatsServer:
         raise NodeError(f"nats-server does not listen on port {self.port} of {HOST}")
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the server, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """End it as a person would."""
+        """Terminate the server in the regular way."""
         if self._process is not None:
             stop(self._process)
             self._process = None
@@ -88,7 +88,7 @@ class NatsServer:
 
 @contextmanager
 def nats_server(*options: str) -> Iterator[NatsServer]:
-    """One on a free port of loopback that keeps what it has until the end of the block."""
+    """Run a server on a free port of loopback for the length of the block; its data are temporary."""
     with TemporaryDirectory(prefix="penstock-nats-") as folder:
         server = NatsServer(Path(folder), *options)
         server.start()

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _BUFFER_BYTES: Final = 4_096
-"""Asked for; the kernel doubles it and has a least of its own."""
+"""Socket buffer size that is requested; the kernel doubles it and has a minimum of its own."""
 _TICK_S: Final = 0.02
-"""The relay passes on what this much time allows, then waits."""
+"""The relay sends what the rate allows in this time, then waits."""
 
 
 class SlowLink:
@@ -28,7 +28,7 @@ class SlowLink:
     def __init__(self, to_port: int, *, bytes_per_s: float, host: str = "127.0.0.1") -> None:
         self.port = 0
         self.carried = 0
-        """Bytes that went to receivers."""
+        """Bytes sent to receivers."""
         self._to = (host, to_port)
         self._piece = max(1, round(bytes_per_s * _TICK_S))
         self._bytes_per_s = bytes_per_s
@@ -74,7 +74,7 @@ class SlowLink:
                     one.cancel()
                 await asyncio.gather(*both, return_exceptions=True)
         except OSError:
-            pass  # the node is gone; the receiver sees its connection end
+            pass  # the node is gone; the receiver sees that when `back` is closed
         finally:
             sock.close() if onward is None else onward.close()
             back.close()
@@ -85,7 +85,8 @@ class SlowLink:
         with suppress(OSError):
             while data := await reader.read(self._piece):
                 due_s = max(due_s, loop.time() - _TICK_S) + len(data) / self._bytes_per_s
-                await asyncio.sleep(max(0.0, due_s - loop.time()))  # a bit arrives when the link has sent it
+                # Wait before writing: data arrives when its transmission has ended.
+                await asyncio.sleep(max(0.0, due_s - loop.time()))
                 writer.write(data)
                 self.carried += len(data)
                 await writer.drain()

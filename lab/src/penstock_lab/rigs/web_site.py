@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 NOTED: Final = 10_000
-"""Requests that are remembered; older ones are only counted."""
+"""Requests that are kept; older ones are only counted."""
 
 Page: TypeAlias = Callable[[web.BaseRequest], web.StreamResponse | Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that came."""
+    """A request that was received."""
 
     path: str
     host: str
     at_s: float
-    """By the loop's clock."""
+    """Time by the event loop's clock."""
     headers: dict[str, str]
-    """By name in lower case."""
+    """Headers by name in lower case."""
 
 
 class WebServer:
-    """Serves pages while it is entered; what no page answers is not found."""
+    """Serves pages while entered; other paths give 404."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
@@ -50,7 +50,7 @@ class WebServer:
         self.port = 0
         self.asked: deque[Asked] = deque(maxlen=NOTED)
         self.counts: Counter[str] = Counter()
-        """Requests by path."""
+        """Number of requests by path."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -62,7 +62,7 @@ class WebServer:
         await self.close()
 
     async def start(self, *, port: int = 0) -> None:
-        """Listen; on a free port unless one is given."""
+        """Start listening, on a free port unless one is given."""
         self._runner = web.ServerRunner(
             web.Server(self._answer, keepalive_timeout=60), handler_cancellation=True, shutdown_timeout=0.1
         )
@@ -78,22 +78,22 @@ class WebServer:
         await web.SockSite(self._runner, listener, ssl_context=self._tls).start()
 
     async def close(self) -> None:
-        """Stop, and let nobody wait."""
+        """Stop the server and close all connections."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     def url(self, path: str, *, host: str = HOST) -> str:
-        """The address of a page; other hosts need a resolver such as `Names`."""
+        """Return the URL of a page; other host names need a resolver such as `Names`."""
         return f"http://{host}:{self.port}{path}"
 
     def page(self, path: str, page: Page) -> str:
-        """Serve a page at a path; its address."""
+        """Serve a page at a path; return its URL."""
         self._pages[path] = page
         return self.url(path)
 
     def put(self, path: str, text: str | bytes, *, content_type: str = "text/html; charset=utf-8") -> str:
-        """Serve a text with ETag and Last-Modified; put again, it changes. Its address."""
+        """Serve a text with ETag and Last-Modified, or replace it; return its URL."""
         return self.page(path, document(text, content_type=content_type))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -103,18 +103,18 @@ class WebServer:
         self.counts[request.path] += 1
         page = self._pages.get(request.path_qs) or self._pages.get(request.path)
         if page is None:
-            return web.Response(status=404, text="there is no such page")
+            return web.Response(status=404, text="not found")
         answer = page(request)
         try:
             return answer if isinstance(answer, web.StreamResponse) else await answer
-        except ConnectionError:  # who asked has gone
+        except ConnectionError:  # the client has closed the connection
             return web.Response()
 
 
 def document(
     text: str | bytes, *, content_type: str = "text/html; charset=utf-8", modified_s: float | None = None
 ) -> Page:
-    """A page that is answered with 304 when its validators are sent back byte for byte."""
+    """Return a page that answers 304 when its validators are sent back byte for byte."""
     body = text.encode() if isinstance(text, str) else text
     etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
     headers = {"ETag": etag, "Content-Type": content_type}
@@ -130,7 +130,7 @@ def document(
 
 
 class Names(AbstractResolver):
-    """Every name leads to the addresses given for it, in turn, or to loopback."""
+    """A resolver: each name gives its addresses in turn; unknown names give loopback."""
 
     def __init__(self, addresses: dict[str, list[str]] | None = None) -> None:
         self._addresses = addresses or {}
@@ -142,7 +142,7 @@ class Names(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_INET,  # noqa: ARG002  # of the interface
     ) -> list[ResolveResult]:
-        """The next address of the name; the last one for ever."""
+        """Return the next address of the name; the last one is repeated."""
         known = self._addresses.get(host, [HOST])
         address = known[min(self.lookups[host], len(known) - 1)]
         self.lookups[host] += 1
@@ -154,4 +154,4 @@ class Names(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""

@@ -28,7 +28,7 @@ class Timer:
 
     @property
     def active(self) -> bool:
-        """True until the action has run or was cancelled."""
+        """Whether the action has neither run nor been cancelled."""
         return self._action is not None
 
     def cancel(self) -> None:
@@ -75,7 +75,7 @@ class Clock:
         """Plan an action for a moment; for the present one it runs after those already planned for it."""
         if when_us < self._now_us:
             raise SimulationError(
-                f"planned for {when_us} µs, but it is {self._now_us} µs already: plan no past"
+                f"planned for {when_us} µs, but the clock is at {self._now_us} µs: the past cannot be planned"
             )
         timer = Timer(when_us, action)
         heappush(self._heap, (when_us, self._planned, timer))
@@ -89,7 +89,7 @@ class Clock:
     def run(self, until_us: int) -> int:
         """Run what is planned up to and including `until_us`, which is then the present; return the steps."""
         if until_us < self._now_us:
-            raise SimulationError(f"run until {until_us} µs, but it is {self._now_us} µs already: end later")
+            raise SimulationError(f"run until {until_us} µs, but the clock is at {self._now_us} µs")
         steps = self._run(until_us=until_us, step_limit=None)
         self._now_us = until_us
         self._steps_now = 0
@@ -113,7 +113,7 @@ class Clock:
                 if step_limit is not None and self._steps - before >= step_limit:
                     raise SimulationError(
                         f"still not idle after {step_limit} steps, at {when_us} µs, about to run {action!r}: "
-                        "something plans itself anew for ever; stop it, or use run(until_us)"
+                        "an action plans itself again without end; cancel it, or use run(until_us)"
                     )
                 self._step(when_us, action)
         finally:
@@ -128,7 +128,7 @@ class Clock:
         if self._steps_now > self._steps_per_instant:
             raise SimulationError(
                 f"time stands still at {when_us} µs: more than {self._steps_per_instant} steps, the next is "
-                f"{action!r}; something plans itself anew without a delay"
+                f"{action!r}; an action plans itself again without a delay"
             )
         self._steps += 1
         action()

@@ -40,31 +40,31 @@ BURSTS = "bursts/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One run."""
+class ConstantRateSetting:
+    """The setting of one run."""
 
     seconds: int = 30
     bytes_per_s: int = 250_000
-    """2 Mbit/s."""
+    """Capacity of the link: 2 Mbit/s."""
     load: float = 1.0
-    """What is offered, in parts of what the link carries."""
+    """Offered load as a multiple of the link's capacity."""
     periods_us: tuple[int, ...] = (20_000, 40_000, 50_000)
     flows: int = 4
-    """Of each period."""
+    """Flows of each period."""
     jitter: float = 0.05
-    """Of a period: the standard deviation of a packet around its place."""
+    """Standard deviation of a packet from its grid, as a share of the period."""
     voice_bytes: int = 200
-    """A packet on the wire."""
+    """Size of a packet on the wire."""
     burst_bytes: int = 300
     sources: int = 20
-    """Of bursts: each is silent for most of the time."""
+    """Number of sources of bursts; each is silent for most of the time."""
     burst_events: int = 40
-    """Events of a burst, on average."""
+    """Mean number of events in a burst."""
     capacity: int = 400
     """Items in the queue."""
     reserve: bool = True
     bursts: bool = True
-    """False: the flows alone, to see what their own jitter is."""
+    """Whether there are bursts; without them the flows' own jitter is measured."""
     options: ControlOptions = field(
         default_factory=lambda: ControlOptions(slot_us=10_000, capacity=12, share=0.6, sigmas=3.0)
     )
@@ -80,48 +80,48 @@ class Setting:
 
     @property
     def voice_bytes_per_s(self) -> float:
-        """What the flows of constant rate offer."""
+        """Bytes per second that the constant-rate flows offer."""
         return sum(self.flows * self.voice_bytes * SECOND_US / period for period in self.periods_us)
 
     @property
     def bursts_per_s(self) -> float:
-        """Bursts of one source, so that the load comes out right."""
+        """Bursts per second of one source that give the wanted load."""
         left = self.load * self.bytes_per_s - self.voice_bytes_per_s
         return left / self.burst_bytes / self.burst_events / self.sources
 
 
 @dataclass(slots=True)
-class Seen:
-    """What the receiver saw, and what became of the rest."""
+class ConstantRateRun:
+    """Result of one run: what the receiver got, and an account of the rest."""
 
     voice: list[tuple[int, Event]] = field(default_factory=list)
-    """(delivered at, event)."""
+    """(time of delivery, event) of everything that arrived."""
     bursts: list[tuple[int, Event]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    """All that was published."""
+    """All events published."""
     published: dict[str, int] = field(default_factory=dict)
-    """By class."""
+    """Events published, per class."""
     digested: int = 0
-    """Counted in digests that arrived or are on the way."""
+    """Events counted in digests that arrived or are on the way."""
     waiting: int = 0
-    """In lanes and queue at the end, as themselves or in digests."""
+    """Events in lanes and queue at the end, themselves or in digests."""
     on_the_way: int = 0
     packs: int = 0
     levels: dict[int, int] = field(default_factory=dict)
     served: int = 0
     lanes: dict[str, int] = field(default_factory=dict)
     in_order: bool = True
-    """Whether every sender's events came in the order they were sent."""
+    """Whether every sender's events arrived in the order they were sent."""
 
     @property
     def accounted(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether every event published is accounted for."""
         there = len(self.voice) + len(self.bursts) + self.digested + self.waiting + self.on_the_way
         return there == sum(self.published.values())
 
 
-def _voice(setting: Setting, number: int, period_us: int, dice: Random) -> Iterator[Event]:
-    """One flow; the sequence number is the place on its grid."""
+def _voice(setting: ConstantRateSetting, number: int, period_us: int, dice: Random) -> Iterator[Event]:
+    """Yield the events of one flow; the sequence number is the position on its grid."""
     start_us = dice.randrange(period_us)
     sigma_us = setting.jitter * period_us
     name = f"v{number:02d}"
@@ -136,12 +136,12 @@ def _voice(setting: Setting, number: int, period_us: int, dice: Random) -> Itera
 
 
 def _body(dice: Random, size: int) -> bytes:
-    """Of both classes alike: the policy must not tell them apart."""
+    """Return a payload with a random urgency, alike for both classes: the policy cannot tell them apart."""
     return (b'{"urgency":%d}' % dice.randrange(10)).ljust(size)
 
 
-def _bursts(setting: Setting, number: int, dice: Random) -> Iterator[Event]:
-    """Bursts at random moments, each as fast as the link could carry it alone; they may overlap."""
+def _bursts(setting: ConstantRateSetting, number: int, dice: Random) -> Iterator[Event]:
+    """Yield bursts at random moments, each at the link's full rate; bursts may overlap."""
     name = f"b{number:02d}"
     gap_us = setting.burst_bytes * SECOND_US / setting.bytes_per_s
     end_us = setting.seconds * SECOND_US
@@ -159,7 +159,7 @@ def _bursts(setting: Setting, number: int, dice: Random) -> Iterator[Event]:
         yield Event(BURSTS + name, body, moment_us, sender=name, seq=seq)
 
 
-def _source(world: World, setting: Setting) -> Iterator[Event]:
+def _source(world: World, setting: ConstantRateSetting) -> Iterator[Event]:
     streams: list[Iterator[Event]] = []
     for period_us in setting.periods_us:
         for _ in range(setting.flows):
@@ -172,16 +172,16 @@ def _source(world: World, setting: Setting) -> Iterator[Event]:
 
 
 class _Node:
-    """The node's side of the link."""
+    """The node's side of the link: flow control, lanes and queue."""
 
-    def __init__(self, world: World, setting: Setting, policy: Policy) -> None:
+    def __init__(self, world: World, setting: ConstantRateSetting, policy: Policy) -> None:
         self.world = world
         self.queue = PackingQueue(policy, QueueOptions(capacity_events=setting.capacity))
         self.lanes: Lanes[Event] = Lanes(most=setting.capacity, late_share=0.1)
         self.control = FlowControl(setting.options, now_us=0) if setting.reserve else None
 
     def accept(self, event: Event) -> None:
-        """An event comes: into a lane, or into the queue."""
+        """Put an arriving event into a lane or into the queue."""
         now_us = self.world.now_us
         control = self.control
         if control is not None:
@@ -208,7 +208,7 @@ class _Node:
         return head.from_us if isinstance(head, Digest) else None
 
     def next(self) -> Item | None:
-        """What goes out next."""
+        """Return the next item to send."""
         if self.lanes.head(others_wait=bool(len(self.queue))) is not None:
             return self.lanes.take()
         items = self.queue.take(1)
@@ -216,9 +216,9 @@ class _Node:
         return items[0] if items else None
 
 
-def run(world: World, setting: Setting, policy: Policy) -> Seen:
-    """Play one setting to its end."""
-    seen = Seen()
+def run(world: World, setting: ConstantRateSetting, policy: Policy) -> ConstantRateRun:
+    """Simulate one setting to its end."""
+    seen = ConstantRateRun()
     node = _Node(world, setting, policy)
     last: dict[str, int] = {}
 

@@ -51,7 +51,7 @@ class FaultOptions:
     def __post_init__(self) -> None:
         for name in ("loss", "duplication", "reordering"):
             probability = getattr(self, name)
-            # Written this way round so that NaN is refused too.
+            # The negated comparison refuses NaN, too.
             if not 0.0 <= probability <= 1.0:
                 raise SimulationError(f"faults.{name} is {probability}: a probability lies between 0 and 1")
         for name in ("reordering_delay_us", "jitter_us", "clock_offset_us", "clock_drift_ppm"):
@@ -121,11 +121,11 @@ class Fate:
         self._latest_in_order_us = 0
 
     def draw(self, *, start_us: int, end_us: int) -> list[WireOutcome]:
-        """The message's outcome, then its copy's if there is one; the times are those of the transmission."""
+        """Return the outcome of the message, then of its copy if any; both times are of the transmission."""
         faults = self._faults
         if not self._by_chance:
             return [self._outcome(start_us, end_us, jitter=0.0, hold=1.0)]
-        # Always as many dice for a message: changing one fault leaves the draws of all others as they were.
+        # Each message takes the same number of draws, so that changing one fault does not shift the others.
         loss, copy, jitter, hold, copy_jitter, copy_hold = (self._dice.random() for _ in range(6))
         if loss < faults.loss:
             return [WireOutcome(None)]

@@ -53,7 +53,7 @@ class Bandwidth:
         return self._rates[bisect_right(self._starts, now_us) - 1]
 
     def finish(self, *, start_us: int, work: int) -> Finish | None:
-        """The end of so much work begun at `start_us`; None if the link stays down before it is done."""
+        """Return the end of work begun at `start_us`; None if the link goes down for good before."""
         if work <= 0:
             return Finish(start_us, -work)
         now_us = start_us
@@ -70,7 +70,7 @@ class Bandwidth:
         return None
 
     def up_us(self, *, start_us: int, end_us: int) -> int:
-        """How many microseconds of an interval the link is not down."""
+        """Return how many microseconds of an interval the link is up."""
         up = 0
         for index in range(bisect_right(self._starts, start_us) - 1, len(self._starts)):
             from_us = max(start_us, self._starts[index])
@@ -114,7 +114,7 @@ class Lost:
     link: str
     number: int
     partition: bool
-    """True if a partition took it, false if the dice did."""
+    """True if a partition took it, false if it was lost at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ Message = TypeVar("Message")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkOptions:
-    """What a link is when nothing goes wrong."""
+    """Properties of a link without faults."""
 
     bytes_per_s: int
     """The rate; `FaultOptions.bandwidth_schedule` may change it with time."""
@@ -140,7 +140,7 @@ class LinkOptions:
     """Propagation: from the end of the transmission to the arrival."""
 
     overhead_bytes: int = 0
-    """Sent with every message beside its own size (headers)."""
+    """Bytes sent with every message besides its own size (headers)."""
 
     window_bytes: int = 0
     """Stands for the kernel's send buffer: the link is ready while fewer bytes than this wait behind the
@@ -163,9 +163,9 @@ class LinkStatistics:
     delivered: int
     """Arrivals, copies included."""
     lost: int
-    """Messages and copies that will not arrive, by the dice or by a partition."""
+    """Messages and copies that will not arrive, lost at random or by a partition."""
     partitioned: int
-    """Those of the lost that a partition took."""
+    """Messages and copies lost by a partition; part of `lost`."""
     duplicated: int
     """Copies made."""
     reordered: int
@@ -249,7 +249,7 @@ class Link(Generic[Message]):
             self._waiting_bytes += parcel.wire_bytes
 
     def statistics(self) -> LinkStatistics:
-        """Everything counted up to now."""
+        """Return a snapshot of the counters."""
         busy_us = self._busy_us
         if self._current is not None:
             busy_us += self._bandwidth.up_us(start_us=self._current.start_us, end_us=self._clock.now_us)

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What receiver and node saw."""
+class QueueRun:
+    """Result of one run: what the receiver got and what the node did."""
 
     arrivals: list[tuple[int, Event]] = field(default_factory=list)
-    """(delivered at, event)."""
+    """(time of delivery, event) of everything that arrived."""
     digests: list[tuple[int, Digest]] = field(default_factory=list)
-    """(delivered at, digest)."""
+    """(time of delivery, digest) of everything that arrived."""
     digested_on_the_way: int = 0
     """Events counted in digests that were sent and have not arrived yet."""
     packs: list[PackRecord] = field(default_factory=list)
@@ -52,9 +52,9 @@ def play(
     *,
     until_us: int,
     digests_on_wire: bool = True,
-) -> Seen:
-    """Publish the source's events at their times, until then; `source` gives them in order of time."""
-    seen = Seen()
+) -> QueueRun:
+    """Publish the source's events, which are in order of time, up to `until_us`; return what happened."""
+    seen = QueueRun()
 
     def deliver(item: Item, now_us: int) -> None:
         if isinstance(item, Event):
@@ -98,13 +98,13 @@ def play(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowLink:
+class Figure8Setting:
     """The paper's numbers; the event size makes arrival exceed service by one third."""
 
     seconds: int = 600
     """Length of the run."""
     interval_us: int = 30_000
-    """One event is published every so often."""
+    """Time between two events."""
     bytes_per_s: int = 6_250
     """50 kbit/s."""
     event_bytes: int = 250
@@ -130,8 +130,8 @@ class SlowLink:
             seq += 1
 
 
-def run(world: World, queue: BoundedQueue, setting: SlowLink) -> Seen:
-    """Play Figure 8's setting; the sender's name, and so the lots, depend on the world's seed."""
+def run(world: World, queue: BoundedQueue, setting: Figure8Setting) -> QueueRun:
+    """Play Figure 8's setting; the sender's name, and so what RANDOM drops, depends on the world's seed."""
     return play(
         world,
         queue,

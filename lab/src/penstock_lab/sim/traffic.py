@@ -43,7 +43,7 @@ EPISODE_SECONDS: Final = 30
 
 
 def is_alarm(pulse: float) -> bool:
-    """Whether somebody should look."""
+    """Return whether a pulse is outside the normal range."""
     return not LOW <= pulse <= HIGH
 
 
@@ -57,7 +57,7 @@ class _Patient:
     sent: int = 0
 
     def reading(self, dice: Random, ts_us: int) -> Event:
-        """The next reading."""
+        """Return the patient's next reading."""
         self.wander = 0.9 * self.wander + dice.gauss(0, 1.5)
         if self.shift_left:
             self.shift_left -= 1
@@ -74,7 +74,7 @@ class _Patient:
 
 
 def readings(dice: Random, patients: int) -> Iterator[Event]:
-    """One reading per patient and second, without end, in order of time."""
+    """Yield one reading per patient and second, without end, in order of time."""
     waiting: list[tuple[int, int]] = []
     ward = [_Patient(number, resting=dice.gauss(72, 5)) for number in range(patients)]
     for patient in ward:
@@ -90,13 +90,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurstyTraffic:
-    """The model's parameters."""
+    """Parameters of the multifractal wavelet model."""
 
     mean: float = 0.7
     stdc: float = 0.3
     """Standard deviation of the coarsest coefficients."""
     hurst: float = 0.8
-    """The middle of what is measured on networks, 0.7 to 0.9."""
+    """Hurst parameter; networks are measured at 0.7 to 0.9."""
     coarse: int = 64
     """How many coarsest coefficients there are."""
     levels: int = 11
@@ -113,7 +113,7 @@ class BurstyTraffic:
             )
 
     def shapes(self) -> list[float]:
-        """p of each level."""
+        """Return the parameter p of each level."""
         wavelet = self.stdc**2 * (2 ** (2 - 2 * self.hurst) - 1)
         p = ((self.mean**2 + self.stdc**2) / wavelet - 1) / 2
         found = []
@@ -123,8 +123,8 @@ class BurstyTraffic:
         return found
 
     def signal(self, dice: np.random.Generator) -> Floats:
-        """Traffic per unit of time: coarse · 2^levels values, none negative."""
-        # Gamma: positive, with exactly this mean and deviation.
+        """Return the traffic per unit of time: coarse · 2^levels values, none negative."""
+        # Gamma distributed: positive, with exactly this mean and deviation.
         shape = (self.mean / self.stdc) ** 2
         scaling = dice.gamma(shape, self.mean / shape, size=self.coarse)
         for p in self.shapes():
@@ -134,7 +134,7 @@ class BurstyTraffic:
         return scaling * 2 ** (-self.levels / 2)
 
     def arrivals(self, dice: np.random.Generator, *, count: int, slots: int) -> NDArray[np.int64]:
-        """How many of `count` arrivals fall into each of the slots the signal is cut into."""
+        """Return how many of `count` arrivals fall into each slot that the signal is cut into."""
         signal = self.signal(dice)
         if len(signal) % slots:
             raise SimulationError(f"{len(signal)} values do not divide into {slots} slots")

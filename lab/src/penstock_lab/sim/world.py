@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Facts in the order in which they happened; each is digested when it is recorded."""
+    """Facts in the order in which they happened; each is hashed when it is recorded."""
 
     def __init__(self, *, keep: bool = True) -> None:
         self._facts: list[object] = []
         self._keep = keep
         self._count = 0
         self._hash = xxhash.xxh3_128()
-        # Not sorted: if the order of a set leaks into a fact, two hash seeds must give two digests.
+        # Not sorted: if the order of a set leaks into a fact, two hash seeds must give two fingerprints.
         self._encoder = msgspec.msgpack.Encoder()
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class Trace:
 
     @property
     def facts(self) -> Sequence[object]:
-        """The facts; none if the trace was told not to keep them."""
+        """The facts; empty if they are not kept."""
         return self._facts
 
     def record(self, fact: object) -> None:
@@ -66,7 +66,7 @@ SEEDS: Final = 1 << 64
 
 
 class World:
-    """Everything of one run; two worlds of one seed that are used alike have equal fingerprints."""
+    """One simulated run; two worlds of one seed that are used alike have equal fingerprints."""
 
     def __init__(self, seed: int, *, keep_trace: bool = True) -> None:
         if not 0 <= seed < SEEDS:
@@ -94,7 +94,7 @@ class World:
         return self._trace.facts
 
     def dice(self, name: str) -> Random:
-        """The random stream of that name: it depends on seed and name only; asked again it goes on."""
+        """Return the random generator of a name, which depends on seed and name only and is kept."""
         if name not in self._dice:
             # XXH64 and not hash(): the latter changes with PYTHONHASHSEED.
             seed = xxhash.xxh64_intdigest(name.encode(), seed=self.seed)
@@ -110,7 +110,7 @@ class World:
         on_ready: Callable[[int], None] | None = None,
         faults: FaultOptions | None = None,
     ) -> Link[Message]:
-        """Open a link; its dice are those called `link <name>`, and it writes into the trace."""
+        """Open a link; its random generator is `link <name>`, and it writes into the trace."""
         if name in self._links:
             raise SimulationError(f"there is a link {name!r} already: give each its own name")
         link = Link(
@@ -127,7 +127,7 @@ class World:
         return link
 
     def local_clock(self, name: str, faults: FaultOptions) -> LocalClock:
-        """A node's own clock, wrong by what the dice called `clock <name>` say within the faults' bounds."""
+        """Return a node's own clock; its error is drawn by `clock <name>` within the faults' bounds."""
         if name in self._clocks:
             raise SimulationError(f"there is a clock {name!r} already: give each its own name")
         dice = self.dice(f"clock {name}")

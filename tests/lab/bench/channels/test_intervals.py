@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from penstock.core.channels.allocation import Scheme
-from penstock_lab.bench.channels.feeds import Feeds, Seen, at_load, poll, some_feeds
+from penstock_lab.bench.channels.feeds import Feeds, FeedView, at_load, poll, some_feeds
 from penstock_lab.bench.channels.intervals import (
+    AllocatedIntervals,
     CommaFeedLike,
     MinifluxLike,
     NewsBlurLike,
-    Ours,
     Uniform,
     learned_us,
     measure,
@@ -26,10 +26,10 @@ def feeds() -> Feeds:
     return some_feeds(channels=300, subscriptions=1_500, days=2, seed=5)
 
 
-def seen(feeds: Feeds, at_us: int = DAY_US) -> Seen:
+def seen(feeds: Feeds, at_us: int = DAY_US) -> FeedView:
     channel = np.arange(len(feeds))
     now_us = np.full(len(feeds), at_us)
-    return Seen(feeds, channel, now_us, feeds.until(channel, now_us))
+    return FeedView(feeds, channel, now_us, feeds.until(channel, now_us))
 
 
 def times(feeds: Feeds, channel: int, until_us: int) -> list[int]:
@@ -90,8 +90,8 @@ def test_learned_rates_are_near_the_true_ones(feeds: Feeds) -> None:
 
 def test_ours_is_ahead_by_its_own_metric(feeds: Feeds) -> None:
     uniform = poll(feeds, Uniform(), seed=1)
-    fair = poll(feeds, Ours(feeds, Scheme.FAIR, 24.0), seed=1)
-    lite = poll(feeds, Ours(feeds, Scheme.LITE, 24.0), seed=1)
+    fair = poll(feeds, AllocatedIntervals(feeds, Scheme.FAIR, 24.0), seed=1)
+    lite = poll(feeds, AllocatedIntervals(feeds, Scheme.LITE, 24.0), seed=1)
     assert fair.polls_per_day == pytest.approx(24, rel=0.05)
     assert fair.per_update_s < 0.6 * uniform.per_update_s
     assert lite.per_subscription_s < uniform.per_subscription_s

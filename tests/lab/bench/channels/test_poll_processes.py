@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock_lab.bench.channels.poll_processes import OurPoller, PlainLoop, Polled, PollerServer
+from penstock_lab.bench.channels.poll_processes import OurPoller, PlainLoop, PollerFigures, PollerServer
 from penstock_lab.bench.load.worker import Worker
 
 
@@ -16,7 +16,7 @@ def test_both_poll_what_was_planned() -> None:
         for part in (OurPoller, PlainLoop):
             with Worker(part.__name__, part, port, 200, 1.5) as worker:
                 worker.ask((1.0, 1.5))
-                found: Polled = worker.answer()
+                found: PollerFigures = worker.answer()
             assert 50 <= found.polls <= 300
             assert found.errors == 0
             server.ask("bins")

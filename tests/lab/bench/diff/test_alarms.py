@@ -43,7 +43,7 @@ def test_noise_moves_the_bytes_of_some_page_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.edited], ids=lambda case: f"{case.group}: {case.name}"
 )
-def test_an_edit_shows_on_the_page(case: alarms.Case) -> None:
+def test_an_edit_shows_on_the_page(case: alarms.PageCase) -> None:
     visits = [Visit(START, alarms._dice(0, 1)) for _ in range(2)]
     assert case.body(False, visits[0]) != case.body(True, visits[1])
 

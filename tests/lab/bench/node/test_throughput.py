@@ -138,7 +138,7 @@ def no_progress(done: int, total: int, what: str) -> None:
 
 @needs_mosquitto
 def test_bench_node_runs_every_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "QUICK", throughput.Effort(0.01, 2, 2, 0.05, 2))
+    monkeypatch.setattr(throughput, "QUICK", throughput.NodeEffort(0.01, 2, 2, 0.05, 2))
     check(throughput.measure(quick=True, progress=no_progress).as_json(), "node")
 
 

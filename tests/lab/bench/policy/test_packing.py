@@ -14,7 +14,7 @@ from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved
 
 @pytest.mark.parametrize("contest", packing.CONTESTS, ids=lambda contest: contest.name)
 @pytest.mark.parametrize("size", [1, 2, 40, 1000])
-def test_rivals_give_the_same_queue(contest: packing.Contest, size: int) -> None:
+def test_rivals_give_the_same_queue(contest: packing.QueueContest, size: int) -> None:
     queue = packing.a_queue(size)
     level = contest.policy.highest
     expected = evaluate.pack(contest.policy, queue, level=level, now_us=0).items

@@ -7,11 +7,11 @@ import pytest
 from penstock.errors import GoalMissed
 from penstock_lab.bench.load.worker import Worker, WorkerFailed
 from penstock_lab.bench.streams import jetstream
-from penstock_lab.bench.streams.publishers import WRITTEN, Audit, InOrder, WriterPublisher, payload
+from penstock_lab.bench.streams.publishers import WRITTEN, Audit, NumberCheck, WriterPublisher, payload
 
 pytestmark = pytest.mark.e2e
 
-LITTLE = jetstream.Effort(one_by_one=5, batched=200, rounds=1, paced=50, missed=500, subscribers=5)
+LITTLE = jetstream.StreamEffort(one_by_one=5, batched=200, rounds=1, paced=50, missed=500, subscribers=5)
 
 
 def test_the_benchmark_has_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,20 +32,20 @@ def test_the_benchmark_has_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_audit_finds_what_is_missing() -> None:
     with jetstream.node() as ours:
-        with Worker("writer", WriterPublisher, ours.door) as writer:
+        with Worker("writer", WriterPublisher, ours.streams_port) as writer:
             writer.ask((50, 10))
             writer.answer()
-        with Worker("audit", Audit, ours.door) as audit:
+        with Worker("audit", Audit, ours.streams_port) as audit:
             audit.ask((WRITTEN, 50))
             assert audit.answer() == 50
-        with Worker("audit", Audit, ours.door) as audit:
+        with Worker("audit", Audit, ours.streams_port) as audit:
             audit.ask((WRITTEN, 51))
             with pytest.raises(GoalMissed, match="50 of 51 messages are in the stream"):
                 audit.answer()
 
 
 def test_order_is_watched() -> None:
-    seen = InOrder(1)
+    seen = NumberCheck(1)
     seen.take(payload(1))
     with pytest.raises(WorkerFailed, match="message 1 came again: 2 was the next"):
         seen.take(payload(1))

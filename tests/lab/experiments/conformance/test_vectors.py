@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import InputError
 from penstock_lab.experiments.conformance.vectors import (
     Case,
-    Check,
+    ConnectionCheck,
     ExternalPublish,
     Receive,
     Request,
@@ -70,8 +70,8 @@ def test_a_file_is_groups_of_cases(tmp_path: Path) -> None:
                 ExternalPublish(topic="p", payload=b"message", qos=1, retain=False),
                 Request(what="subscribe", topic="a", qos=2),
                 Request(what="unsubscribe", topic="a", qos=0),
-                Check(connected=True),
-                Check(connected=False),
+                ConnectionCheck(connected=True),
+                ConnectionCheck(connected=False),
             ),
         ),
         Case(

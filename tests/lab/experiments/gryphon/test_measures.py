@@ -11,7 +11,7 @@ import pytest
 from tests.kit.progress import silent
 
 from penstock.core.streams.options import StreamOptions
-from penstock_lab.experiments.gryphon.e4 import Point, RecoveryRun
+from penstock_lab.experiments.gryphon.e4 import RecoveryPoint, RecoveryRun
 from penstock_lab.experiments.gryphon.e4 import _rows as e4_rows
 from penstock_lab.experiments.gryphon.measures import (
     MESSAGE_BYTES,
@@ -21,7 +21,7 @@ from penstock_lab.experiments.gryphon.measures import (
     jain,
     variation,
 )
-from penstock_lab.sim.streams.gryphon import COMPLEX, KB, Played, Sample, Setting, play
+from penstock_lab.sim.streams.gryphon import COMPLEX, KB, GryphonSetting, Played, Sample, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def bottleneck() -> Played:
     """Ten seconds; from the fourth on SB1's link carries half of what is published."""
     streams = StreamOptions(publisher_control="steady")
-    return play(Setting(seconds=10, bandwidth={"SB1": ((4, 98),)}, streams=streams), seed=3)
+    return play(GryphonSetting(seconds=10, bandwidth={"SB1": ((4, 98),)}, streams=streams), seed=3)
 
 
 def test_a_run_is_sampled_each_second(bottleneck: Played) -> None:
@@ -53,7 +53,7 @@ def test_alerts_reach_the_pubends_and_publication_gives_way(bottleneck: Played) 
 
 
 def test_leaves_of_the_larger_tree_get_two_fifths() -> None:
-    played = play(Setting(seconds=3, tree=COMPLEX), seed=3)
+    played = play(GryphonSetting(seconds=3, tree=COMPLEX), seed=3)
     assert played.samples[-1].delivered == {f"SB{leaf}": pytest.approx(200, abs=5) for leaf in range(1, 6)}
     assert played.problems == []
 
@@ -102,7 +102,7 @@ def test_a_broken_history_fails_the_row() -> None:
 def test_e4_fails_if_times_rise_or_somebody_never_recovers_or_it_is_unfair() -> None:
     def found(gain: float, took_s: int | None, *, fair: bool = True) -> RecoveryRun:
         shares = (9, 9, 9, 9) if fair else (9, 1, 9, 1)
-        return RecoveryRun(Point(gain, fair=fair, down_s=60, seed=1), took_s, shares, ())
+        return RecoveryRun(RecoveryPoint(gain, fair=fair, down_s=60, seed=1), took_s, shares, ())
 
     falling = [found(-0.2, 100), found(1.0, 60), found(2.0, 40)]
     first_come = [found(1.0, 50, fair=False)]

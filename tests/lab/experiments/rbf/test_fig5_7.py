@@ -9,7 +9,7 @@ from tests.kit.progress import silent
 
 from penstock.core.slots import formulas
 from penstock_lab.experiments.rbf import fig5_7
-from penstock_lab.experiments.rbf.sweep import ARRAYS, ARRIVALS, BITS, SLOTS, Point, measured, shape
+from penstock_lab.experiments.rbf.sweep import ARRAYS, ARRIVALS, BITS, SLOTS, BurstPoint, measured, shape
 
 if TYPE_CHECKING:
     from penstock_lab.experiments.result import ExperimentResult
@@ -46,6 +46,6 @@ def test_the_storage_is_the_papers() -> None:
 
 @pytest.mark.slow
 def test_one_point_agrees_with_the_formula_where_traffic_is_even() -> None:
-    for one in measured(Point(stdc=0.001, seed=3, asked=0)):
+    for one in measured(BurstPoint(stdc=0.001, seed=3, asked=0)):
         expected = formulas.expected(shape(one.arrays, paid=one.paid), per_slot=ARRIVALS / SLOTS)
         assert one.joint == pytest.approx(expected, rel=0.03)

@@ -28,10 +28,10 @@ from penstock_lab.sim.corona.schedules import CoronaNodes
 from penstock_lab.sim.corona.simulation import (
     Continuous,
     Corona,
+    CoronaSetting,
     Legacy,
     Method,
     Run,
-    Setting,
     a_ring,
     simulate,
 )
@@ -45,7 +45,7 @@ from penstock_lab.sim.corona.workload import (
 )
 
 TAU_US = 30 * MINUTE_US
-SMALL = Setting(nodes=40, maintenance_us=30 * MINUTE_US)
+SMALL = CoronaSetting(nodes=40, maintenance_us=30 * MINUTE_US)
 
 
 @pytest.fixture(scope="module")
@@ -241,8 +241,8 @@ def test_subscriptions_arrive_over_time(workload: Workload) -> None:
 
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(SimulationError, match="whole minutes"):
-        Setting(tau_us=90 * SECOND_US)
+        CoronaSetting(tau_us=90 * SECOND_US)
     with pytest.raises(SimulationError, match="one at least"):
-        Setting(fail_share=1.0)
+        CoronaSetting(fail_share=1.0)
     with pytest.raises(SimulationError, match="at least one each"):
         a_workload(channels=5, subscriptions=4, seed=1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def price_search(subscribers: list[float], *, budget: float, low: float, high: float) -> list[float]:
-    """Polls per channel at the price that meets the budget, found by halving, channel by channel."""
+    """Return the polls of each channel at the price that meets the budget, found by bisection."""
 
     def polls(price: float) -> list[float]:
         return [min(max(sqrt(q / price), low), high) for q in subscribers]
@@ -66,11 +66,11 @@ MOST_US: Final = 86_400 * SECOND_US
 NODES: Final = 1_024
 PER_CHANNEL: Final = 50
 GREEDY_MOST: Final = 10_000
-"""Channels up to which the greedy rival is waited for: it takes 50 steps for each."""
+"""Most channels that the greedy rival is timed with: it takes 50 steps for each."""
 FASTER: Final = 100.0
-"""Goal: so many times as fast as the same search in plain Python."""
+"""Goal: at least this many times as fast as the same search in plain Python."""
 FRESHER: Final = {"honeycomb": 2.4, "uniform": 1.1, "by subscribers": 1.1, "greedy": 0.999}
-"""Goals: so many times the rival's freshness at its load; greedy has whole polls, else it would be equal."""
+"""Goals, by rival: its delay divided by ours at the same load. Greedy differs only by whole polls."""
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
@@ -93,7 +93,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
 
 
 def channels(size: int) -> Factors:
-    """The channels, the popular ones among the others; update intervals as in the paper's survey."""
+    """Return the channels, shuffled by popularity, with update intervals as in the paper's survey."""
     dice = np.random.default_rng(7)
     shares = dice.permutation(np.arange(1, size + 1) ** -0.5)
     hours = np.exp(dice.uniform(np.log(1 / 6), np.log(1), size))

@@ -39,11 +39,11 @@ class Feeds:
 
     subscribers: Ints
     update_interval_us: Ints
-    """The truth, which no rule is told."""
+    """The true mean update interval of each channel, hidden from rules that have to learn it."""
     start: NDArray[np.intp] = field(repr=False)
-    """Where the updates of each channel begin; one more at the end."""
+    """Index into `times_us` where the updates of each channel begin, plus one end marker."""
     times_us: Ints = field(repr=False)
-    """Of all channels, one after the other; the simulation begins at 0."""
+    """Update times of all channels, one channel after the other; the simulation begins at 0."""
     length_us: int
     _keys: Floats = field(repr=False)
 
@@ -51,7 +51,7 @@ class Feeds:
         return len(self.subscribers)
 
     def until(self, channel: Ints, at_us: Ints) -> NDArray[np.intp]:
-        """Where in `times_us` the updates of a channel after a time begin."""
+        """Return the index into `times_us` of the first update of each channel after a time."""
         return np.searchsorted(self._keys, _key(channel, at_us, self.length_us), side="right")
 
 
@@ -89,34 +89,34 @@ def some_feeds(*, channels: int, subscriptions: int, days: int, seed: int) -> Fe
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a rule knows at a poll; arrays, one entry per channel polled."""
+class FeedView:
+    """What a rule knows at a poll: arrays with one entry per channel polled."""
 
     feeds: Feeds = field(repr=False)
     channel: Ints
     now_us: Ints
     behind: NDArray[np.intp]
-    """Where in the feeds' times the future of each channel begins."""
+    """Index into `feeds.times_us` of the first update that has not happened yet, per channel."""
 
     @property
     def subscribers(self) -> Ints:
-        """Of each channel."""
+        """Number of subscribers of each channel polled."""
         return self.feeds.subscribers[self.channel]
 
     def items_since(self, span_us: int) -> Ints:
-        """Items of the last so many microseconds."""
+        """Return how many items each feed published in the last `span_us` microseconds."""
         return self.behind - np.maximum(
             self.feeds.until(self.channel, self.now_us - span_us), self.feeds.start[self.channel]
         )
 
     def quiet_us(self) -> Ints:
-        """Since the newest item; since before the history if there is none."""
+        """Return the time since the newest item of each feed; without items, since before its history."""
         none = self.behind <= self.feeds.start[self.channel]
         newest = self.feeds.times_us[np.maximum(self.behind - 1, 0)]
         return self.now_us - np.where(none, -HISTORY_US, newest)
 
     def mean_gap_us(self) -> Floats:
-        """Between the items a feed shows; NaN with fewer than two."""
+        """Return the mean gap between the items each feed shows; NaN with fewer than two items."""
         first = np.maximum(self.behind - ITEMS, self.feeds.start[self.channel])
         gaps = self.behind - 1 - first
         there = gaps > 0
@@ -130,30 +130,30 @@ class Seen:
 class Rule(Protocol):
     """A scheduler: when a channel is to be polled next."""
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:
-        """From this poll to the next."""
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:
+        """Return how long each channel waits from this poll to its next one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
-    """What a rule made of a world."""
+class RuleFigures:
+    """Load and delays of one rule on one set of feeds."""
 
     polls_per_day: float
-    """Per channel."""
+    """Mean number of polls of a channel in a day."""
     per_update_s: float
-    """Mean delay, each update counted once for each subscriber it is delivered to."""
+    """Mean delay of an update, counted once for each subscriber it is delivered to."""
     per_subscription_s: float
     """Mean time from any moment to the next poll, each subscription counted alike."""
 
 
-def poll(feeds: Feeds, rule: Rule, *, stretch: float = 1.0, seed: int) -> Polled:
-    """Run a rule, all its waits multiplied by `stretch`."""
+def poll(feeds: Feeds, rule: Rule, *, stretch: float = 1.0, seed: int) -> RuleFigures:
+    """Poll all feeds by a rule whose waits are multiplied by `stretch`."""
     dice = np.random.default_rng((seed, 5))
     channel = np.arange(len(feeds))
-    # All at once at the start would be a rule of its own: first polls are spread over one wait.
+    # Spread the first polls over one wait: polling everything at once would be a rule of its own.
     start = np.zeros(len(feeds), np.int64)
-    first = Seen(feeds, channel, start, feeds.until(channel, start))
+    first = FeedView(feeds, channel, start, feeds.until(channel, start))
     now_us = (rule.wait_us(first, dice) * stretch * dice.random(len(feeds))).astype(np.int64)
     before_us = np.full(len(feeds), SETTLING_US)
     told = feeds.until(channel, before_us)
@@ -161,7 +161,7 @@ def poll(feeds: Feeds, rule: Rule, *, stretch: float = 1.0, seed: int) -> Polled
     late = asked = waited = 0.0
     while len(channel):
         behind = feeds.until(channel, now_us)
-        seen = Seen(feeds, channel, now_us, behind)
+        seen = FeedView(feeds, channel, now_us, behind)
         counted = now_us > SETTLING_US
         polls += int((counted & (now_us < feeds.length_us)).sum())
         weight = feeds.subscribers[channel]
@@ -182,7 +182,7 @@ def poll(feeds: Feeds, rule: Rule, *, stretch: float = 1.0, seed: int) -> Polled
         now_us = (now_us + wait).astype(np.int64)[goes_on]
         channel, before_us, told = channel[goes_on], before_us[goes_on], told[goes_on]
     counted_us = feeds.length_us - SETTLING_US
-    return Polled(
+    return RuleFigures(
         polls_per_day=polls / len(feeds) / (counted_us / DAY_US),
         per_update_s=late / max(asked, 1.0) / SECOND_US,
         per_subscription_s=waited / counted_us / float(feeds.subscribers.sum()) / SECOND_US,
@@ -190,12 +190,12 @@ def poll(feeds: Feeds, rule: Rule, *, stretch: float = 1.0, seed: int) -> Polled
 
 
 def _ranks(counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """0, 1, … within each group."""
+    """Number the entries of each group 0, 1, …."""
     return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def at_load(feeds: Feeds, rule: Rule, polls_per_day: float, *, seed: int) -> tuple[float, Polled]:
-    """The rule with its waits stretched so that it makes this many polls per channel and day.
+def at_load(feeds: Feeds, rule: Rule, polls_per_day: float, *, seed: int) -> tuple[float, RuleFigures]:
+    """Run the rule with its waits stretched so that it makes this many polls per channel and day.
 
     Bisection on the logarithm; a rule whose waits depend on what it has seen does not scale exactly.
     """
@@ -216,4 +216,4 @@ def at_load(feeds: Feeds, rule: Rule, polls_per_day: float, *, seed: int) -> tup
 
 
 TOLERANCE: Final = 0.005
-"""How equal equal loads are."""
+"""Relative difference up to which two loads count as equal."""

@@ -27,7 +27,7 @@ from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 from penstock_lab.sim.corona.workload import DAY_US, HOUR_US, MINUTE_US
 
 if TYPE_CHECKING:
-    from penstock_lab.bench.channels.feeds import Feeds, Polled, Rule, Seen
+    from penstock_lab.bench.channels.feeds import Feeds, FeedView, Rule, RuleFigures
     from penstock_lab.bench.result import Progress
     from penstock_lab.sim.corona.workload import Floats, Ints
 
@@ -36,16 +36,16 @@ MOST_US: Final = DAY_US
 
 
 class Uniform:
-    """Every feed alike: what most readers do."""
+    """Poll every feed equally often, as most feed readers do."""
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:  # noqa: ARG002
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:  # noqa: ARG002
         return np.full(len(seen.channel), float(HOUR_US))
 
 
 class MinifluxLike:
-    """As often as items appear: a week divided by the items of the last week, 5 minutes to a day."""
+    """Poll as often as items appear: a week divided by the items of the last week, 5 minutes to a day."""
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:  # noqa: ARG002
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:  # noqa: ARG002
         items = seen.items_since(7 * DAY_US)
         return np.clip(7 * DAY_US / np.maximum(items, 1e-9), LEAST_US, MOST_US)
 
@@ -58,14 +58,14 @@ class NewsBlurLike:
     subscriber, 12. At most 12 hours; up to a quarter is added by lot.
     """
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:
         daily = seen.items_since(30 * DAY_US) / 30.0
         many = seen.subscribers > 1
         busy = np.where(seen.subscribers > 10, 6.0, np.where(many, 15.0, 60.0))
         some = np.where(many, 60.0, 720.0) * (1 - daily)
         silent = np.where(many, 360.0, 720.0)
         minutes = np.where(daily >= 1, busy, np.where(daily > 0, some, silent))
-        # What is left of an hour can be seconds: nobody polls so often.
+        # The formula can leave a few seconds of the hour, which no reader would wait.
         minutes = np.clip(minutes, 1.0, 720.0)
         return minutes * (1 + dice.random(len(minutes)) / 4) * MINUTE_US
 
@@ -74,7 +74,7 @@ class CommaFeedLike:
     """Backs off with the time since the last item: the longest wait (4 h) after 30 days, half of it after 14,
     a quarter after 7; before, half the mean gap between the feed's items, from 5 minutes to that quarter."""
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:  # noqa: ARG002
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:  # noqa: ARG002
         longest = 4.0 * HOUR_US
         quiet = seen.quiet_us()
         gap = seen.mean_gap_us()
@@ -87,17 +87,17 @@ class CommaFeedLike:
 
 
 @dataclass(slots=True)
-class Ours:
+class AllocatedIntervals:
     """Intervals of the continuous allocation, worked out anew every day from the dates feeds show."""
 
     feeds: Feeds
     scheme: Scheme
     polls_per_day: float
     known_rates: bool = False
-    """Told the true update intervals instead of learning them: the limit of what learning can reach."""
+    """Use the true update intervals instead of learned ones: the limit of what learning can reach."""
     _by_day: dict[int, Ints] = field(default_factory=dict, repr=False)
 
-    def wait_us(self, seen: Seen, dice: np.random.Generator) -> Floats:  # noqa: ARG002
+    def wait_us(self, seen: FeedView, dice: np.random.Generator) -> Floats:  # noqa: ARG002
         days = seen.now_us // DAY_US
         found = np.empty(len(days))
         for day in np.unique(days).tolist():
@@ -124,7 +124,7 @@ SILENT_US: Final = 30 * DAY_US
 
 
 def learned_us(feeds: Feeds, now_us: int) -> Ints:
-    """Update intervals, from the dates of the items that feeds show at a time."""
+    """Estimate update intervals from the dates of the items that feeds show at a time."""
     channel = np.arange(len(feeds))
     behind = feeds.until(channel, np.full(len(feeds), now_us))
     found = np.full(len(feeds), SILENT_US)
@@ -168,7 +168,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     begun = perf_counter()
     channels, days = (QUICK_CHANNELS, QUICK_DAYS) if quick else (CHANNELS, DAYS)
     feeds = some_feeds(channels=channels, subscriptions=SUBSCRIPTIONS * channels, days=days, seed=SEED)
-    found: dict[str, Polled] = {}
+    found: dict[str, RuleFigures] = {}
     rules = _rules(feeds)
     for number, (name, rule) in enumerate(rules.items()):
         progress(number, len(rules), name)
@@ -190,14 +190,14 @@ def _rules(feeds: Feeds) -> dict[str, Rule]:
         "Miniflux-like": MinifluxLike(),
         "NewsBlur-like": NewsBlurLike(),
         "CommaFeed-like": CommaFeedLike(),
-        "ours, fair": Ours(feeds, Scheme.FAIR, POLLS_PER_DAY),
-        "ours, lite": Ours(feeds, Scheme.LITE, POLLS_PER_DAY),
-        "ours, fair-sqrt": Ours(feeds, Scheme.FAIR_SQRT, POLLS_PER_DAY),
-        "ours, fair, true rates": Ours(feeds, Scheme.FAIR, POLLS_PER_DAY, known_rates=True),
+        "ours, fair": AllocatedIntervals(feeds, Scheme.FAIR, POLLS_PER_DAY),
+        "ours, lite": AllocatedIntervals(feeds, Scheme.LITE, POLLS_PER_DAY),
+        "ours, fair-sqrt": AllocatedIntervals(feeds, Scheme.FAIR_SQRT, POLLS_PER_DAY),
+        "ours, fair, true rates": AllocatedIntervals(feeds, Scheme.FAIR, POLLS_PER_DAY, known_rates=True),
     }
 
 
-def _rows(found: dict[str, Polled]) -> tuple[BenchmarkRow, ...]:
+def _rows(found: dict[str, RuleFigures]) -> tuple[BenchmarkRow, ...]:
     rows = []
     for metric, goals in GOALS.items():
         per_update = metric == "per delivered update"
@@ -215,8 +215,8 @@ def _rows(found: dict[str, Polled]) -> tuple[BenchmarkRow, ...]:
     return (*rows, *_between(found))
 
 
-def _between(found: dict[str, Polled]) -> list[BenchmarkRow]:
-    """The scheme between the two, by both metrics, against whoever of the others is best by each."""
+def _between(found: dict[str, RuleFigures]) -> list[BenchmarkRow]:
+    """Rows of the scheme fair-sqrt, between the two: by both metrics, against the best other rule."""
     rows = []
     rivals = next(iter(GOALS.values()))
     for metric in GOALS:
@@ -230,5 +230,5 @@ def _between(found: dict[str, Polled]) -> list[BenchmarkRow]:
     return rows
 
 
-def _delay_s(polled: Polled, *, per_update: bool) -> float:
+def _delay_s(polled: RuleFigures, *, per_update: bool) -> float:
     return polled.per_update_s if per_update else polled.per_subscription_s

@@ -43,7 +43,7 @@ BIN_S: Final = 0.5
 
 
 class PollerServer:
-    """Gives its port when asked for it, and the requests by bin since it was last asked for them."""
+    """The web server process: answers with its port, or with the requests per bin since the last question."""
 
     def __init__(self) -> None:
         self._bins: Counter[int] = Counter()
@@ -54,7 +54,7 @@ class PollerServer:
         started.result()
 
     def run(self, asked: str) -> Any:
-        """`port` or `bins`."""
+        """Return the port for the request `port`, the counts of requests for `bins`."""
         if asked == "port":
             return self._server.port
         bins, self._bins = self._bins, Counter()
@@ -66,7 +66,7 @@ class PollerServer:
 
 
 class _Pages(WebServer):
-    """Any path is the same page; there is no robots.txt."""
+    """Serves the same page under any path; robots.txt is missing."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
@@ -84,25 +84,25 @@ class _Pages(WebServer):
 HOSTS: Final = 500
 """Names that the channels are spread over: 40 pages each of 20,000."""
 FETCHES: Final = 64
-"""At the same time, for both."""
+"""Concurrent fetches that either poller may have under way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
-    """What one contestant did in the measured time."""
+class PollerFigures:
+    """Polls of one poller in the measured time, and what they cost."""
 
     polls: int
     errors: int
     seconds: float
     cpu_s: float
     channel_bytes: int
-    """Memory of the process beyond what it had without channels, by channel."""
+    """Memory of the process per channel, beyond what it held without channels."""
     late_mean_ms: float = 0.0
     late_most_ms: float = 0.0
 
 
 def urls(port: int, channels: int) -> list[str]:
-    """The channels."""
+    """Return the addresses of the channels."""
     return [f"http://h{number % HOSTS}.example:{port}/page/{number}" for number in range(channels)]
 
 
@@ -113,14 +113,14 @@ class OurPoller:
         self._urls = urls(port, channels)
         self._interval_us = round(interval_s * SECOND_US)
 
-    def run(self, asked: tuple[float, float]) -> Polled:
-        """Warm up and measure, each so many seconds."""
+    def run(self, asked: tuple[float, float]) -> PollerFigures:
+        """Poll for the warm-up, then measure; both in seconds."""
         return _run(self._poll(*asked))
 
-    async def _poll(self, warm_s: float, seconds: float) -> Polled:
+    async def _poll(self, warm_s: float, seconds: float) -> PollerFigures:
         options = Polling(networks=("127.0.0.0/8",), fetches=FETCHES, least_s=1)
         fetcher = Fetcher(options, resolver=Names())
-        registrable(self._urls[0])  # loads a list, which is no channel's memory
+        registrable(self._urls[0])  # loads the public suffix list: no channel's memory
         meter = _Meter()
 
         def count(_url: str, _fetched: FetchResult, state: PollState) -> None:
@@ -130,7 +130,7 @@ class OurPoller:
         poller = Poller(fetcher, options=options, on_fetched=count, subscribers=lambda _: 10)
         then_us = time.time_ns() // 1_000 - self._interval_us
         for url in self._urls:
-            # Known before, as after a restart: so all channels begin with their turns.
+            # Known already, as after a restart: channels start at their turns, not all at once.
             known = PollState(
                 etag=ETAG, source=url, polled_us=then_us, answered_us=then_us, full_us=then_us, status=200,
                 feed=False,
@@ -142,7 +142,7 @@ class OurPoller:
         await poller.close()
         await task
         await fetcher.close()
-        return Polled(
+        return PollerFigures(
             found.polls,
             found.errors,
             found.seconds,
@@ -154,17 +154,17 @@ class OurPoller:
 
 
 class PlainLoop:
-    """What one writes first: a task for each channel that fetches and sleeps; it remembers the ETag."""
+    """The simplest poller: one task per channel that fetches, remembers the ETag and sleeps."""
 
     def __init__(self, port: int, channels: int, interval_s: float) -> None:
         self._urls = urls(port, channels)
         self._interval_s = interval_s
 
-    def run(self, asked: tuple[float, float]) -> Polled:
-        """Warm up and measure, each so many seconds."""
+    def run(self, asked: tuple[float, float]) -> PollerFigures:
+        """Poll for the warm-up, then measure; both in seconds."""
         return _run(self._poll(*asked))
 
-    async def _poll(self, warm_s: float, seconds: float) -> Polled:
+    async def _poll(self, warm_s: float, seconds: float) -> PollerFigures:
         meter = _Meter()
         dice = Random(1)  # noqa: S311  # phases
         connector = aiohttp.TCPConnector(resolver=Names(), limit=FETCHES)
@@ -193,7 +193,7 @@ class PlainLoop:
 
 
 class _Meter:
-    """Counts, and what they cost; made before there are channels."""
+    """Counts polls, and measures memory and processor time from before the first channel on."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -201,8 +201,8 @@ class _Meter:
         self.errors = 0
         self._memory_before = _memory_bytes()
 
-    async def measure(self, warm_s: float, seconds: float, *, channels: int) -> Polled:
-        """What was done in the time after the warm-up."""
+    async def measure(self, warm_s: float, seconds: float, *, channels: int) -> PollerFigures:
+        """Wait for the warm-up to end and return what was done in the time after it."""
         await asyncio.sleep(warm_s)
         self.polls = self.errors = 0
         start, cpu = time.perf_counter(), time.process_time()
@@ -211,13 +211,13 @@ class _Meter:
         taken, cpu = time.perf_counter() - start, time.process_time() - cpu
         gc.collect()
         held = (_memory_bytes() - self._memory_before) // channels
-        return Polled(polls, errors, taken, cpu, held)
+        return PollerFigures(polls, errors, taken, cpu, held)
 
 
 def _memory_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
 
 
-def _run(main: Coroutine[None, None, Polled]) -> Polled:
+def _run(main: Coroutine[None, None, PollerFigures]) -> PollerFigures:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)

@@ -19,7 +19,7 @@ from penstock_lab.bench.channels.poll_processes import (
     HOSTS,
     OurPoller,
     PlainLoop,
-    Polled,
+    PollerFigures,
     PollerServer,
 )
 from penstock_lab.bench.load.worker import Worker
@@ -42,13 +42,13 @@ PLAN: Final = "the plan"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    polled: Polled
+    polled: PollerFigures
     spread: float
-    """Of the polls over the time, as the server saw them; 1: by chance."""
+    """Spread of polls over time as the server saw it; 1 is that of a Poisson process."""
 
 
 def measure(*, quick: bool, progress: Progress, channels: str = "") -> BenchmarkResult:
-    """Let both poll the same channels, one after the other."""
+    """Run both pollers on the same channels, one after the other."""
     start = perf_counter()
     count = _count(channels)
     interval_s = count / POLLS_PER_S
@@ -61,7 +61,7 @@ def measure(*, quick: bool, progress: Progress, channels: str = "") -> Benchmark
         def poll(name: str, part: Callable[..., WorkerPart]) -> _Run:
             with Worker(name, part, port, count, interval_s) as worker:
                 worker.ask((warm_s, seconds))
-                found: Polled = worker.answer()
+                found: PollerFigures = worker.answer()
             server.ask("bins")
             return _Run(found, _spread(server.answer(), seconds=seconds))
 
@@ -114,7 +114,7 @@ def _rows(ours: _Run, rival: _Run, *, planned: float) -> list[BenchmarkRow]:
 
 def _spread(bins: dict[int, int], *, seconds: float) -> float:
     """Standard deviation of polls per bin in the measured time, against that of arrivals by chance."""
-    last = max(bins, default=0) - 2  # the end is ragged
+    last = max(bins, default=0) - 2  # the last bin is incomplete
     first = last - int(seconds / BIN_S) + 3
     counts = [bins.get(number, 0) for number in range(first, last + 1)]
     mean = fmean(counts)

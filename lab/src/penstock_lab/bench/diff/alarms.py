@@ -38,31 +38,31 @@ DEFAULT: Final = Rules()
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One page, twice."""
+class PageCase:
+    """One page at two visits, and what changed between them."""
 
     group: str
-    """What is counted together."""
+    """Cases with the same group are counted together."""
     name: str
     content_type: str
     body: Callable[[bool, Visit], bytes]
-    """As it was, or as it is, for a visit."""
+    """Renders the page before or after the edit, for a visit."""
     edited: bool
     rules: Rules = DEFAULT
 
 
 @dataclass(slots=True)
 class Tally:
-    """Of one way to compare."""
+    """Errors of one contestant."""
 
     wrong: Counter[str]
-    """By group: false alarms or misses."""
+    """Per group: the number of false alarms or misses."""
     names: Counter[str]
-    """The same by group and name."""
+    """Per group and case name: the number of false alarms or misses."""
 
 
-def cases(pages: int) -> Iterator[Case]:
-    """Every kind of noise and every edit on every page; in edits the noise takes turns."""
+def cases(pages: int) -> Iterator[PageCase]:
+    """Return every kind of noise and every edit on every page; edits come with each kind of noise in turn."""
     for seed in range(pages):
         page = web_pages.a_page(seed)
         for group, kinds in (("noise", web_pages.NOISE), ("held out", web_pages.HELD_OUT)):
@@ -82,8 +82,8 @@ def cases(pages: int) -> Iterator[Case]:
         yield from _feed_cases(feeds.a_feed(seed), seed)
 
 
-def _page_case(group: str, name: str, old: web_pages.Page, new: web_pages.Page, noise: Any) -> Case:
-    return Case(
+def _page_case(group: str, name: str, old: web_pages.Page, new: web_pages.Page, noise: Any) -> PageCase:
+    return PageCase(
         group,
         name,
         "text/html; charset=utf-8",
@@ -92,7 +92,7 @@ def _page_case(group: str, name: str, old: web_pages.Page, new: web_pages.Page, 
     )
 
 
-def _feed_cases(feed: feeds.Feed, seed: int) -> Iterator[Case]:
+def _feed_cases(feed: feeds.Feed, seed: int) -> Iterator[PageCase]:
     for form, (content_type, render) in feeds.FORMS.items():
         yield _feed_case("noise", form, content_type, render, feed, feed)
         for name, edit in feeds.EDITS.items():
@@ -102,8 +102,8 @@ def _feed_cases(feed: feeds.Feed, seed: int) -> Iterator[Case]:
 
 def _feed_case(
     group: str, name: str, content_type: str, render: Any, old: feeds.Feed, new: feeds.Feed
-) -> Case:
-    return Case(
+) -> PageCase:
+    return PageCase(
         group, name, content_type, lambda now, visit: render(new if now else old, visit), edited=old != new
     )
 
@@ -111,7 +111,7 @@ def _feed_case(
 # -- the contestants: what each makes of a case; None: silence, else the lines it shows ----------------------
 
 
-def ours(case: Case, number: int, *, learning: bool = False) -> str | None:
+def ours(case: PageCase, number: int, *, learning: bool = False) -> str | None:
     """The difference engine with its default rules, or those of the case."""
 
     def content(now: bool, visit: Visit) -> Any:
@@ -131,21 +131,21 @@ def ours(case: Case, number: int, *, learning: bool = False) -> str | None:
     return "\n".join(line for change in delta.changes for line in (*change.old, *change.new))
 
 
-def text_diff(case: Case, number: int) -> str | None:
-    """Visible text, line by line, and difflib."""
+def text_diff(case: PageCase, number: int) -> str | None:
+    """Compare the visible text line by line with difflib."""
     old, new = map(_visible, _bodies(case, number))
     if old == new:
         return None
     return "\n".join(line[1:] for line in difflib.unified_diff(old, new, n=0) if line[0] in "+-")
 
 
-def page_hash(case: Case, number: int) -> str | None:
-    """Whether a byte differs."""
+def page_hash(case: PageCase, number: int) -> str | None:
+    """Compare the bytes of both visits."""
     old, new = _bodies(case, number)
     return None if sha256(old).digest() == sha256(new).digest() else "\x00"
 
 
-def _bodies(case: Case, number: int) -> tuple[bytes, bytes]:
+def _bodies(case: PageCase, number: int) -> tuple[bytes, bytes]:
     before, after = visits(number)
     return case.body(False, before), case.body(True, after)
 
@@ -177,8 +177,8 @@ def _visible(body: bytes) -> list[str]:
 # -- counting ------------------------------------------------------------------------------------------------
 
 
-def judged(case: Case, number: int, shown: str | None) -> bool:
-    """Whether an answer is wrong."""
+def judged(case: PageCase, number: int, shown: str | None) -> bool:
+    """Return whether a contestant's answer to a case is wrong."""
     if not case.edited:
         return shown is not None
     if shown is None:
@@ -186,16 +186,16 @@ def judged(case: Case, number: int, shown: str | None) -> bool:
     return shown != "\x00" and not _shows(case, number, shown)
 
 
-def _shows(case: Case, number: int, shown: str) -> bool:
-    """Whether a word that only the edit brought, or took away, is in what is shown."""
+def _shows(case: PageCase, number: int, shown: str) -> bool:
+    """Return whether the lines shown contain a word that only the edit added or removed."""
     bodies = [case.body(now, visits(number)[1]) for now in (False, True)]
     words = [Counter(" ".join(_visible(body)).split()) for body in bodies]
     changed = (words[0] - words[1]) + (words[1] - words[0])
     return any(word in shown for word in changed)
 
 
-def tally(found: list[Case], answer: Callable[[Case, int], str | None]) -> Tally:
-    """All cases, put to one contestant."""
+def tally(found: list[PageCase], answer: Callable[[PageCase, int], str | None]) -> Tally:
+    """Put all cases to one contestant and count its errors."""
     result = Tally(Counter(), Counter())
     for number, case in enumerate(found):
         if judged(case, number, answer(case, number)):
@@ -205,11 +205,11 @@ def tally(found: list[Case], answer: Callable[[Case, int], str | None]) -> Tally
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
-    """Rates, then speed."""
+    """Measure error rates, then speed."""
     start = perf_counter()
     found = list(cases(12 if quick else 40))
     sizes = Counter(case.group for case in found)
-    contestants: dict[str, Callable[[Case, int], str | None]] = {
+    contestants: dict[str, Callable[[PageCase, int], str | None]] = {
         "ours": ours,
         "ours, after learning": lambda case, number: ours(case, number, learning=True),
         "plain text diff": text_diff,
@@ -237,7 +237,7 @@ def _rates(tallies: dict[str, Tally], sizes: Counter[str]) -> list[BenchmarkRow]
     ):
         for rival in ("plain text diff", "hash of the page"):
             own, other = rate(who, group), rate(rival, group)
-            # None in n cases may be up to one in n.
+            # No error in n cases only shows a rate below one in n, so the ratio is computed with that.
             ratio = other / max(own, 100 / sizes[group])
             label = f"false alarms, {'known' if group == 'noise' else 'held-out'} noise: {who}"
             rows.append(BenchmarkRow(label, own, "%", rival, other, ratio, goal))
@@ -258,7 +258,7 @@ def _rates(tallies: dict[str, Tally], sizes: Counter[str]) -> list[BenchmarkRow]
 
 
 def _note(tallies: dict[str, Tally], sizes: Counter[str]) -> str:
-    """What was counted, and where we are wrong."""
+    """Return how many cases were counted, and in which of them our engine is wrong."""
     counted = ", ".join(f"{number} of {group}" for group, number in sizes.items())
     wrong = {
         who: "; ".join(f"{name} ({times})" for name, times in tallies[who].names.most_common()) or "nothing"
@@ -267,14 +267,14 @@ def _note(tallies: dict[str, Tally], sizes: Counter[str]) -> str:
     return f"cases: {counted}. Wrong, {'. Wrong, '.join(f'{who}: {text}' for who, text in wrong.items())}"
 
 
-def _speed(found: list[Case], *, rounds: int) -> list[BenchmarkRow]:
+def _speed(found: list[PageCase], *, rounds: int) -> list[BenchmarkRow]:
     rows = []
     for group, content_type in (("noise", "text/html"), ("noise", "application/rss+xml")):
         case = next(one for one in found if one.group == group and one.content_type.startswith(content_type))
         body = case.body(False, visits(0)[0])
         versions = Versions(URL, Rules())
 
-        def look(body: bytes = body, case: Case = case, versions: Versions = versions) -> object:
+        def look(body: bytes = body, case: PageCase = case, versions: Versions = versions) -> object:
             content = read(body, content_type=case.content_type, url=URL, rules=case.rules)
             return versions.receive(content, now_us=1)
 
@@ -300,7 +300,7 @@ def _opcodes(lines: int, alike: float, rounds: int) -> BenchmarkRow:
 
 
 def _edited_lines(size: int, alike: float) -> tuple[list[str], list[str]]:
-    """The survey's update: 6.8 % of the content, here in 17 places; some lines are like many others."""
+    """Edit 6.8 % of the content (the survey's mean update) in 17 places; some lines equal many others."""
     dice = Random(size)  # noqa: S311  # a fixed workload
     old = [f"one {dice.randrange(20)}" if dice.random() < alike else f"own {n}" for n in range(size)]
     new = list(old)

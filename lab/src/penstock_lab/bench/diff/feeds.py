@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Items, newest first, and the size of the window that shows them."""
+    """A feed: its items, newest first, and how many of them it shows."""
 
     items: tuple[tuple[str, str, str], ...]
-    """Id, title, text."""
+    """(id, title, text) of each item."""
     window: int = 20
 
 
 def a_feed(seed: int) -> Feed:
-    """One of many."""
+    """Return a feed whose items are drawn from the seed."""
     dice = Random(seed)  # noqa: S311  # a fixed workload
     return Feed(tuple((f"id-{seed}-{n}", sentence(dice, 6), sentence(dice, 30)) for n in range(30)))
 
 
 def rss(feed: Feed, visit: Visit) -> bytes:
-    """With the dates and counters that servers write anew on each request."""
+    """Render the feed as RSS, with the dates and counters that servers write anew on each request."""
     items = "".join(
         f"<item><guid isPermaLink='false'>{own}</guid><title>{escape(title)}</title>"
         f"<link>https://x.example/{own}</link>"
@@ -45,7 +45,7 @@ def rss(feed: Feed, visit: Visit) -> bytes:
 
 
 def atom(feed: Feed, visit: Visit) -> bytes:
-    """The same as Atom."""
+    """Render the feed as Atom, with the dates that servers write anew on each request."""
     entries = "".join(
         f"<entry><id>urn:{own}</id><title>{escape(title)}</title><link href='https://x.example/{own}'/>"
         f"<updated>2026-05-01T00:00:00Z</updated>"
@@ -59,8 +59,8 @@ def atom(feed: Feed, visit: Visit) -> bytes:
 
 
 def api(feed: Feed, visit: Visit) -> bytes:
-    """The same as an answer of an interface in JSON, names in any order."""
-    import json  # noqa: PLC0415  # its order of names is that of insertion
+    """Render the feed as the JSON of an API, its names in varying order."""
+    import json  # noqa: PLC0415  # json keeps the order of insertion, which this page varies
 
     parts: list[tuple[str, object]] = [
         ("generated_at", f"{visit.at:%Y-%m-%dT%H:%M:%SZ}"),

@@ -30,14 +30,14 @@ START: Final = datetime(2026, 5, 12, 9, 47, 3, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says."""
+    """The content of a page, before noise."""
 
     headline: str
     paragraphs: tuple[str, ...]
     goods: tuple[tuple[str, str, str], ...]
-    """Name, price, stock."""
+    """(name, price, stock) of each product."""
     comments: tuple[tuple[str, str, int], ...]
-    """Name, text, minutes before START."""
+    """(name, text, minutes before START) of each comment."""
     event: datetime
     opens: str = "09:00"
     followers: int = 312
@@ -45,12 +45,12 @@ class Page:
     checksum: str = "9f86d081884c7d659a2feaa0c55ad015"
     telephone: str = "555 0142"
     semantic: bool = True
-    """Written with main, nav and footer; else with div alone."""
+    """Whether the markup uses main, nav and footer, or div alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who sees it, and when."""
+    """One fetch of a page: the visitor and the time."""
 
     at: datetime
     dice: Random = field(compare=False)
@@ -58,7 +58,7 @@ class Visit:
 
 
 def a_page(seed: int) -> Page:
-    """One of many."""
+    """Return a page whose content is drawn from the seed."""
     dice = Random(seed)  # noqa: S311  # a fixed workload
     return Page(
         headline=sentence(dice, 6),
@@ -76,12 +76,12 @@ def a_page(seed: int) -> Page:
 
 
 def sentence(dice: Random, words: int) -> str:
-    """So many words with a capital and a full stop."""
+    """Return a sentence of `words` random words."""
     return " ".join(dice.choice(_WORDS) for _ in range(words)).capitalize() + "."
 
 
 def rendered(page: Page, visit: Visit, noise: Callable[[Page, Visit], dict[str, str]]) -> bytes:
-    """The page as a server sends it."""
+    """Return the HTML of a page for a visit."""
     slots = {"head": "", "attributes": "", "top": "", "middle": "", "end": "", "footer": ""}
     slots |= noise(page, visit)
     main, nav, foot = ("main", "nav", "footer") if page.semantic else ("div", "div", "div")
@@ -104,7 +104,7 @@ def rendered(page: Page, visit: Visit, noise: Callable[[Page, Visit], dict[str, 
 
 
 def none(_: Page, __: Visit) -> dict[str, str]:
-    """A quiet page."""
+    """Add no noise."""
     return {}
 
 
@@ -161,7 +161,7 @@ NOISE: Final[dict[str, Callable[[Page, Visit], dict[str, str]]]] = {
     },
     "white space": lambda _, v: {"middle": " \n" * v.dice.randint(0, 9) + "<!-- " + _token(v.dice) + " -->"},
 }
-"""Formats that the rules were written for, or for their like."""
+"""Kinds of noise that the rules were written for, or close variants of them."""
 
 HELD_OUT: Final[dict[str, Callable[[Page, Visit], dict[str, str]]]] = {
     "ages in Spanish": _comments(lambda minutes: f"hace {minutes} minutos"),
@@ -196,7 +196,7 @@ HELD_OUT: Final[dict[str, Callable[[Page, Visit], dict[str, str]]]] = {
     "a day of the week": lambda _, v: {"top": f"<p>Happy {v.at:%A}!</p>"},
     "a token in the text": lambda _, v: {"end": f"<p>Your code for support: {_token(v.dice, 8)}</p>"},
 }
-"""Formats that no rule was written for; some of them can be learned from two fetches at once."""
+"""Kinds of noise that no rule was written for; some can be learned from two fetches at the same moment."""
 
 EDITS: Final[dict[str, Callable[[Page, Random], Page]]] = {
     "a word": lambda p, d: replace(p, paragraphs=_at(p.paragraphs, d, lambda text: _word(text, d))),
@@ -219,7 +219,7 @@ EDITS: Final[dict[str, Callable[[Page, Random], Page]]] = {
     "the checksum": lambda p, d: replace(p, checksum=_token(d, 32)),
     "the opening time": lambda p, _: replace(p, opens="10:30"),
 }
-"""What somebody would want to hear of."""
+"""Edits that a subscriber should be told of."""
 
 TRAPS: Final[dict[str, tuple[Callable[[Page, Random], Page], dict[str, object]]]] = {
     "an event moved from tomorrow to today": (
@@ -235,7 +235,7 @@ TRAPS: Final[dict[str, tuple[Callable[[Page, Random], Page], dict[str, object]]]
         {"whole_page": True},
     ),
 }
-"""What the default rules take for noise or furniture, and the rule with which it is found."""
+"""Edits that the default rules take for noise or page furniture, and the rule with which each is found."""
 
 
 def _at(texts: tuple[str, ...], dice: Random, change: Callable[[str], str]) -> tuple[str, ...]:

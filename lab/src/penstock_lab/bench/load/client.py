@@ -24,31 +24,31 @@ PAYLOAD_BYTES: Final = 100
 WINDOW: Final = 4_096
 """Messages on their way to one receiver: it would be the bottleneck beyond 10 million a second."""
 WINDOW_MANY: Final = 1_024
-"""The same where there are many receivers: 115 KB for each, which their sockets hold."""
+"""Messages on their way to each of many receivers: 115 KB each, which their sockets hold."""
 WINDOW_QOS1: Final = 512
 """Half of the 1,024 that a node of ours lets a client have unacknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadShape:
-    """Senders and receivers of one kind."""
+    """How many clients send and receive what: one kind of load."""
 
     name: str
     senders: int = 1
     receivers: int = 1
     qos: int = 0
     version: int = V4
-    """Of MQTT."""
+    """MQTT protocol version."""
     policy: str = ""
-    """Asked for by every receiver."""
+    """Policy that every receiver subscribes with; empty for none."""
     stalled: int = 0
-    """Receivers beside the others that never read."""
+    """Additional receivers that never read."""
     give_up_s: float = GIVE_UP_S
-    """A run in which nothing arrives for so long has lost messages."""
+    """A run in which nothing arrives for this long has lost messages."""
 
     @property
     def window(self) -> int:
-        """Messages on their way."""
+        """Most messages on their way at a time."""
         if self.qos:
             return WINDOW_QOS1
         return WINDOW if self.receivers == 1 else WINDOW_MANY
@@ -64,7 +64,7 @@ class LoadShape:
 ANSWER_S: Final = 30
 """How long a broker may take to answer."""
 KEEP_ALIVE_S: Final = 3_600
-"""Longer than any run: nobody sends pings."""
+"""Keep-alive longer than any run, since these clients send no pings."""
 
 
 def connect(port: int, client_id: str, *, version: int = V5) -> socket.socket:

@@ -66,7 +66,7 @@ class Receivers:
         self._view = memoryview(self._buffer)
 
     def run(self, target: int) -> int:
-        """Until every receiver has so many messages in all; when that was."""
+        """Read until every receiver has this many messages in all; return the time of the last one."""
         wanted = target * self._frame
         arrived, view = self._arrived, self._view
         left = len(self._sockets)
@@ -107,11 +107,11 @@ class Receivers:
 BLOCK: Final = 256
 """Messages sent at once: 28 KB."""
 BLOCK_MANY: Final = 64
-"""The same where many send in turn: fifty such blocks fit the window."""
+"""Messages sent at once where many clients send in turn: fifty such blocks fit the window."""
 PACKET_IDS: Final = 1_024
 """Identifiers in use: twice the window of QoS 1, so none is in flight when its turn comes again."""
 PAUSE_S: Final = 0.0001
-"""Between looks at the counters when the window is full."""
+"""Pause between two looks at the counters while the window is full."""
 
 
 class Senders:
@@ -133,10 +133,10 @@ class Senders:
         self._sent = 0
         self._answered = 0
         self._moved_s = 0.0
-        """When something was last sent or answered."""
+        """Time of the last message sent or acknowledgement received."""
 
     def run(self, target: int) -> tuple[int, int]:
-        """Send up to so many messages in all; when it began, and when the last was acknowledged."""
+        """Send up to this many messages in all; return the times of start and last acknowledgement."""
         started_ns = time.monotonic_ns()
         self._moved_s = time.monotonic()
         turn = 0
@@ -155,7 +155,7 @@ class Senders:
         return started_ns, time.monotonic_ns() if self._qos else 0
 
     def _through(self) -> int:
-        """Messages that all receivers have, and that were acknowledged."""
+        """Return how many messages have reached all receivers and were acknowledged."""
         arrived: int = min(self._arrived) // self._frame
         return min(arrived, self._answered) if self._qos else arrived
 
@@ -180,10 +180,10 @@ class Senders:
 
 
 LEAST: Final = 256
-"""Messages of a run, at least."""
+"""Fewest messages of a run."""
 
 _numbers: Final = count(1)
-"""Loads at the same broker have topics and client identifiers of their own."""
+"""Numbers loads, so that those at one broker have topics and client identifiers of their own."""
 
 
 class Load:
@@ -214,7 +214,7 @@ class Load:
         self._stack.close()
 
     def run(self, messages: int) -> float:
-        """Send so many messages; how many were delivered per second."""
+        """Send this many messages; return how many were delivered per second."""
         self._asked += messages
         for worker in self._workers:
             worker.ask(self._asked)
@@ -223,7 +223,7 @@ class Load:
         return messages * self._receivers / seconds
 
     def messages_for(self, seconds: float) -> int:
-        """How many messages take about so long; the broker is warm then."""
+        """Return how many messages take about this long; finding out also warms the broker up."""
         messages = LEAST
         for share in (0.25, 1.0):
             per_s = self.run(messages) / self._receivers
@@ -235,7 +235,7 @@ _STAMP: Final = struct.Struct(">Q")
 
 
 class Paced:
-    """One sender, some receivers, so many messages a second."""
+    """One sender and some receivers at a fixed rate of messages per second."""
 
     def __init__(self, shape: LoadShape, topic: str, port: int) -> None:
         frame = shape.frames(topic)[0]
@@ -249,7 +249,7 @@ class Paced:
         self._sender = connect(port, f"{topic}-sender", version=shape.version)
 
     def run(self, asked: tuple[int, int]) -> list[int]:
-        """Send so many, so many a second; how long each took to each receiver, in nanoseconds."""
+        """Send messages at a fixed rate; return how long each took to each receiver, in nanoseconds."""
         messages, per_s = asked
         padding = bytes(PAYLOAD_BYTES - _STAMP.size)
         took_ns: list[int] = []

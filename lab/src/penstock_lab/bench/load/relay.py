@@ -24,24 +24,24 @@ class Relay:
     """A process whose relay listens; `run` says where."""
 
     def __init__(self) -> None:
-        self._door = socket.create_server((HOST, 0), backlog=256)
+        self._listener = socket.create_server((HOST, 0), backlog=256)
         Thread(target=self._copy, daemon=True).start()
 
     def run(self, asked: Any) -> int:  # noqa: ARG002
-        """The port."""
-        port: int = self._door.getsockname()[1]
+        """Return the port that the relay listens on."""
+        port: int = self._listener.getsockname()[1]
         return port
 
     def _copy(self) -> None:
         poll = select.epoll()
-        poll.register(self._door.fileno(), select.EPOLLIN)
+        poll.register(self._listener.fileno(), select.EPOLLIN)
         sockets: dict[int, socket.socket] = {}
         self._receivers: dict[int, socket.socket] = {}
         self._rests: dict[int, int] = {}
         while True:
             for fd, _ in poll.poll():
-                if fd == self._door.fileno():
-                    sock = self._door.accept()[0]
+                if fd == self._listener.fileno():
+                    sock = self._listener.accept()[0]
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     sockets[sock.fileno()] = sock
                     poll.register(sock.fileno(), select.EPOLLIN)
@@ -58,7 +58,7 @@ class Relay:
                     sockets.pop(fd).close()
 
     def _pass_on(self, fd: int, sock: socket.socket, data: bytes) -> None:
-        if fd not in self._rests:  # CONNECT is what comes first
+        if fd not in self._rests:  # a new connection: its first bytes are the CONNECT
             self._rests[fd] = 0
             sock.sendall(CONNACK)
         elif fd in self._receivers:
@@ -72,7 +72,7 @@ class Relay:
             self._acknowledge(fd, sock, data)
 
     def _acknowledge(self, fd: int, sock: socket.socket, data: bytes) -> None:
-        """Whether it is QoS 1, and how long a message is, is told by the first two bytes of all."""
+        """Acknowledge QoS 1 messages by counting bytes: all have the QoS and length of the first."""
         if not self._rests[fd]:
             self._size, self._qos = data[1] + 2, data[0] >> 1 & 3
         whole, rest = divmod(self._rests[fd] % self._size + len(data), self._size)

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 GIVE_UP_S: Final = 30.0
-"""Nothing takes so long on a machine that works."""
+"""A run in which nothing happens for this long has failed; nothing takes so long on a working machine."""
 ANSWER_S: Final = 300
-"""A worker has given up by then, or is dead."""
+"""Longest wait for an answer: by then the worker has given up, or its process is dead."""
 
 
 class WorkerFailed(Exception):
-    """A run went wrong; the text says how."""
+    """A run failed in its process; the message says why."""
 
 
 class WorkerPart(Protocol):
-    """What a process does."""
+    """The work that a process does when it is asked."""
 
     def run(self, asked: Any) -> Any:
-        """Do it, and say what came out."""
+        """Do the work for one request and return the result."""
         ...
 
 
 class Counters:
-    """Numbers that processes share."""
+    """Integer counters in memory shared by processes."""
 
     def __init__(self, count: int, fd: int | None = None) -> None:
         self.count = count
@@ -52,12 +52,12 @@ class Counters:
         return Counters, (self.count, self.fd)
 
     def close(self) -> None:
-        """In the process that made them; the others go on."""
+        """Free the memory, in the process that made it; others that have it mapped are not affected."""
         os.close(self.fd)
 
 
 class Worker:
-    """A part in its process; made when entered, ended when left."""
+    """A part of the generator in its own process, started on entry and ended on exit."""
 
     def __init__(self, what: str, make: Callable[..., WorkerPart], *arguments: Any) -> None:
         self._what = what
@@ -91,13 +91,13 @@ class Worker:
             self._process.communicate()
 
     def ask(self, asked: Any) -> None:
-        """Begin a run."""
+        """Send a request without waiting for its answer."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # the answer will be missing
+        with suppress(BrokenPipeError):  # the process is gone: `answer` reports it
             _put(self._process.stdin, asked)
 
     def answer(self) -> Any:
-        """What came out of it; GoalMissed if it failed."""
+        """Wait for the answer to the last request; GoalMissed if the run failed or the process ended."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], ANSWER_S)[0]:
             raise GoalMissed(f"{self._what}: no answer within {ANSWER_S} s")
@@ -111,7 +111,7 @@ class Worker:
 
 
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Be the part that is asked for first, until nobody asks any more."""
+    """Read the part to run from standard input, then serve its requests until the input ends."""
     try:
         make, arguments = pickle.load(asked)  # noqa: S301  # from the process that started this one
         part = make(*arguments)

@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 NAME: Final = "attach"
 CLIENTS: Final = 1_000
 EVENTS: Final = 20
-"""That wait for each client."""
+"""Messages that wait for each client."""
 GOAL_MS: Final = 100.0
 AT_ONCE_MS: Final = 0.1
-"""Shorter times are given as this: CONNACK and message came in one piece."""
+"""Shorter times are shown as this: CONNACK and message came in one read."""
 SPARE: Final = 200
 """Connections beside those of the clients."""
 
 
 @dataclass(slots=True)
 class _Taken:
-    """Milliseconds of one broker's clients."""
+    """Times of one broker's clients, in milliseconds."""
 
     empty: list[float] = field(default_factory=list)
     """From the start to CONNACK, nothing waiting."""
     connack: list[float] = field(default_factory=list)
-    """The same with messages waiting."""
+    """From the start to CONNACK, messages waiting."""
     first: list[float] = field(default_factory=list)
     """From CONNACK to the first message."""
     total: list[float] = field(default_factory=list)
     """From the start to the first message."""
 
     def note(self, worker: Worker) -> None:
-        """Let everyone go and come back, without messages and with."""
+        """Detach and attach all clients, first without and then with waiting messages, and keep the times."""
         worker.ask(0)
         self.empty += [connack_ns / 1e6 for connack_ns, _ in worker.answer()]
         worker.ask(EVENTS)
@@ -57,10 +57,10 @@ class _Taken:
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
-    """Let all clients of both brokers go and come back, taking turns."""
+    """Detach and attach the clients of both brokers in turn."""
     start = perf_counter()
     rounds = 2 if quick else 5
-    allow_files(CLIENTS + SPARE)  # the brokers inherit it
+    allow_files(CLIENTS + SPARE)  # the brokers inherit the raised limit
     ours, others = _Taken(), _Taken()
     with ExitStack() as stack:
         rival = stack.enter_context(mosquitto("max_queued_messages 0", "set_tcp_nodelay true"))

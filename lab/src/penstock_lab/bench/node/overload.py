@@ -41,14 +41,14 @@ QUEUE_EVENTS: Final = 200
 """Bound of either queue: three seconds of the link. The default of both brokers, 1,000, would be 15 s of it,
 and nothing fresh could come through."""
 EVERY: Final = 2
-"""A sensor says one of so many readings: one every two seconds."""
+"""Of the generated readings, one a second, a sensor publishes one in this many."""
 SEED: Final = 1
 WARM_UP_S: Final = 8.0
-"""Until then queues fill."""
+"""Figures count from here on: until then the queues fill."""
 LOOK_S: Final = 0.5
-"""Between looks at how old the newest values are."""
+"""Pause between two samples of how old the newest values are."""
 SETTLED_S: Final = 4.0
-"""A receiver that gets nothing for so long has got all."""
+"""A receiver that gets nothing for this long has got everything."""
 FILTER: Final = "ward/#"
 ANSWER_S: Final = 60.0
 IN_FLIGHT: Final = 20
@@ -65,7 +65,7 @@ levels:
 
 
 class SensorPayload(msgspec.Struct):
-    """A payload: what a sensor says, and when, counted from the start."""
+    """A payload: a sensor's reading and its time since the start."""
 
     patient: int
     pulse: float
@@ -74,28 +74,28 @@ class SensorPayload(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class Seen:
-    """What one receiver got."""
+class Received:
+    """What one receiver got, with times since the start."""
 
     newest_us: list[int] = field(default_factory=lambda: [0] * SENSORS)
-    """Of each sensor: when the newest reading that arrived was made."""
+    """Per sensor: the time of the newest reading that arrived."""
     readings: int = 0
     digested: int = 0
     alarms: int = 0
     alarm_delays_s: list[float] = field(default_factory=list)
     stale_s: list[float] = field(default_factory=list)
     last_s: float = 0.0
-    """When something last arrived."""
+    """Time of the last arrival."""
     memory_bytes: int = 0
 
     @property
     def accounted(self) -> int:
-        """Readings it got or was told about."""
+        """Readings delivered, or counted in digests that were delivered."""
         return self.readings + self.digested
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
-    """Overload both brokers at the same time."""
+    """Overload both brokers at the same time and return the comparison."""
     start = perf_counter()
     seconds = 20 if quick else 60
     with ExitStack() as stack:
@@ -166,11 +166,11 @@ def _quantile(values: list[float], share: int) -> float:
 
 
 class _Run:
-    """One evening at the ward, twice at the same time."""
+    """The same load on two brokers at the same time, sampled."""
 
     def __init__(self, brokers: tuple[Broker, Broker], seconds: int, progress: Progress) -> None:
         self.brokers = brokers
-        self.seen = (Seen(), Seen())
+        self.seen = (Received(), Received())
         self.published = 0
         self.alarms = 0
         self._seconds = seconds
@@ -182,7 +182,7 @@ class _Run:
 
     async def play(self) -> None:
         async with AsyncExitStack() as stack:
-            doors: list[list[_Client]] = []
+            clients: list[list[_Client]] = []
             receivers = []
             for number, broker in enumerate(self.brokers):
                 link = await stack.enter_async_context(SlowLink(broker.port, bytes_per_s=LINK_BIT_S / 8))
@@ -190,7 +190,7 @@ class _Run:
                 policy = Properties(user=(("policy", POLICY),)) if number == 0 else NONE
                 await receiver.subscribe(FILTER, policy)
                 receivers.append(receiver)
-                doors.append(
+                clients.append(
                     [
                         await stack.enter_async_context(_Client(broker.port, f"sensor-{sensor}"))
                         for sensor in range(SENSORS)
@@ -203,14 +203,14 @@ class _Run:
                     for receiver, seen in zip(receivers, self.seen, strict=True)
                 ]
                 looking = tasks.create_task(self._look())
-                await self._publish(doors)
+                await self._publish(clients)
                 looking.cancel()
                 while self._now_s() - max(seen.last_s for seen in self.seen) < SETTLED_S:
                     await asyncio.sleep(LOOK_S)
                 for task in reading:
                     task.cancel()
 
-    async def _publish(self, doors: list[list[_Client]]) -> None:
+    async def _publish(self, clients: list[list[_Client]]) -> None:
         for event in readings(Random(SEED), SENSORS):  # noqa: S311  # the same ward every time
             if event.ts_us >= self._seconds * 1_000_000:
                 return
@@ -223,12 +223,13 @@ class _Run:
             said.at_us = event.ts_us
             message = Publish(event.topic, msgspec.json.encode(said), qos=1, packet_id=1 + event.seq % 0xFFFF)
             frame = encode(message, V5)
-            for sensors in doors:  # what is answered stays unread: a few bytes a second
+            # Acknowledgements stay unread: a few bytes a second, which the socket holds.
+            for sensors in clients:
                 sensors[said.patient].writer.write(frame)
             self.published += 1
             self.alarms += is_alarm(said.pulse)
 
-    async def _receive(self, receiver: _Client, seen: Seen) -> None:
+    async def _receive(self, receiver: _Client, seen: Received) -> None:
         while True:
             packet = await receiver.next()
             if not isinstance(packet, Publish):
@@ -259,7 +260,7 @@ class _Run:
 
 
 class _Client:
-    """A connection that says and sees packets."""
+    """An MQTT connection on asyncio streams that sends and receives packets."""
 
     def __init__(self, port: int, client_id: str) -> None:
         self._port = port

@@ -26,7 +26,7 @@ KEEP_S: Final = 3_600
 BATCH: Final = 500
 """Messages a publisher has unacknowledged."""
 WINDOW: Final = 1_000
-"""More than wait for one client, so nobody has to acknowledge before the last has come."""
+"""Receive maximum of a client: more than waits for it, so that none has to be acknowledged first."""
 READ_BYTES: Final = 65_536
 
 
@@ -43,7 +43,7 @@ class _Client:
     heard: list[bytes] = field(default_factory=list)
 
     def hello(self) -> None:
-        """The connection is there: CONNECT."""
+        """Send CONNECT once the connection is established."""
         self.dialling = False
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
@@ -55,7 +55,7 @@ class _Client:
         self.sock.sendall(encode(asked, V5))
 
     def hear(self, chunk: bytes, now_ns: int) -> None:
-        """Bytes have come; what they say is read when nobody waits for it."""
+        """Take received bytes and note the times of CONNACK and first message; messages are decoded later."""
         for frame in self.framer.feed(chunk):
             kind = frame[0] >> 4
             if kind == Kind.PUBLISH:
@@ -70,13 +70,13 @@ class _Client:
                     raise WorkerFailed(f"the broker refused a client: {answer}")
 
     def messages(self) -> list[Publish]:
-        """Those that were heard."""
+        """Return the messages received."""
         found = [decode(frame, V5) for frame in self.heard]
         return [packet for packet in found if isinstance(packet, Publish)]
 
 
 class Attaching:
-    """Clients with sessions that are kept; each has a topic of its own."""
+    """Clients with persistent sessions, each subscribed to a topic of its own."""
 
     def __init__(self, port: int, clients: int) -> None:
         self._port = port
@@ -106,7 +106,7 @@ class Attaching:
         return [(one.connack_ns - one.began_ns, one.first_ns - one.began_ns) for one in everyone]
 
     def _attach(self, done: Callable[[_Client], bool]) -> list[_Client]:
-        """Everyone at once."""
+        """Connect all clients at once."""
         everyone = []
         for number in range(self._count):
             sock = socket.socket()
@@ -117,7 +117,7 @@ class Attaching:
         return everyone
 
     def _until(self, done: Callable[[_Client], bool], clients: list[_Client]) -> None:
-        """Read until it is true of every client."""
+        """Read until the condition holds for every client."""
         left = {client.sock.fileno(): client for client in clients}
         with select.epoll() as poll:
             for fd, client in left.items():
@@ -147,7 +147,7 @@ class Attaching:
             client.sock.sendall(b"".join(acks) + encode(Disconnect(), V5))
         for client in clients:
             while client.sock.recv(READ_BYTES):
-                pass  # the broker has taken everything when it closes
+                pass  # the broker has processed everything once it closes the connection
             client.sock.close()
 
     def _publish(self, events: int) -> None:

@@ -26,18 +26,18 @@ NAME: Final = "node"
 RIVAL_SETTINGS: Final = ("max_queued_messages 0", "max_queued_bytes 0")
 """No bounds: with its defaults Mosquitto would drop."""
 PROMPT: Final = "set_tcp_nodelay true"
-"""Where Mosquitto is faster with it: not for bulk."""
+"""Set where Mosquitto is faster with it, which is not so for bulk."""
 QUEUE_EVENTS: Final = 2 * WINDOW
 """Room in each queue of ours: more than can be on its way, so nothing is dropped here either."""
 POLICY: Final = "levels: [{drop: {within: [50, 100], attribute: pulse}}, {keep: {latest: 10}}]"
 PER_S: Final = 1_000
 """Messages of which the latency is taken."""
 PER_S_MANY: Final = 200
-"""The same where 16 receivers, all in one process, must read each."""
+"""Messages of which the latency is taken where 16 receivers in one process read each of them."""
 LATENCY: Final = 1 / 1.2
-"""At most 1.2 times the rival's time."""
+"""Goal for latency: at most 1.2 times the rival's."""
 WITH_POLICY: Final = 1 / 1.1
-"""A policy that has nothing to do may cost a tenth."""
+"""Goal for installed policies that have nothing to do: they may cost a tenth."""
 STALLED: Final = 0.95
 
 AGAINST_RIVAL: Final = (
@@ -46,7 +46,7 @@ AGAINST_RIVAL: Final = (
     (LoadShape(name="QoS 0, 50 → 1", senders=50), 5.0),
     (LoadShape(name="QoS 1, 1 → 1", qos=1), 4.0),
 )
-"""With the ratio that is the goal."""
+"""Loads, each with the ratio that is its goal."""
 
 PLAIN: Final = LoadShape(name="QoS 0, 1 → 16, no policy", receivers=16, version=V5)
 POLICED: Final = LoadShape(name="QoS 0, 1 → 16, a policy each", receivers=16, version=V5, policy=POLICY)
@@ -54,7 +54,7 @@ SLOTTED: Final = (
     LoadShape(name="QoS 0, 1 → 1"),
     LoadShape(name="QoS 1, 1 → 1", qos=1),
 )
-"""At a listener with time slots against one without, both of ours: every message is asked about there."""
+"""Loads at a listener with time slots, against one without: each message is classified there."""
 HEALTHY: Final = LoadShape(name="QoS 0, 1 → 10", receivers=10)
 BESIDE: Final = LoadShape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled=1)
 
@@ -62,21 +62,21 @@ _numbers: Final = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """Many short runs, taking turns: what else the machine does hits both, and the medians count."""
+class NodeEffort:
+    """Number and length of runs: many short ones in turn, so that other load hits both sides alike."""
 
     run_s: float
     pairs: int
-    """Against the rival."""
+    """Pairs of runs against the rival."""
     pairs_own: int
-    """Against ourselves, where a tenth matters."""
+    """Pairs of runs against our own node with other settings, where a tenth matters."""
     paced_s: float
     pairs_paced: int
-    """For latency."""
+    """Pairs of runs that measure latency."""
 
 
-QUICK: Final = Effort(0.08, 11, 31, 0.3, 11)
-FULL: Final = Effort(0.15, 31, 61, 0.5, 31)
+QUICK: Final = NodeEffort(0.08, 11, 31, 0.3, 11)
+FULL: Final = NodeEffort(0.15, 31, 61, 0.5, 31)
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
@@ -139,7 +139,7 @@ def _throughput(
 
 
 def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -> tuple[float, float]:
-    """Both take turns, and who begins does, too."""
+    """Return the medians of both sides; they run in turn, and who goes first alternates."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(pairs):
         for who in (0, 1) if number % 2 == 0 else (1, 0):
@@ -147,7 +147,7 @@ def _medians(one: Callable[[], float], other: Callable[[], float], pairs: int) -
     return median(taken[0]), median(taken[1])
 
 
-def _latency(ours: Broker, rival: Broker, effort: Effort) -> list[BenchmarkRow]:
+def _latency(ours: Broker, rival: Broker, effort: NodeEffort) -> list[BenchmarkRow]:
     shape = LoadShape(name=f"latency, 1 → 1 at {PER_S} msg/s")
     return [
         BenchmarkRow(f"{shape.name}, {what}", own, "µs", rival.name, other, other / own, LATENCY)
@@ -155,7 +155,7 @@ def _latency(ours: Broker, rival: Broker, effort: Effort) -> list[BenchmarkRow]:
     ]
 
 
-def _policy(ours: Broker, effort: Effort) -> list[BenchmarkRow]:
+def _policy(ours: Broker, effort: NodeEffort) -> list[BenchmarkRow]:
     """The paper's Figure 7: what it costs to have policies installed."""
     own, other = _throughput((ours, POLICED), (ours, PLAIN), effort.run_s, effort.pairs_own)
     rows = [BenchmarkRow(POLICED.name, own, "msg/s", "no policies", other, own / other, WITH_POLICY)]
@@ -167,14 +167,14 @@ def _policy(ours: Broker, effort: Effort) -> list[BenchmarkRow]:
     return rows
 
 
-def _stalled(ours: Broker, effort: Effort) -> BenchmarkRow:
+def _stalled(ours: Broker, effort: NodeEffort) -> BenchmarkRow:
     own, other = _throughput((ours, BESIDE), (ours, HEALTHY), effort.run_s, effort.pairs_own)
     own, other = own / BESIDE.receivers, other / HEALTHY.receivers
     name = "each healthy receiver, 1 of 10 stalled"
     return BenchmarkRow(name, own, "msg/s", "none stalled", other, own / other, STALLED)
 
 
-def _ceiling(nothing: Broker, shape: LoadShape, effort: Effort) -> BenchmarkRow:
+def _ceiling(nothing: Broker, shape: LoadShape, effort: NodeEffort) -> BenchmarkRow:
     with Load(shape, broker=nothing.name, port=nothing.port) as load:
         messages = load.messages_for(effort.run_s)
         return BenchmarkRow(
@@ -183,7 +183,7 @@ def _ceiling(nothing: Broker, shape: LoadShape, effort: Effort) -> BenchmarkRow:
 
 
 def _paced(
-    one: tuple[Broker, LoadShape], other: tuple[Broker, LoadShape], per_s: int, effort: Effort
+    one: tuple[Broker, LoadShape], other: tuple[Broker, LoadShape], per_s: int, effort: NodeEffort
 ) -> dict[str, tuple[float, float]]:
     """Median and 99th percentile of both, in microseconds."""
     messages = int(per_s * effort.paced_s)

@@ -27,7 +27,7 @@ _CHAIN: Final = (Cause(1, 1, "delta"), Cause(2, 1, "within"), Cause(3, 1, "lates
 
 
 def _digest(run: list[Decoded], cause: Cause, attribute: str) -> Digest:
-    """COUNT, MEAN, MIN and MAX of a run of dropped events, in one pass each over C loops."""
+    """Return COUNT, MEAN, MIN and MAX of a run of dropped events, each by a built-in function."""
     values = [event.root[attribute] for event in run]
     stamps = [event.ts_us for event in run]
     seqs = [event.seq for event in run]
@@ -44,7 +44,7 @@ def _digest(run: list[Decoded], cause: Cause, attribute: str) -> Digest:
 
 
 def _gathered(marked: Iterable[tuple[Decoded, bool]], cause: Cause, attribute: str) -> list[Item]:
-    """Figure 3 for (event, dropped?) pairs."""
+    """Return the packed queue of (event, dropped?) pairs: kept events, a digest for each run (Figure 3)."""
     out: list[Item] = []
     run: list[Decoded] = []
     for event, dropped in marked:
@@ -197,7 +197,7 @@ def delta(events: list[Decoded]) -> list[Item]:
 
 
 def chain(events: list[Decoded]) -> list[Item]:
-    """Three levels: which filter took each event first, then one walk that digests by filter."""
+    """Apply three levels: find which filter takes each event first, then digest by filter in one pass."""
     fates = [-1] * len(events)
     reference = float("-inf")
     for place, event in enumerate(events):

@@ -34,15 +34,15 @@ NAME: Final = "policy"
 EVENTS: Final = 1_000
 """The size of queue for which the goals are set."""
 COLUMNAR: Final = 2.0
-"""Goal where arrays can do the work: at most half the time of the loop."""
+"""Goal for filters that work on whole arrays: at most half the time of the loop."""
 ELSEWHERE: Final = 1.0
-"""Goal where each decision needs the one before it."""
+"""Goal for filters in which each decision needs the one before it."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
-    """A policy, and a loop written for it by hand."""
+class QueueContest:
+    """A policy, and the loop written by hand for it."""
 
     name: str
     policy: Policy
@@ -51,43 +51,43 @@ class Contest:
 
 
 CONTESTS: Final = (
-    Contest(
+    QueueContest(
         "stateless: drop within [50, 100]",
         policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
         loops.within,
         COLUMNAR,
     ),
-    Contest(
+    QueueContest(
         "stateless: keep gt 110, count only",
         policy(keep.gt(110), attribute="pulse"),
         loops.gt_count,
         COLUMNAR,
     ),
-    Contest(
+    QueueContest(
         "windowed: drop uniq",
         policy(drop.uniq(), attribute="step", digest=SUMMARY),
         loops.uniq,
         COLUMNAR,
     ),
-    Contest(
+    QueueContest(
         "windowed: keep latest 100",
         policy(keep.latest(100), attribute="pulse", digest=SUMMARY),
         loops.latest,
         COLUMNAR,
     ),
-    Contest(
+    QueueContest(
         "windowed: keep latest_by ward",
         policy(keep.latest_by("ward"), attribute="pulse", digest=SUMMARY),
         loops.latest_by,
         ELSEWHERE,
     ),
-    Contest(
+    QueueContest(
         "dead band: drop delta 5",
         policy(drop.delta(5), attribute="walk", digest={"walk": SUMMARY}),
         loops.delta,
         ELSEWHERE,
     ),
-    Contest(
+    QueueContest(
         "chain: delta, within, latest 10",
         policy(drop.delta(5), drop.within(50, 100), keep.latest(10), attribute="pulse", digest=SUMMARY),
         loops.chain,
@@ -115,7 +115,7 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     )
 
 
-def _contest(contest: Contest, queue: list[Event], rounds: int) -> list[BenchmarkRow]:
+def _contest(contest: QueueContest, queue: list[Event], rounds: int) -> list[BenchmarkRow]:
     plan = Plan(contest.policy)
     level = contest.policy.highest
     expected = evaluate.pack(contest.policy, queue, level=level, now_us=0).items
@@ -138,8 +138,8 @@ def _contest(contest: Contest, queue: list[Event], rounds: int) -> list[Benchmar
     ]
 
 
-def _first_pack(contest: Contest, rounds: int) -> BenchmarkRow:
-    """A queue nobody has packed yet: decoding and reading the attributes come on top, once per event."""
+def _first_pack(contest: QueueContest, rounds: int) -> BenchmarkRow:
+    """Time the first pack of a queue, which also decodes payloads and reads attributes, once per event."""
     plan = Plan(contest.policy)
     read = a_queue(EVENTS)
     decode = msgspec.json.Decoder().decode
@@ -164,7 +164,7 @@ def _first_pack(contest: Contest, rounds: int) -> BenchmarkRow:
 
 
 def _decoding(rounds: int) -> BenchmarkRow:
-    """What reading the payload costs once per event, before any of the above."""
+    """Time the decoding of a payload, which happens once per event."""
     import json  # noqa: PLC0415  # the rival, nothing else here uses it
 
     payloads = [event.payload for event in a_queue(EVENTS)]
@@ -203,7 +203,7 @@ def a_queue(size: int) -> list[Event]:
 
 
 def check_same(ours: list[Item], expected: list[Item], name: str) -> None:
-    """A contest between different results would mean nothing."""
+    """Fail unless both results are equal: timing different work would mean nothing."""
     assert len(ours) == len(expected), f"{name}: {len(ours)} items, expected {len(expected)}"
     for a, b in zip(ours, expected, strict=True):
         if isinstance(a, Digest) and isinstance(b, Digest):

@@ -39,10 +39,10 @@ HASHES: Final = 8
 BATCH: Final = 100_000
 """Keys of one call of ours."""
 SINGLE: Final = 500
-"""Keys of one call of those that take one at a time."""
+"""Keys of one call of contestants that take one key at a time."""
 STRANGERS: Final = 200_000
 GOAL: Final = 15.0
-"""A batch of complete answers against the fastest filters, one for each slot."""
+"""Goal for a batch of complete answers, against the fastest filters, one for each slot."""
 
 VARIANTS: Final = (
     ("RBF 64 × 1 (MSBF)", Variant.RBF, 64),
@@ -52,8 +52,8 @@ VARIANTS: Final = (
 )
 
 
-class Load:
-    """The pairs that are put in, and the keys that are asked for."""
+class SlotPairs:
+    """The pairs of key and slot that every contestant holds, and the keys that it is asked for."""
 
     def __init__(self, per_slot: int) -> None:
         dice = np.random.default_rng(11)
@@ -73,8 +73,8 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """Something filled, with what it takes to fill and to ask it."""
+class FilterContestant:
+    """A filter or set filled with the pairs, and how to fill and query it."""
 
     name: str
     ask: Callable[[], object]
@@ -84,15 +84,15 @@ class Contestant:
     puts: int
     memory_bytes: int = 0
     falsely: float = 0.0
-    """Share of strangers found in some slot."""
+    """Share of unknown keys that are found in some slot."""
     is_filter: bool = True
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
-    """Time everything in one run."""
+    """Time all contestants in one run."""
     start = perf_counter()
     rounds = 5 if quick else 15
-    load = Load(QUICK_PER_SLOT if quick else PER_SLOT)
+    load = SlotPairs(QUICK_PER_SLOT if quick else PER_SLOT)
     progress(0, 3, "filling")
     ours = [*(_filter(name, load, load.shape(variant, u)) for name, variant, u in VARIANTS), _exact(load)]
     theirs = [_rival(rival, load) for rival in rivals.rivals()]
@@ -129,13 +129,13 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
 # -- contestants ---------------------------------------------------------------------------------------------
 
 
-def _filter(name: str, load: Load, shape: Shape) -> Contestant:
+def _filter(name: str, load: SlotPairs, shape: Shape) -> FilterContestant:
     filtered = RefreshingFilter(shape, start=SLOTS - 1)
     filtered.insert_many(load.keys, load.slots)
     _check(filtered.query_many(load.keys), load)
     falsely = np.count_nonzero(filtered.query_many(load.strangers)) / STRANGERS
     scratch = RefreshingFilter(shape, start=SLOTS - 1)
-    return Contestant(
+    return FilterContestant(
         name,
         partial(filtered.query_many, load.asked),
         BATCH,
@@ -146,12 +146,12 @@ def _filter(name: str, load: Load, shape: Shape) -> Contestant:
     )
 
 
-def _exact(load: Load) -> Contestant:
+def _exact(load: SlotPairs) -> FilterContestant:
     table = ExactTable(slots=SLOTS, start=SLOTS - 1)
     table.insert_many(load.keys, load.slots)
     _check(table.query_many(load.keys), load)
     scratch = ExactTable(slots=SLOTS, start=SLOTS - 1)
-    return Contestant(
+    return FilterContestant(
         "exact table",
         partial(table.query_many, load.asked),
         BATCH,
@@ -162,8 +162,8 @@ def _exact(load: Load) -> Contestant:
     )
 
 
-def _singles(load: Load) -> list[Contestant]:
-    """As a node uses them: one key at a time."""
+def _singles(load: SlotPairs) -> list[FilterContestant]:
+    """Return contestants queried one key at a time, as a node does."""
     filtered = RefreshingFilter(load.shape(Variant.RBF, SLOTS), start=SLOTS - 1)
     table = ExactTable(slots=SLOTS, start=SLOTS - 1)
     found = []
@@ -175,7 +175,7 @@ def _singles(load: Load) -> list[Contestant]:
     ):
         sets.insert_many(load.keys, load.slots)
         ask, put = partial(_each, sets.query, keys), partial(_each, partial(sets.insert, slot=5), keys)
-        found.append(Contestant(name, ask, len(keys), put, len(keys)))
+        found.append(FilterContestant(name, ask, len(keys), put, len(keys)))
     return found
 
 
@@ -183,8 +183,8 @@ def _each(call: Callable[[int], object], keys: list[int]) -> list[object]:
     return [call(key) for key in keys]
 
 
-def _compiled(load: Load) -> list[Contestant]:
-    """Batches as machine code, where numba is installed."""
+def _compiled(load: SlotPairs) -> list[FilterContestant]:
+    """Return contestants whose batches run as machine code, where numba is installed."""
     if find_spec("numba") is None:
         return []
     found = []
@@ -194,11 +194,11 @@ def _compiled(load: Load) -> list[Contestant]:
         assert np.array_equal(filtered.query_many(load.asked, compiled=True), filtered.query_many(load.asked))
         ask = partial(filtered.query_many, load.asked, compiled=True)
         put = partial(filtered.insert_many, load.keys, load.slots, compiled=True)
-        found.append(Contestant(f"numba: {name}", ask, BATCH, put, len(load.keys)))
+        found.append(FilterContestant(f"numba: {name}", ask, BATCH, put, len(load.keys)))
     return found
 
 
-def _rival(rival: rivals.Rival, load: Load) -> Contestant:
+def _rival(rival: rivals.Rival, load: SlotPairs) -> FilterContestant:
     wanted = formulas.per_set(
         positions=load.per_slot * BITS_PER_PAIR, groups=1, hashes=HASHES, per_slot=load.per_slot
     )
@@ -214,7 +214,7 @@ def _rival(rival: rivals.Rival, load: Load) -> Contestant:
         scratch[0] = rival.make(load.per_slot, wanted)
         rivals.fill(scratch[0], load.lists[0])
 
-    return Contestant(
+    return FilterContestant(
         rival.name,
         lambda: rivals.answers(slots, load.few),
         SINGLE,
@@ -226,8 +226,8 @@ def _rival(rival: rivals.Rival, load: Load) -> Contestant:
     )
 
 
-def _check(masks: Words, load: Load) -> None:
-    """A contest with wrong answers would mean nothing."""
+def _check(masks: Words, load: SlotPairs) -> None:
+    """Fail unless known keys are found: timing wrong answers would mean nothing."""
     assert (masks >> load.slots.astype(np.uint64) & np.uint64(1)).all()
 
 
@@ -244,13 +244,13 @@ def _rates(what: str, rates: dict[str, float], rival: str, *, goals: dict[str, f
     ]
 
 
-def _against(one: Contestant, rates: dict[str, float], other: str) -> BenchmarkRow:
-    """Machine code against numpy."""
+def _against(one: FilterContestant, rates: dict[str, float], other: str) -> BenchmarkRow:
+    """Rows of machine code against numpy."""
     ratio = rates[one.name] / rates[other]
     return BenchmarkRow(f"against numpy: {one.name}", rates[one.name], "M/s", other, rates[other], ratio)
 
 
-def _sizes(everyone: list[Contestant], rival: str) -> list[BenchmarkRow]:
+def _sizes(everyone: list[FilterContestant], rival: str) -> list[BenchmarkRow]:
     theirs = next(one.memory_bytes for one in everyone if one.name == rival)
     return [
         BenchmarkRow(
@@ -266,8 +266,8 @@ def _sizes(everyone: list[Contestant], rival: str) -> list[BenchmarkRow]:
     ]
 
 
-def _falsehoods(everyone: list[Contestant], load: Load) -> list[BenchmarkRow]:
-    """Joint false positives, ours beside the formula's; larger ratios mean fewer."""
+def _falsehoods(everyone: list[FilterContestant], load: SlotPairs) -> list[BenchmarkRow]:
+    """Rows of joint false positives: measured against the formula; a larger ratio means fewer."""
     said = {
         name: formulas.expected(load.shape(variant, arrays), per_slot=load.per_slot)
         for name, variant, arrays in VARIANTS
@@ -285,8 +285,8 @@ def _falsehoods(everyone: list[Contestant], load: Load) -> list[BenchmarkRow]:
     ]
 
 
-def _one_slot(load: Load, rounds: int) -> list[BenchmarkRow]:
-    """The plain Bloom filter, for itself: one slot and one rival."""
+def _one_slot(load: SlotPairs, rounds: int) -> list[BenchmarkRow]:
+    """Rows of a plain Bloom filter: one slot, against one rbloom filter."""
     shape = shape_for(Variant.SBF, slots=1, bits=load.per_slot * BITS_PER_PAIR, hashes=HASHES)
     filtered = RefreshingFilter(shape)
     filtered.insert_many(load.keys[: load.per_slot], 0)
@@ -310,8 +310,8 @@ def _one_slot(load: Load, rounds: int) -> list[BenchmarkRow]:
     ]
 
 
-def _layout(load: Load, rounds: int) -> BenchmarkRow:
-    """The same bits with one array after the other."""
+def _layout(load: SlotPairs, rounds: int) -> BenchmarkRow:
+    """Row of our layout against the same bits stored array by array."""
     filtered = RefreshingFilter(load.shape(Variant.RBF, SLOTS), start=SLOTS - 1)
     filtered.insert_many(load.keys, load.slots)
     other = ArrayMajor(filtered)
@@ -325,8 +325,8 @@ def _layout(load: Load, rounds: int) -> BenchmarkRow:
     )
 
 
-def _advance(load: Load, rounds: int) -> BenchmarkRow:
-    """What a new slot costs: one array is wiped, a bit in every word."""
+def _advance(load: SlotPairs, rounds: int) -> BenchmarkRow:
+    """Row of the cost of a new slot: one array is wiped, which is one bit in every word."""
     filtered = RefreshingFilter(load.shape(Variant.RBF, SLOTS))
 
     def step() -> None:

@@ -28,7 +28,7 @@ _PIECE = 4_096
 
 
 class ArrayMajor:
-    """A filter's bits, turned round."""
+    """A filter's bits, stored array by array."""
 
     def __init__(self, filtered: RefreshingFilter) -> None:
         assert filtered.shape.groups == 1
@@ -40,7 +40,7 @@ class ArrayMajor:
         self.arrays: Words = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
 
     def query_many(self, keys: Words) -> Words:
-        """The arrays each key is in, as masks."""
+        """Return the arrays that each key is in, as bit masks."""
         return np.concatenate(
             [self._piece(keys[start : start + _PIECE]) for start in range(0, len(keys), _PIECE)]
         )
@@ -65,16 +65,16 @@ class ArrayMajor:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """64 of something that has `add` and `in`."""
+    """A rival: one set or filter with `add` and `in` for each of 64 slots."""
 
     name: str
     make: Callable[[int, float], Any]
-    """From the number of keys of a slot and the false positives wanted per slot."""
+    """Makes one, given the number of keys in a slot and the false positive rate wanted."""
     bytes_of: Callable[[Any], int]
     is_filter: bool = True
 
     def filled(self, per_slot: Sequence[Sequence[int]], wanted: float) -> list[Any]:
-        """One for each slot."""
+        """Return the sets or filters, one for each slot, filled."""
         slots = [self.make(len(keys), wanted) for keys in per_slot]
         for one, keys in zip(slots, per_slot, strict=True):
             fill(one, keys)
@@ -89,7 +89,7 @@ def fill(one: Any, keys: Iterable[int]) -> None:
 
 
 def answers(slots: Sequence[Any], keys: Iterable[int]) -> list[int]:
-    """The slots each key is in, as a mask."""
+    """Return the slots that each key is in, as bit masks."""
     found = []
     for key in keys:
         mask = 0
@@ -111,7 +111,7 @@ def _bytes_of_set(one: set[int]) -> int:
 
 
 def rivals() -> list[Rival]:
-    """All of them; those that are libraries must be installed."""
+    """Return all rivals; MissingTool if a library is not installed."""
     try:
         rbloom, pybloom = import_module("rbloom"), import_module("pybloom_live")
     except ImportError as error:

@@ -40,22 +40,22 @@ NAME: Final = "spark"
 EVENTS: Final = (1_000_000, 10_000_000, 50_000_000)
 QUICK: Final = (50_000, 200_000)
 MOST: Final = 1_000_000_000
-"""Events in one frame: more do not fit on the disk of a machine that would wait for the result."""
+"""Most events in a frame: more would not fit on the disk."""
 SQL_GOAL: Final = 1 / 1.2
-"""At most 1.2 times the time of SQL written by hand."""
+"""Goal: at most 1.2 times the time of SQL written by hand."""
 PANDAS_GOAL: Final = 8.0
 GROWTH_GOAL: Final = 0.8
 """Time per event at the smallest size against the largest: 1 is linear, the rest is noise and spilling."""
 MEMORY: Final = "6g"
-"""Of the heap: with what the JVM needs besides, it stays within 8 GiB."""
+"""Heap size: together with what the JVM needs besides, it stays within 8 GiB."""
 WARMING: Final = 3
-"""Rounds of everyone before time is taken: the JVM compiles what Spark generates while it runs."""
+"""Rounds of each contestant that do not count: the JVM compiles Spark's generated code meanwhile."""
 SUMMARY: Final = ("count", "mean", "min", "max")
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
-    """A policy, and its rivals."""
+class SparkContest:
+    """A policy, and the queries and functions written by hand for it."""
 
     name: str
     policy: Policy
@@ -64,31 +64,31 @@ class Contest:
 
 
 CONTESTS: Final = (
-    Contest(
+    SparkContest(
         "stateless: drop within [50, 100]",
         policy(drop.within(50, 100), attribute="pulse", digest=SUMMARY),
         sql_rivals.WITHIN,
         pandas_rivals.packing(pandas_rivals.within, "pulse", ((1, "within"),)),
     ),
-    Contest(
+    SparkContest(
         "windowed: drop uniq",
         policy(drop.uniq(), attribute="step", digest={"pulse": SUMMARY}),
         sql_rivals.UNIQ,
         pandas_rivals.packing(pandas_rivals.uniq, "pulse", ((1, "uniq"),)),
     ),
-    Contest(
+    SparkContest(
         "windowed: keep latest 100",
         policy(keep.latest(100), attribute="pulse", digest=SUMMARY),
         sql_rivals.LATEST,
         pandas_rivals.packing(pandas_rivals.latest, "pulse", ((1, "latest"),)),
     ),
-    Contest(
+    SparkContest(
         "dead band: drop delta 5",
         policy(drop.delta(5), attribute="drift", digest=SUMMARY),
         sql_rivals.BAND,
         pandas_rivals.packing(pandas_rivals.band, "drift", ((1, "delta"),)),
     ),
-    Contest(
+    SparkContest(
         "chain: delta, within, latest 10",
         policy(
             drop.delta(5),
@@ -112,7 +112,7 @@ def measure(
     remote: str | None = None,
     memory: str | None = None,
 ) -> BenchmarkResult:
-    """Time every contest: all three at the smallest size, ours and SQL at the others."""
+    """Time every contest: all three contestants at the smallest size, ours and SQL at the others."""
     start = perf_counter()
     asked = sizes(events) if events is not None else (QUICK if quick else EVENTS)
     rounds = 1 if quick else 3
@@ -146,7 +146,7 @@ def measure(
 
 
 def sizes(text: str) -> tuple[int, ...]:
-    """`1e6,1e7` as numbers of events, ascending."""
+    """Parse numbers of events such as `1e6,1e7`; return them in ascending order."""
     try:
         found = sorted({int(float(part)) for part in text.split(",")})
     except (ValueError, OverflowError):
@@ -159,7 +159,7 @@ def sizes(text: str) -> tuple[int, ...]:
 def _at_size(
     spark: SparkSession, number: int, rounds: int, *, before: int, told: Callable[[int, str], None]
 ) -> dict[str, dict[str, float]]:
-    """Seconds by contest and contestant; pandas takes part where all are warmed up before."""
+    """Return seconds by contest and contestant; pandas takes part only at the first size."""
     told(0, f"{number:,} events are made")
     frame = events(spark, number).persist(StorageLevel.DISK_ONLY)
     frame.count()
@@ -177,8 +177,8 @@ def _at_size(
     return found
 
 
-def contestants(frame: DataFrame, contest: Contest) -> dict[str, Callable[[], DataFrame]]:
-    """The packed frame, made in three ways."""
+def contestants(frame: DataFrame, contest: SparkContest) -> dict[str, Callable[[], DataFrame]]:
+    """Return three functions that make the packed frame: ours, SQL, pandas."""
 
     def by_hand() -> DataFrame:
         frame.createOrReplaceTempView("events")
@@ -225,7 +225,7 @@ def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before:
 
 
 def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> list[BenchmarkRow]:
-    """Rows of seconds by size, contest and contestant."""
+    """Return the rows for seconds by size, contest and contestant."""
     least, most = min(taken), max(taken)
     rows: list[BenchmarkRow] = []
     for contest in CONTESTS:
@@ -266,7 +266,7 @@ def rows_of(taken: dict[int, dict[str, dict[str, float]]], *, cores: int) -> lis
 
 
 def _memory(spark: SparkSession) -> list[BenchmarkRow]:
-    """The most memory the JVM has taken of the machine, where it is ours to ask and Linux to tell."""
+    """Row of the peak memory of the JVM, where Spark runs on this machine and /proc shows it."""
     if not hasattr(spark, "_jvm"):
         return []
     jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way
@@ -289,8 +289,8 @@ def _note(asked: tuple[int, ...], rounds: int) -> str:
     )
 
 
-def check_same(spark: SparkSession, contest: Contest) -> None:
-    """A contest between different results would mean nothing."""
+def check_same(spark: SparkSession, contest: SparkContest) -> None:
+    """Fail unless all contestants give the same rows: timing different work would mean nothing."""
     frame = events(spark, 3 * QUEUE)
     found = {
         name: sorted((row.asDict(recursive=True) for row in made().collect()), key=_place)
@@ -309,7 +309,7 @@ def _place(row: dict[str, Any]) -> tuple[str, int]:
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """The row without sums of fractions, which depend on the order of addition."""
+    """Return the row with sums of fractions rounded, since they depend on the order of addition."""
     if row["digest"] is None:
         return row
     parts = [{**part, "total": None} for part in row["digest"]["attributes"]]

@@ -47,7 +47,7 @@ def packing(
     attribute: str,
     causes: tuple[tuple[int, str], ...],
 ) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Packs one queue; `fates` gives the place of the step that drops an event, −1 for none."""
+    """Return a function that packs one queue; `fates` gives the step that drops each event, −1 for none."""
 
     def pack(queue: pd.DataFrame) -> pd.DataFrame:
         queue = queue.sort_values(["ts", "seq"], ignore_index=True)

@@ -17,7 +17,7 @@ SO_FAR: Final = f"over ({QUEUE} rows between unbounded preceding and current row
 
 
 def packed(marked: str, attribute: str, causes: tuple[tuple[int, str], ...]) -> str:
-    """Kept rows and digests, of a query that adds `fate`: null, or the place of the step that drops a row.
+    """Return kept rows and digests of a query that adds `fate`: null, or the step that drops a row.
 
     A kept row is grouped by its own columns, so nothing wide has to be aggregated: of several ways the
     fastest one found.
@@ -30,7 +30,7 @@ def packed(marked: str, attribute: str, causes: tuple[tuple[int, str], ...]) -> 
 
 
 def grouped(runs: str, attribute: str, causes: tuple[tuple[int, str], ...]) -> str:
-    """The same, of a query that adds `fate`, `place` and `run`."""
+    """Return kept rows and digests of a query that adds `fate`, `place` and `run`."""
     counts = ", ".join(f"count_if(fate = {number}) as c{number}" for number in range(len(causes)))
     structs = ", ".join(
         f"named_struct('level', {level}, 'position', 1, 'filter', '{name}', 'count', c{number})"
@@ -101,7 +101,7 @@ _BAND: Final = """
     ) lateral view inline(array(row.queue)) as ts, seq, pulse, drift, step, ward
       lateral view inline(array(named_struct('verdict', row.verdicts))) as verdict
 """
-"""The dead band of 5 over `drift`: gathered, folded, spread out again."""
+"""The dead band of 5 over `drift`: collects each queue into an array, folds it, and explodes it again."""
 
 BAND: Final = packed(
     f"select * except (place, verdict), if(verdict, 0, null) as fate from ({_BAND})", "drift", ((1, "delta"),)

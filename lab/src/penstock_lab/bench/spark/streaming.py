@@ -44,7 +44,7 @@ def write_events(spark: SparkSession, number: int, folder: Path) -> None:
 
 
 def contestants(spark: SparkSession, folder: Path) -> dict[str, Callable[[], None]]:
-    """The whole stream, in three ways."""
+    """Return three functions that run the whole stream: ours, by hand, unpacked."""
     run = count()
 
     def through(made: Callable[[DataFrame], DataFrame]) -> Callable[[], None]:
@@ -76,7 +76,7 @@ def packed(stream: DataFrame) -> DataFrame:
 
 
 def by_hand(stream: DataFrame) -> DataFrame:
-    """The rival's; it gives the columns of ours."""
+    """Pack the stream with the function written by hand; its columns are those of `pack_stream`."""
     shape = st.StructType(packed(stream).schema.fields)
     return stream.groupBy("patient").transformWithStateInPandas(_ByHand(), shape, "append", "none")
 
@@ -108,7 +108,7 @@ class _ByHand(StatefulProcessor):
 
 
 def rows_of(taken: Mapping[str, float], number: int) -> list[BenchmarkRow]:
-    """Rows of seconds by contestant."""
+    """Return the rows for seconds by contestant."""
     rates = {name: number / seconds / 1e6 for name, seconds in taken.items()}
     ours = rates["ours"]
     return [

@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 
 NAME: Final = "streams"
 BATCHED: Final = 0.5
-"""Our batched publishing, made durable by fsync, against JetStream's, which is not."""
+"""Goal of batched publishing: ours is synced (fsync) before it is acknowledged, JetStream's is not."""
 CATCH_UP: Final = 5.0
-"""Times as fast as the messages came in."""
+"""Goal of catching up: this many times as fast as messages come in."""
 PER_S: Final = 500
-"""Messages of which the latency is taken."""
+"""Messages per second at which the latency is taken."""
 LIVE_PER_S: Final = 1_000
-"""That come in while somebody catches up."""
+"""Messages per second that come in while a subscriber catches up."""
 GREETED: Final = 20
-"""Messages that each of many subscribers gets."""
+"""Messages that each subscriber of the memory measurement gets."""
 SPARE: Final = 200
 """Connections beside those of the subscribers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """How much of everything."""
+class StreamEffort:
+    """Number and size of the measurements."""
 
     one_by_one: int
     batched: int
@@ -71,28 +71,28 @@ class Effort:
     subscribers: int
 
 
-QUICK: Final = Effort(200, 5_000, 3, 1_000, 10_000, 100)
-FULL: Final = Effort(1_000, 30_000, 5, 10_000, 100_000, 1_000)
+QUICK: Final = StreamEffort(200, 5_000, 3, 1_000, 10_000, 100)
+FULL: Final = StreamEffort(1_000, 30_000, 5, 10_000, 100_000, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
-    """A node of ours with a stream."""
+class OurNode:
+    """A running node of ours that hosts the streams of the benchmark."""
 
     broker: Broker
-    door: int
+    streams_port: int
 
     def log(self, stream: str = STREAM) -> dict[str, Any]:
-        """Its log in figures."""
-        sleep(2 * limits.HTTP_FRESH_S)  # an answer may be so old
+        """Return the statistics of the stream's log, from the node's API."""
+        sleep(2 * limits.HTTP_FRESH_S)  # the API may answer from a snapshot of this age
         with urlopen(f"{self.broker.http}api/v1/streams?search={stream}") as answer:  # noqa: S310  # its own
             found: dict[str, Any] = json.load(answer)["streams"][0]["log"]
             return found
 
 
 @contextmanager
-def node(**streams: Any) -> Iterator[Ours]:
-    """`penstock up` with two streams, in a folder of its own."""
+def node(**streams: Any) -> Iterator[OurNode]:
+    """Run `penstock up` with two streams, in a temporary folder, for the length of the block."""
     host = [{"name": name, "topics": [f"{name}/#"]} for name in (STREAM, WRITTEN)]
     config = {
         "data": "store",
@@ -101,16 +101,16 @@ def node(**streams: Any) -> Iterator[Ours]:
         "streams": {"host": host, "listen": {"enabled": True, "port": 0}, **streams},
     }
     with local_node(config) as found:
-        yield Ours(Broker(OURS, found.port, found.pid, found.http), found.streams)
+        yield OurNode(Broker(OURS, found.port, found.pid, found.http), found.streams)
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
-    """Everything, ours and the rival's in turns."""
+    """Measure ours and the rival's in turn."""
     start = perf_counter()
     _, version = find_nats_server()
     rival = f"JetStream {version}"
     effort = QUICK if quick else FULL
-    allow_files(effort.subscribers + SPARE)  # the nodes inherit it
+    allow_files(effort.subscribers + SPARE)  # the nodes inherit the raised limit
     steps = (
         ("publishing", _publishing),
         ("publishing, log in JetStream", _on_nats),
@@ -132,12 +132,12 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     return BenchmarkResult(NAME, tuple(rows), perf_counter() - start, note=note)
 
 
-def _publishing(effort: Effort, rival: str) -> list[BenchmarkRow]:
-    """One at a time, and so many under way."""
+def _publishing(effort: StreamEffort, rival: str) -> list[BenchmarkRow]:
+    """Rows of publishing one by one and with many messages under way."""
     rows = []
     with node() as ours, nats_server() as nats, ExitStack() as stack:
         mqtt = stack.enter_context(Worker("MQTT publisher", MqttPublisher, ours.broker.port))
-        writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.door))
+        writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.streams_port))
         other = stack.enter_context(Worker("JetStream publisher", JetStreamPublisher, nats.url))
         sent = 0
         for window in (1, 100, 1_000):
@@ -163,7 +163,7 @@ def _publishing(effort: Effort, rival: str) -> list[BenchmarkRow]:
                     )
                 )
             rows += _commits(before, after, how)
-        with Worker("audit", Audit, ours.door) as audit:
+        with Worker("audit", Audit, ours.streams_port) as audit:
             for stream in (STREAM, WRITTEN):
                 audit.ask((stream, sent))
                 audit.answer()
@@ -180,12 +180,12 @@ def _commits(before: dict[str, Any], after: dict[str, Any], how: str) -> list[Be
     ]
 
 
-def _on_nats(effort: Effort, rival: str) -> list[BenchmarkRow]:
-    """Our node with its logs in JetStream: the rival's durability under our protocol."""
+def _on_nats(effort: StreamEffort, rival: str) -> list[BenchmarkRow]:
+    """Rows of our node with its logs in JetStream: our protocol, as durable as the rival."""
     rows = []
     with nats_server() as nats, node(log="nats", nats={"servers": [nats.url]}) as ours, ExitStack() as stack:
         mqtt = stack.enter_context(Worker("MQTT publisher", MqttPublisher, ours.broker.port))
-        writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.door))
+        writer = stack.enter_context(Worker("StreamWriter", WriterPublisher, ours.streams_port))
         other = stack.enter_context(Worker("JetStream publisher", JetStreamPublisher, nats.url))
         rates: dict[Worker, list[float]] = {mqtt: [], writer: [], other: []}
         window, sent = 1_000, 0
@@ -201,14 +201,14 @@ def _on_nats(effort: Effort, rival: str) -> list[BenchmarkRow]:
             own = median(rates[worker])
             name = f"publish, log in JetStream, {window:,} under way, {who}"
             rows.append(BenchmarkRow(name, own, "msg/s", rival, theirs, own / theirs))
-        with Worker("audit", Audit, ours.door) as audit:
+        with Worker("audit", Audit, ours.streams_port) as audit:
             for stream in (STREAM, WRITTEN):
                 audit.ask((stream, sent))
                 audit.answer()
     return rows
 
 
-def _latency(effort: Effort, rival: str) -> list[BenchmarkRow]:
+def _latency(effort: StreamEffort, rival: str) -> list[BenchmarkRow]:
     found: dict[str, tuple[list[float], list[float]]] = {"p50": ([], []), "p99": ([], [])}
     with node() as ours, nats_server() as nats, ExitStack() as stack:
         workers = (
@@ -230,7 +230,7 @@ def _latency(effort: Effort, rival: str) -> list[BenchmarkRow]:
     return rows
 
 
-def _recovery(effort: Effort, rival: str) -> list[BenchmarkRow]:
+def _recovery(effort: StreamEffort, rival: str) -> list[BenchmarkRow]:
     took = {}
     with nats_server() as nats, Worker("JetStream recovery", JetStreamRecovery, nats.url) as worker:
         worker.ask((effort.missed, LIVE_PER_S))
@@ -257,9 +257,9 @@ def _recovery(effort: Effort, rival: str) -> list[BenchmarkRow]:
 
 
 @contextmanager
-def _follower(ours: Ours) -> Iterator[int]:
-    """A second node that gets the streams of the first; its MQTT port."""
-    neighbour = {"name": "north", "host": HOST, "port": ours.door}
+def _follower(ours: OurNode) -> Iterator[int]:
+    """Run a second node that gets the streams of the first; yields its MQTT port."""
+    neighbour = {"name": "north", "host": HOST, "port": ours.streams_port}
     config = {"data": "store", "sys_interval_s": 0, "streams": {"node": "south", "neighbours": [neighbour]}}
     with local_node(config) as found:
         deadline_s = perf_counter() + START_S
@@ -275,9 +275,9 @@ def _known(http: str) -> bool:
         return bool(json.load(answer)["streams"])
 
 
-def _memory(effort: Effort, _: str) -> list[BenchmarkRow]:
+def _memory(effort: StreamEffort, _: str) -> list[BenchmarkRow]:
     with node() as ours, Worker("subscribers", Crowd, ours.broker.port) as crowd:
-        crowd.ask((10, 1, GREETED))  # what the first ones cost is the node's own
+        crowd.ask((10, 1, GREETED))  # the first subscribers also pay for what the node allocates once
         crowd.answer()
         before = ours.broker.memory_bytes()
         crowd.ask((effort.subscribers, GREETED + 1, GREETED))

@@ -26,33 +26,33 @@ STREAM: Final = "bench"
 TOPIC: Final = "bench/all"
 WRITTEN: Final = "written"
 WRITTEN_TOPIC: Final = "written/all"
-"""What comes by a StreamWriter, whose messages have numbers of their own."""
+"""Stream of the StreamWriter, whose messages have numbers of their own."""
 SUBJECT: Final = "bench.all"
-"""The same where it is a rival's."""
+"""Subject of the rival's stream in JetStream."""
 
 _HEAD: Final = struct.Struct(">QQ")
 _PADDING: Final = bytes(PAYLOAD_BYTES - _HEAD.size)
 
 
 def payload(number: int, due_ns: int = 0) -> bytes:
-    """A message, its number, and when it was due."""
+    """Return a payload with the message's number and the time it was due."""
     return _HEAD.pack(number, due_ns) + _PADDING
 
 
 def due_ns(body: bytes) -> int:
-    """When a message was due."""
+    """Return when the message of a payload was due."""
     found: int = _HEAD.unpack_from(body)[1]
     return found
 
 
-class InOrder:
-    """Counts messages; Failed at the first that is not the next one."""
+class NumberCheck:
+    """Counts messages; WorkerFailed at the first that is not the next one."""
 
     def __init__(self, first: int) -> None:
         self.next = first
 
     def take(self, body: bytes) -> None:
-        """A message has come."""
+        """Take a message and check that its number is the next."""
         number: int = _HEAD.unpack_from(body)[0]
         if number != self.next:
             what = "came again" if number < self.next else "came early"
@@ -65,7 +65,7 @@ PENDING: Final = 1 << 16
 
 
 class MqttPublisher:
-    """Our MQTT client, QoS 1."""
+    """Publishes with our MQTT client, QoS 1."""
 
     def __init__(self, port: int) -> None:
         self._url = f"mqtt://127.0.0.1:{port}"
@@ -90,14 +90,14 @@ class MqttPublisher:
 
 
 class WriterPublisher:
-    """Our StreamWriter: a window of 1 flushes each message, else as many are flushed together."""
+    """Publishes with our StreamWriter: a window of 1 flushes each message, a larger one as many together."""
 
     def __init__(self, port: int) -> None:
         self._writer = StreamWriter(f"stream://127.0.0.1:{port}", WRITTEN, f"bench-{port}")
         self._number = 0
 
     def run(self, asked: tuple[int, int]) -> float:
-        """Publish so many; seconds until the last is acknowledged."""
+        """Publish this many messages; return the seconds until the last is acknowledged."""
         messages, window = asked
         writer = self._writer
         begin_s = time.perf_counter()
@@ -111,7 +111,7 @@ class WriterPublisher:
 
 
 class JetStreamPublisher:
-    """nats-py, with a stream in files."""
+    """Publishes with nats-py to a stream with file storage."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -148,15 +148,15 @@ class JetStreamPublisher:
 
 
 class Audit:
-    """Reads a stream of ours from its beginning: everything once, and in order."""
+    """Reads a stream of ours from its beginning and checks that every message is there once and in order."""
 
     def __init__(self, port: int) -> None:
         self._url = f"stream://127.0.0.1:{port}"
 
     def run(self, asked: tuple[str, int]) -> int:
-        """How many a stream has, which must be so many, numbered from 1 on."""
+        """Read a stream; WorkerFailed unless it holds exactly this many messages, numbered from 1 on."""
         stream, messages = asked
-        seen = InOrder(1)
+        seen = NumberCheck(1)
         with StreamReader(self._url, stream, start="earliest", until="end") as reader:
             for message in reader:
                 seen.take(message.payload)
@@ -167,7 +167,7 @@ class Audit:
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[JetStreamContext]:
-    """JetStream, asked by nats-py; MissingTool if there is none."""
+    """Connect to JetStream with nats-py; MissingTool if nats-py is not installed."""
     try:
         import nats  # noqa: PLC0415  # an extra
     except ImportError:
@@ -180,7 +180,7 @@ async def connected(url: str) -> AsyncIterator[JetStreamContext]:
 
 
 async def create(stream: JetStreamContext) -> None:
-    """The stream of the benchmark, in files, as JetStream has them by itself."""
+    """Create the benchmark's stream with file storage and JetStream's defaults."""
     from nats.js.api import StorageType, StreamConfig  # noqa: PLC0415  # an extra
 
     await stream.add_stream(StreamConfig(name=STREAM, subjects=["bench.>"], storage=StorageType.FILE))

@@ -19,7 +19,7 @@ from penstock_lab.bench.streams.publishers import (
     STREAM,
     SUBJECT,
     TOPIC,
-    InOrder,
+    NumberCheck,
     connected,
     create,
     due_ns,
@@ -36,13 +36,13 @@ KEEP_S: Final = 3_600
 WINDOW: Final = 500
 """Publications under way while a subscriber is away."""
 NEAR_S: Final = 0.1
-"""A subscriber that is no farther behind has caught up."""
+"""A subscriber that is at most this many messages behind has caught up."""
 COME_S: Final = 120.0
-"""Nobody takes so long to come back."""
+"""Longest wait for a subscriber to catch up."""
 
 
 async def pace(publish: Callable[[int, int], None], first: int, count: int, per_s: int) -> None:
-    """Publish messages, so many a second; each knows when it was due."""
+    """Publish messages at a fixed rate; each carries the time it was due."""
     begin_ns = time.monotonic_ns()
     for number in range(count):
         at_ns = begin_ns + number * 1_000_000_000 // per_s
@@ -54,7 +54,7 @@ async def pace(publish: Callable[[int, int], None], first: int, count: int, per_
 
 
 class MqttLatency:
-    """One publisher and one subscriber of a stream, QoS 1."""
+    """Measures latency with one publisher and one subscriber of our stream, QoS 1."""
 
     def __init__(self, port: int, first: int = 1) -> None:
         self._url = f"mqtt://127.0.0.1:{port}"
@@ -66,7 +66,7 @@ class MqttLatency:
 
     async def _run(self, messages: int, per_s: int) -> list[int]:
         first, self._first = self._first, self._first + messages
-        seen = InOrder(first)
+        seen = NumberCheck(first)
         took_ns: list[int] = []
         async with Client(self._url) as sender, Client(self._url) as receiver:
             subscription = await receiver.subscribe(TOPIC, qos=1)
@@ -86,7 +86,7 @@ class MqttLatency:
 
 
 class JetStreamLatency:
-    """The same with an ordered consumer, which is what JetStream pushes fastest."""
+    """Measures latency with JetStream and an ordered consumer, its fastest kind of push."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -98,7 +98,7 @@ class JetStreamLatency:
 
     async def _run(self, messages: int, per_s: int) -> list[int]:
         first, self._first = self._first, self._first + messages
-        seen = InOrder(first)
+        seen = NumberCheck(first)
         took_ns: list[int] = []
         async with connected(self._url) as sender, connected(self._url) as receiver:
             if first == 1:
@@ -130,10 +130,10 @@ class Recovery(ABC):
 
     def __init__(self) -> None:
         self._published = 1
-        """The first message shows that the subscriber is there."""
+        """Messages published so far; the first one shows that the subscriber is connected."""
 
     def run(self, asked: tuple[int, int]) -> float:
-        """So many missed, so many a second come in; seconds from connecting until it has caught up."""
+        """Miss messages; return the seconds from connecting until caught up while others come in."""
         return asyncio.run(self._run(*asked))
 
     @abstractmethod
@@ -141,7 +141,7 @@ class Recovery(ABC):
 
     async def _caught_up(
         self,
-        seen: InOrder,
+        seen: NumberCheck,
         take: Callable[[], Awaitable[bytes]],
         publish: Callable[[int, int], None],
         per_s: int,
@@ -173,7 +173,7 @@ class Recovery(ABC):
 
 
 class MqttRecovery(Recovery):
-    """Our MQTT client, QoS 1, its session kept by the node it is at: where it is published, or another."""
+    """Catches up with our MQTT client, QoS 1, at the node where the stream is published or at another."""
 
     def __init__(self, port: int, at: int | None = None) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class MqttRecovery(Recovery):
         self._at = self._url if at is None else f"mqtt://127.0.0.1:{at}"
 
     async def _run(self, missed: int, per_s: int) -> float:
-        seen = InOrder(1)
+        seen = NumberCheck(1)
         async with Client(self._url) as sender:
 
             async def some(until: int) -> None:
@@ -215,14 +215,14 @@ class MqttRecovery(Recovery):
 
 
 class JetStreamRecovery(Recovery):
-    """A durable consumer whose messages are acknowledged one by one, as with QoS 1."""
+    """Catches up with a durable JetStream consumer that acknowledges each message, as QoS 1 does."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = url
 
     async def _run(self, missed: int, per_s: int) -> float:
-        seen = InOrder(1)
+        seen = NumberCheck(1)
         publishing: set[asyncio.Task[object]] = set()
         async with connected(self._url) as sender:
             await create(sender)
@@ -262,7 +262,7 @@ async def _consume(stream: JetStreamContext) -> Callable[[], Awaitable[bytes]]:
 
 
 class Crowd:
-    """Many subscribers of one stream, QoS 1, that each get what is published."""
+    """Many subscribers of one stream in one process, QoS 1."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -270,7 +270,7 @@ class Crowd:
         self._publisher = connect(port, "crowd-publisher")
 
     def run(self, asked: tuple[int, int, int]) -> int:
-        """So many subscribers more; then messages with numbers from this one on for everybody."""
+        """Connect more subscribers, then publish messages from a number on and read them everywhere."""
         more, first, messages = asked
         for _ in range(more):
             sock = connect(self._port, f"crowd-{len(self._sockets)}")
@@ -288,8 +288,8 @@ class Crowd:
 
 
 def _read(sock: socket.socket, first: int, messages: int) -> None:
-    """All of them, in order, each acknowledged."""
-    framer, seen = Framer(), InOrder(first)
+    """Read all messages at every subscriber, check their order and acknowledge them."""
+    framer, seen = Framer(), NumberCheck(first)
     while seen.next < first + messages:
         chunk = sock.recv(65_536)
         if not chunk:

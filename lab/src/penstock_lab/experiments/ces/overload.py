@@ -20,7 +20,7 @@ from penstock.policy.text.python_form import drop, policy
 from penstock_lab.experiments.ces.periods import error_table, hit_rates, hit_table, period_rows
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.sim import World
-from penstock_lab.sim.constant_rate import BURSTS, VOICE, Seen, Setting, run
+from penstock_lab.sim.constant_rate import BURSTS, VOICE, ConstantRateRun, ConstantRateSetting, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,25 +36,25 @@ QUICK_SECONDS: Final = 14
 SEEDS: Final = 3
 QUICK_SEEDS: Final = 1
 WARM_UP_US: Final = 4 * SECOND_US
-"""Flows are not told here: by then each has sent the 64 packets by which it is known at the latest."""
+"""Figures count from here on: periods are detected, at the latest after 64 packets of each flow."""
 
 POLICY: Final = policy(drop.lt(3), drop.lt(6), drop.lt(9), attribute="urgency", name="by urgency")
 
 
 @dataclass(frozen=True, slots=True)
 class FlowClass:
-    """What one class of packets got."""
+    """Loss, jitter and delay of one class of packets."""
 
     loss: float
     jitter_ms: float
-    """Standard deviation around the places on the grid; of bursts, of the delay."""
+    """Standard deviation of packets from their grid; for bursts, of the delay."""
     delay_ms: float
     p99_ms: float
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One load, with or without reservation."""
+class LoadFigures:
+    """Figures of one load, with or without reservation, over all seeds."""
 
     load: float
     reserve: bool
@@ -76,12 +76,12 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     steps = 2 * len(loads) + 2
     seconds, seeds = (QUICK_SECONDS, QUICK_SEEDS) if quick else (SECONDS, SEEDS)
     progress(0, steps, "the flows alone")
-    alone = measure(Setting(seconds=seconds, bursts=False), seed=seed, seeds=seeds)
-    found: list[Measured] = []
+    alone = measure(ConstantRateSetting(seconds=seconds, bursts=False), seed=seed, seeds=seeds)
+    found: list[LoadFigures] = []
     for reserve in (True, False):
         for load in loads:
             progress(1 + len(found), steps, f"load {load:g}, {'with' if reserve else 'without'} reservation")
-            setting = Setting(seconds=seconds, load=load, reserve=reserve)
+            setting = ConstantRateSetting(seconds=seconds, load=load, reserve=reserve)
             found.append(measure(setting, seed=seed, seeds=seeds))
     progress(steps - 1, steps, "periods")
     tries = 60 if quick else 300
@@ -101,18 +101,18 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     )
 
 
-def _draw(alone: Measured, found: list[Measured], out: Path | None) -> tuple[Path, ...]:
+def _draw(alone: LoadFigures, found: list[LoadFigures], out: Path | None) -> tuple[Path, ...]:
     if out is None or find_spec("matplotlib") is None:
         return ()
-    # matplotlib takes a second
+    # matplotlib takes a second to import
 
     return draw(alone, found, out)
 
 
-def measure(setting: Setting, *, seed: int, seeds: int) -> Measured:
-    """One setting over several seeds."""
+def measure(setting: ConstantRateSetting, *, seed: int, seeds: int) -> LoadFigures:
+    """Simulate one load over several seeds."""
     runs = [run(World(seed + number, keep_trace=False), setting, POLICY) for number in range(seeds)]
-    return Measured(
+    return LoadFigures(
         load=setting.load,
         reserve=setting.reserve,
         voice=_class([_late(seen.voice) for seen in runs], runs, VOICE, setting),
@@ -133,7 +133,10 @@ def _late(arrivals: list[tuple[int, Event]]) -> list[tuple[int, Event]]:
 
 
 def _class(
-    arrivals: list[list[tuple[int, Event]]], runs: list[Seen], kind: str, setting: Setting
+    arrivals: list[list[tuple[int, Event]]],
+    runs: list[ConstantRateRun],
+    kind: str,
+    setting: ConstantRateSetting,
 ) -> FlowClass:
     delays = sorted((at_us - event.ts_us) / 1_000 for each in arrivals for at_us, event in each)
     lost = _lost(arrivals, runs, kind)
@@ -143,8 +146,8 @@ def _class(
     return FlowClass(lost, jitter_ms, fmean(delays), delays[int(0.99 * (len(delays) - 1))])
 
 
-def _lost(arrivals: list[list[tuple[int, Event]]], runs: list[Seen], kind: str) -> float:
-    """Share of what was published after the warm-up and cannot arrive any more."""
+def _lost(arrivals: list[list[tuple[int, Event]]], runs: list[ConstantRateRun], kind: str) -> float:
+    """Return the share of events published after the warm-up that can no longer arrive."""
     missing = published = 0
     for each, seen in zip(arrivals, runs, strict=True):
         received = {(event.sender, event.seq) for _, event in each}
@@ -163,8 +166,8 @@ def _lost(arrivals: list[list[tuple[int, Event]]], runs: list[Seen], kind: str) 
     return missing / max(1, published)
 
 
-def _jitters(arrivals: list[tuple[int, Event]], setting: Setting) -> list[float]:
-    """Of each flow: how far its packets are from their places, in ms."""
+def _jitters(arrivals: list[tuple[int, Event]], setting: ConstantRateSetting) -> list[float]:
+    """Return, for each flow, how far its packets are from their grid, in ms."""
     offsets: dict[str, list[float]] = {}
     for at_us, event in arrivals:
         period_us = setting.periods_us[int(event.sender[1:]) // setting.flows]
@@ -172,8 +175,8 @@ def _jitters(arrivals: list[tuple[int, Event]], setting: Setting) -> list[float]
     return [pstdev(each) for each in offsets.values()]
 
 
-def _urgent(runs: list[Seen]) -> float:
-    """Share of the events of urgency 9 that arrived."""
+def _urgent(runs: list[ConstantRateRun]) -> float:
+    """Return the share of the events of urgency 9 that arrived."""
     sent = came = 0
     for seen in runs:
         received = {(event.sender, event.seq) for _, event in seen.bursts}
@@ -184,7 +187,7 @@ def _urgent(runs: list[Seen]) -> float:
     return came / max(1, sent)
 
 
-def _rows(alone: Measured, found: list[Measured]) -> tuple[Claim, ...]:
+def _rows(alone: LoadFigures, found: list[LoadFigures]) -> tuple[Claim, ...]:
     worst = {measured.reserve: measured for measured in found if measured.load == max(LOADS)}
     kept, plain = worst[True], worst[False]
     ratio = kept.voice.jitter_ms / alone.voice.jitter_ms
@@ -231,7 +234,7 @@ def _rows(alone: Measured, found: list[Measured]) -> tuple[Claim, ...]:
     )
 
 
-def _table(alone: Measured, found: list[Measured]) -> Table:
+def _table(alone: LoadFigures, found: list[LoadFigures]) -> Table:
     header = ("load", "slots", "class", "loss %", "jitter ms", "delay ms", "p99 ms", "packs")
     rows: list[tuple[str, ...]] = []
     for measured in (alone, *found):
@@ -259,7 +262,7 @@ COLOURS: Final = {True: "#1f6f8b", False: "#d1495b"}
 PANELS: Final = (("jitter_ms", "jitter, ms"), ("loss", "share lost"), ("p99_ms", "p99 delay, ms"))
 
 
-def draw(alone: Measured, found: list[Measured], out: Path) -> tuple[Path, ...]:
+def draw(alone: LoadFigures, found: list[LoadFigures], out: Path) -> tuple[Path, ...]:
     """Write the picture; the folder is made if it is not there."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
@@ -285,7 +288,7 @@ def draw(alone: Measured, found: list[Measured], out: Path) -> tuple[Path, ...]:
     return (path,)
 
 
-def _draw_class(measured: Measured, kind: str) -> FlowClass:
+def _draw_class(measured: LoadFigures, kind: str) -> FlowClass:
     if kind == "flows":
         return measured.voice
     assert measured.bursts is not None

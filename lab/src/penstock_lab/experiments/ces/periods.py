@@ -19,11 +19,11 @@ JITTERS: Final = (0.01, 0.05, 0.1, 0.15, 0.2)
 LOSSES: Final = (0.0, 0.1, 0.2, 0.4)
 ARRIVALS: Final = (16, 32, 64)
 FIRST: Final = 32
-"""Arrivals a grid is fitted to before its predictions count."""
+"""Arrivals that a grid is fitted to before its predictions count."""
 
 
 def arrivals(dice: Random, *, count: int, jitter: float, loss: float) -> list[int]:
-    """Arrival times of a flow, so many of them; jitter is a share of the period."""
+    """Return `count` arrival times of a flow; jitter is a share of the period."""
     found: list[int] = []
     place = dice.randrange(1_000_000)
     while len(found) < count:
@@ -38,7 +38,7 @@ def _dice(seed: int, *what: object) -> Random:
 
 
 def error_table(*, tries: int, seed: int) -> Table:
-    """Relative errors of the period; where it was not recognised, it counts as not known."""
+    """Return the table of relative errors of the period, with the share of flows recognised."""
     rows = []
     for jitter in JITTERS:
         for loss in LOSSES:
@@ -64,7 +64,7 @@ def _cell(dice: Random, tries: int, *, count: int, jitter: float, loss: float) -
 
 
 def errors_of(flows: Iterable[list[int]]) -> list[float]:
-    """Relative errors of the periods that are recognised."""
+    """Return the relative errors of those periods that are recognised."""
     found = (estimate(each) for each in flows)
     return [abs(one.period_us / PERIOD_US - 1) for one in found if one is not None]
 
@@ -77,11 +77,11 @@ class Hits:
     loss: float
     grid: float
     last: float
-    """From the last arrival and the same period."""
+    """Hits when predicting from the last arrival and the same period."""
 
 
 def hit_rates(*, tries: int, seed: int) -> list[Hits]:
-    """Predictions by the fitted grid and from the last arrival, side by side."""
+    """Return the hit rates of predictions by the fitted grid and from the last arrival."""
     return [_hits(jitter, loss, tries, seed) for jitter in (0.02, 0.05, 0.1) for loss in (0.0, 0.2)]
 
 
@@ -106,7 +106,7 @@ def _hits(jitter: float, loss: float, tries: int, seed: int) -> Hits:
 
 
 def hit_table(hits: list[Hits]) -> Table:
-    """The hit rates in full."""
+    """Return the table of hit rates."""
     return Table(
         "Packets within ± 2 σ of where they were expected",
         ("jitter", "loss", "fitted grid", "last arrival"),
@@ -115,7 +115,7 @@ def hit_table(hits: list[Hits]) -> Table:
 
 
 def period_rows(hits: list[Hits], *, tries: int, seed: int) -> tuple[Claim, ...]:
-    """What is promised of estimates and predictions."""
+    """Return the claims about estimates and predictions."""
     dice = _dice(seed, "rows")
     flows = [arrivals(dice, count=MOST, jitter=0.1, loss=0.2) for _ in range(tries // 10)]
     errors = errors_of(flows)

@@ -20,7 +20,13 @@ from penstock.mqtt.packets.packet import decode, encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Publish, Pubrec, Pubrel
 from penstock.mqtt.packets.subscribe import Subscribe, Subscription, Unsubscribe
-from penstock_lab.experiments.conformance.vectors import Check, ExternalPublish, Receive, Request, Send
+from penstock_lab.experiments.conformance.vectors import (
+    ConnectionCheck,
+    ExternalPublish,
+    Receive,
+    Request,
+    Send,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,10 +36,10 @@ if TYPE_CHECKING:
     from penstock_lab.experiments.conformance.vectors import Case, Message
 
 GOAL: Final = 0.98
-"""Share of the cases that must go as they should."""
+"""Share of the cases that must pass."""
 
 WAIT_S: Final = 20.0
-"""For an answer, or for the connection to be closed. On an idle machine nothing takes more than a moment."""
+"""Longest wait for an answer or for the end of a connection; either normally takes milliseconds."""
 
 EXTERNAL: Final = "external"
 """Client identifier of the second client."""
@@ -43,22 +49,22 @@ DEPARTURES: Final = {
     "CONNECT: v3.1 CONNECT: 14 ok": "MQTT 3.1, the draft before 3.1.1, is not spoken",
     "CONNECT: v3.1 CONNECT: 10 empty client ID": "MQTT 3.1 is not spoken: refused for that, not for the name",
 }
-"""Cases that end otherwise with a node of ours, and why."""
+"""Cases that our node fails on purpose, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a case went."""
+    """The result of one case."""
 
     case: Case
     problem: str
-    """Empty if it went as it should."""
+    """What went wrong; empty if the case passed."""
     silent: bool = False
-    """Whether the broker closed the connection without a word where it could have said why."""
+    """Whether the broker closed the connection without the CONNACK or DISCONNECT that states a reason."""
 
     @property
     def ok(self) -> bool:
-        """Whether it went as it should."""
+        """Whether the case passed."""
         return not self.problem
 
     def as_json(self) -> dict[str, Any]:
@@ -75,7 +81,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All cases, done."""
+    """The results of all cases."""
 
     broker: str
     results: tuple[Result, ...]
@@ -83,12 +89,12 @@ class Report:
 
     @property
     def failures(self) -> list[Result]:
-        """Those that went otherwise."""
+        """The cases that failed."""
         return [result for result in self.results if not result.ok]
 
     @property
     def share(self) -> float:
-        """Of the cases that went as they should."""
+        """Share of the cases that passed."""
         return 1 - len(self.failures) / len(self.results)
 
     @property
@@ -97,7 +103,7 @@ class Report:
         return self.share >= GOAL
 
     def by_file(self) -> list[tuple[str, int, int]]:
-        """File, cases, and how many of them went as they should."""
+        """Return (file, cases, cases passed) of each file."""
         files = dict.fromkeys(result.case.file for result in self.results)
         return [
             (
@@ -169,16 +175,16 @@ def _step(peer: _Peer, message: Message, *, host: str, port: int) -> None:
                 other.publish(message)
         case Request():
             peer.request(message)
-        case Check():
+        case ConnectionCheck():
             peer.check(connected=message.connected)
 
 
 class _Otherwise(Exception):
-    """A case does not go as it should."""
+    """A case failed; the message says why."""
 
 
 class _Peer:
-    """A client that sends what it is told to, however wrong."""
+    """A raw MQTT connection that sends any bytes, valid or not."""
 
     def __init__(self, host: str, port: int, version: int) -> None:
         self.version = version
@@ -239,7 +245,7 @@ class _Peer:
         )
         if not message.qos:
             self.send(encode(sent, self.version))
-            self.check(connected=True)  # then the broker has it
+            self.check(connected=True)  # the acknowledgement shows that the broker has it
             return
         if isinstance(self._ask(sent, "the second client's PUBLISH"), Pubrec):
             self._ask(Pubrel(1), "the second client's PUBREL")
@@ -257,7 +263,7 @@ class _Peer:
             if found is None:
                 raise _Otherwise("the connection was closed")
             if found != PINGRESP:
-                raise _Otherwise(f"{found.hex()} came, which nobody expects")
+                raise _Otherwise(f"{found.hex()} came unexpectedly")
             return
         while (found := self.next()) is not None:
             if found[0] >> 4 not in (Kind.DISCONNECT, Kind.CONNACK):
@@ -276,7 +282,7 @@ class _Peer:
 
 
 def _says_why(expected: bytes) -> bool:
-    """Whether these are last words, which a server may leave out."""
+    """Return whether a packet only states why the connection ends, which a server may leave out."""
     kind = expected[0] >> 4
     return kind == Kind.DISCONNECT or (kind == Kind.CONNACK and expected[3] != 0)
 

@@ -58,13 +58,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class ConnectionCheck:
     """The connection must be closed, or answer a PINGREQ."""
 
     connected: bool
 
 
-Message = Send | Receive | ExternalPublish | Request | Check
+Message = Send | Receive | ExternalPublish | Request | ConnectionCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +75,20 @@ class Case:
     group: str
     name: str
     version: int
-    """3, 4 or 5."""
+    """MQTT protocol level: 3, 4 or 5."""
     connect: bool
-    """CONNECT and CONNACK first, the client identifier being the name."""
+    """Whether CONNECT and CONNACK are exchanged first, with the case's name as client identifier."""
     expect_disconnect: bool
     messages: tuple[Message, ...]
 
     @property
     def title(self) -> str:
-        """The case among all others."""
+        """File, group and name: identifies the case."""
         return f"{self.file}: {self.group}: {self.name.strip()}"
 
 
 def read_vectors(folder: Path) -> list[Case]:
-    """Every case of a folder, by file name and in order."""
+    """Read every case of a folder, in order of file names."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise InputError("no *.json files with cases here", path=folder)
@@ -135,7 +135,7 @@ def _message(message: dict[str, Any]) -> Message:
         case "subscribe" | "unsubscribe" as what:
             return Request(what=what, topic=message["topic"], qos=message.get("qos", 0))
         case "disconnected_check" | "connected_check" as what:
-            return Check(connected=what == "connected_check")
+            return ConnectionCheck(connected=what == "connected_check")
         case other:
             raise ValueError(f"message type {other!r}")
 

@@ -16,7 +16,7 @@ from penstock.core.channels.allocation import Scheme
 from penstock_lab.experiments.corona.table2 import LOAD_SLACK, spread
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.sim.corona.polls import Phases
-from penstock_lab.sim.corona.simulation import Continuous, Corona, Legacy, Method, Setting, simulate
+from penstock_lab.sim.corona.simulation import Continuous, Corona, CoronaSetting, Legacy, Method, simulate
 from penstock_lab.sim.corona.workload import MINUTE_US, a_workload
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME: Final = "corona-deployment"
 CHANNELS: Final = 7_500
 SUBSCRIPTIONS: Final = 150_000
-SETTING: Final = Setting(nodes=60, maintenance_us=30 * MINUTE_US, arriving_us=90 * MINUTE_US)
+SETTING: Final = CoronaSetting(nodes=60, maintenance_us=30 * MINUTE_US, arriving_us=90 * MINUTE_US)
 RINGS: Final = 10
 QUICK_RINGS: Final = 3
 
@@ -65,7 +65,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 
 
 def deploy(*, seed: int, rings: int, progress: Progress) -> dict[str, list[Run]]:
-    """All methods on all rings."""
+    """Simulate all methods on all rings."""
     workload = a_workload(channels=CHANNELS, subscriptions=SUBSCRIPTIONS, seed=seed)
     found: dict[str, list[Run]] = {}
     for number, (name, method) in enumerate(METHODS.items()):
@@ -76,7 +76,7 @@ def deploy(*, seed: int, rings: int, progress: Progress) -> dict[str, list[Run]]
 
 
 def per_half_hour(run: Run) -> list[float]:
-    """Polls per channel."""
+    """Return the polls of a channel in each half hour."""
     step = SETTING.tau_us
     return [run.load(from_us, from_us + step) for from_us in range(0, SETTING.length_us, step)]
 
@@ -95,7 +95,7 @@ def _rows(found: dict[str, list[Run]]) -> tuple[Claim, ...]:
     full = [run for run in base4 if run.empty_cells == 0]
     legacy_load = fmean(_loads(legacy))
     lite_s, ours_s = fmean(_seconds(lite)), fmean(_seconds(ours))
-    # In the first half hour nobody has subscribed when intervals are set; owners poll alone.
+    # Intervals are first set before anybody has subscribed, so in the first half hour owners poll alone.
     kept = all(
         mine <= theirs * LOAD_SLACK
         for run, alone in zip(ours, legacy, strict=True)

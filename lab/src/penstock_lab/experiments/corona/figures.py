@@ -26,9 +26,9 @@ from penstock_lab.sim.corona.simulation import (
     Continuous,
     Corona,
     CoronaRuns,
+    CoronaSetting,
     Legacy,
     Method,
-    Setting,
     a_ring,
     simulate,
 )
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from penstock_lab.sim.corona.workload import Floats
 
 SAMPLE: Final = 64
-"""Channels looked at, evenly from the most popular to the least."""
+"""Channels of which deltas are passed on, spread evenly from the most to the least popular."""
 LEVEL: Final = 1
-"""Where most channels of Lite are."""
+"""Polling level that most channels have under Lite."""
 
 
 def delta_row(ring: Ring, ids: Sequence[int]) -> Claim:
-    """Pass a delta of some channels on, each time from another of their pollers."""
+    """Disseminate a delta of some channels, each from one of its pollers, and count the messages."""
     depths: list[int] = []
     once = True
     pollers = 0
@@ -96,7 +96,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     """Run all methods; pictures go to `out`, if given."""
     channels = QUICK_CHANNELS if quick else CHANNELS
     workload = a_workload(channels=channels, subscriptions=SUBSCRIPTIONS * channels, seed=seed)
-    setting = Setting()
+    setting = CoronaSetting()
     steps = len(METHODS) + len(FAILING) + 1
     runs: dict[str, Run] = {}
     for name, method in METHODS.items():
@@ -200,7 +200,7 @@ def _over_channels(found: CoronaRuns) -> tuple[Claim, ...]:
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
-    """Spearman's: 1 if one rises with the other; equal values share a rank, as half of the intervals do."""
+    """Return Spearman's rank correlation; equal values, such as half of the intervals, share a rank."""
     return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1])
 
 
@@ -245,7 +245,7 @@ def _fair(found: CoronaRuns) -> tuple[Claim, ...]:
 
 def _failures(found: CoronaRuns) -> tuple[Claim, ...]:
     rows = []
-    noticed_us = FAIL_US + Setting().notice_us
+    noticed_us = FAIL_US + CoronaSetting().notice_us
     for name, run in found.failing.items():
         before = run.probes.mean_s(3 * HOUR_US, FAIL_US)
         after = run.probes.mean_s(noticed_us)

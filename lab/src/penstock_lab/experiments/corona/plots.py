@@ -33,7 +33,7 @@ SAMPLED: Final = 200
 
 
 def draw(found: CoronaRuns, out: Path) -> tuple[Path, ...]:
-    """Figures 3 to 8; the folder is made if it is not there."""
+    """Draw Figures 3 to 8 into a folder, which is created if needed."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     out.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def draw(found: CoronaRuns, out: Path) -> tuple[Path, ...]:
 
 
 def draw_deployment(found: dict[str, list[Run]], out: Path) -> tuple[Path, ...]:
-    """Figures 9 and 10, of the first ring."""
+    """Draw Figures 9 and 10 from the first ring."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     out.mkdir(parents=True, exist_ok=True)

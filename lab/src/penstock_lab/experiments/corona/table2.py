@@ -18,7 +18,7 @@ from penstock.core.channels.allocation import Scheme
 from penstock.model.instant import SECOND_US
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.sim.corona.polls import Phases
-from penstock_lab.sim.corona.simulation import Continuous, Corona, Legacy, Method, Setting, simulate
+from penstock_lab.sim.corona.simulation import Continuous, Corona, CoronaSetting, Legacy, Method, simulate
 from penstock_lab.sim.corona.workload import a_workload
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ NAME: Final = "corona-table2"
 CHANNELS: Final = 100_000
 QUICK_CHANNELS: Final = 20_000
 SUBSCRIPTIONS: Final = 50
-"""Per channel."""
+"""Subscriptions per channel."""
 RINGS: Final = 5
 QUICK_RINGS: Final = 2
 TARGET_US: Final = 30 * SECOND_US
-"""Of Corona-Fast."""
+"""Target detection time of Corona-Fast."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """A line of the table, and what the paper says."""
+class TableLine:
+    """A line of the table: a method of sharing polls, and the paper's figures for it."""
 
     label: str
     method: Method
@@ -49,35 +49,35 @@ class Contestant:
 
 
 CONTESTANTS: Final = {
-    "legacy": Contestant("Legacy-RSS", Legacy(), 900, 50.00),
-    "lite": Contestant("Corona-Lite", Corona(Scheme.LITE), 53, 48.97),
-    "fair": Contestant("Corona-Fair", Corona(Scheme.FAIR), 142, 50.14),
-    "sqrt": Contestant("Corona-Fair-Sqrt", Corona(Scheme.FAIR_SQRT), 55, 49.46),
-    "log": Contestant("Corona-Fair-Log", Corona(Scheme.FAIR_LOG), 53, 49.43),
-    "fast": Contestant("Corona-Fast, 30 s", Corona(Scheme.FAST, target_us=TARGET_US), 32, 58.75),
-    "random": Contestant("Corona-Lite, random phases", Corona(Scheme.LITE, phases=Phases.RANDOM)),
-    "central": Contestant("Corona-Lite, solved centrally", Corona(Scheme.LITE, central=True)),
-    "ours": Contestant("ours, lite", Continuous(Scheme.LITE)),
-    "ours fair": Contestant("ours, fair", Continuous(Scheme.FAIR)),
-    "ours fast": Contestant("ours, fast, 30 s", Continuous(Scheme.FAST, target_us=TARGET_US)),
+    "legacy": TableLine("Legacy-RSS", Legacy(), 900, 50.00),
+    "lite": TableLine("Corona-Lite", Corona(Scheme.LITE), 53, 48.97),
+    "fair": TableLine("Corona-Fair", Corona(Scheme.FAIR), 142, 50.14),
+    "sqrt": TableLine("Corona-Fair-Sqrt", Corona(Scheme.FAIR_SQRT), 55, 49.46),
+    "log": TableLine("Corona-Fair-Log", Corona(Scheme.FAIR_LOG), 53, 49.43),
+    "fast": TableLine("Corona-Fast, 30 s", Corona(Scheme.FAST, target_us=TARGET_US), 32, 58.75),
+    "random": TableLine("Corona-Lite, random phases", Corona(Scheme.LITE, phases=Phases.RANDOM)),
+    "central": TableLine("Corona-Lite, solved centrally", Corona(Scheme.LITE, central=True)),
+    "ours": TableLine("ours, lite", Continuous(Scheme.LITE)),
+    "ours fair": TableLine("ours, fair", Continuous(Scheme.FAIR)),
+    "ours fast": TableLine("ours, fast, 30 s", Continuous(Scheme.FAST, target_us=TARGET_US)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One contestant on all rings, in the second half of the run."""
+class MethodFigures:
+    """Figures of one method on all rings, from the second half of the run."""
 
     per_subscription_s: tuple[float, ...]
     per_update_s: tuple[float, ...]
     load: tuple[float, ...]
 
     def line(self) -> str:
-        """Detection time per subscription and load."""
+        """Return detection time per subscription and load as text."""
         return f"{spread(self.per_subscription_s)} s at {fmean(self.load):.2f}"
 
 
 def spread(values: tuple[float, ...], digits: int = 1) -> str:
-    """Mean and standard deviation over the rings."""
+    """Return mean and standard deviation over the rings as text."""
     return f"{fmean(values):.{digits}f} ± {pstdev(values):.{digits}f}"
 
 
@@ -85,7 +85,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     """Run every contestant on every ring; there are no pictures."""
     channels, rings = (QUICK_CHANNELS, QUICK_RINGS) if quick else (CHANNELS, RINGS)
     workload = a_workload(channels=channels, subscriptions=SUBSCRIPTIONS * channels, seed=seed)
-    setting = Setting()
+    setting = CoronaSetting()
     runs: dict[str, list[Run]] = {name: [] for name in CONTESTANTS}
     steps = rings * len(CONTESTANTS)
     for ring in range(rings):
@@ -94,7 +94,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
             runs[name].append(simulate(workload, contestant.method, setting, seed=seed + ring))
     progress(steps, steps, "done")
     found = {
-        name: Measured(
+        name: MethodFigures(
             tuple(run.per_subscription_s for run in those),
             tuple(run.per_update_s for run in those),
             tuple(run.settled_load for run in those),
@@ -115,7 +115,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     )
 
 
-def _rows(found: dict[str, Measured], empty: float) -> tuple[Claim, ...]:
+def _rows(found: dict[str, MethodFigures], empty: float) -> tuple[Claim, ...]:
     lite, random, ours = found["lite"], found["random"], found["ours"]
     lite_s, lite_load = fmean(lite.per_subscription_s), fmean(lite.load)
     expected_s = lite_s + (EXPECTED_EMPTY - empty) * CELL_S
@@ -170,7 +170,7 @@ def _rows(found: dict[str, Measured], empty: float) -> tuple[Claim, ...]:
 
 
 EXPECTED_EMPTY: Final = 4.7
-"""Of 256 cells, when 1,024 nodes fall into them at random: 256·e⁻⁴."""
+"""Expected number of empty cells among 256, with 1,024 nodes at random: 256·e⁻⁴."""
 
 CELL_S: Final = (900 - 40) / 256
 """What one more empty cell adds to the mean: its channels wait for 900 s instead of some 40."""
@@ -179,11 +179,11 @@ LOAD_SLACK: Final = 1.01
 """Wedges are not all of the average size, so a budget kept on average is exceeded by some rings."""
 
 SAME: Final = 0.20
-"""A detection time is taken for the paper's within this share of it: the paper's own ring is one of many."""
+"""A detection time agrees with the paper's within this share: the paper's ring is one of many."""
 
 
 def _row(
-    label: str, measured: Measured, paper_s: float, paper_load: float, within: float, note: str
+    label: str, measured: MethodFigures, paper_s: float, paper_load: float, within: float, note: str
 ) -> Claim:
     seconds = fmean(measured.per_subscription_s)
     off = seconds / paper_s - 1
@@ -198,7 +198,7 @@ def _row(
     )
 
 
-def _table(found: dict[str, Measured]) -> Table:
+def _table(found: dict[str, MethodFigures]) -> Table:
     rows = tuple(
         (
             contestant.label,

@@ -9,7 +9,7 @@ from penstock.cli.html_page import Table
 from penstock.core.streams.options import StreamOptions
 from penstock_lab.experiments.gryphon.measures import checked, mean_delivered, mean_published, steps
 from penstock_lab.experiments.result import Claim, ExperimentResult
-from penstock_lab.sim.streams.gryphon import KB, Setting, play
+from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +21,16 @@ NAME: Final = "gryphon-collapse"
 CUT_S: Final = 20
 """When the trouble begins."""
 DOWN_S: Final = 120
-"""Not shortened by --quick: a failure that is not much longer than IB's cache does no harm."""
+"""Length of the failure; not shortened by --quick, since one within IB's cache does no harm."""
 OFF: Final = StreamOptions(publisher_control="off", subscriber_control="off")
 
 
-def settings(*, quick: bool) -> tuple[Setting, Setting]:
-    """A: one slow link at the end. B: a link at the beginning that is full once somebody recovers."""
-    slow = Setting(seconds=180 if quick else 300, bandwidth={"SB1": ((CUT_S, 60),)}, streams=OFF, fair=False)
-    recovering = Setting(
+def settings(*, quick: bool) -> tuple[GryphonSetting, GryphonSetting]:
+    """Return both settings. A: a slow link before a leaf. B: a link at the root that recovery fills."""
+    slow = GryphonSetting(
+        seconds=180 if quick else 300, bandwidth={"SB1": ((CUT_S, 60),)}, streams=OFF, fair=False
+    )
+    recovering = GryphonSetting(
         seconds=CUT_S + DOWN_S + (60 if quick else 180),
         bandwidth={"IB": ((0, 250),)},
         down={"SB2": (CUT_S, CUT_S + DOWN_S)},
@@ -39,7 +41,7 @@ def settings(*, quick: bool) -> tuple[Setting, Setting]:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """Both collapses; pictures go to `out`, if given."""
+    """Simulate both collapses; pictures go to `out`, if given."""
     slow, recovering = settings(quick=quick)
     total = slow.seconds + recovering.seconds
     first = play(slow, seed=seed, told=steps(progress, 0, total, "a slow link"))
@@ -119,7 +121,7 @@ def _table(title: str, played: Played) -> Table:
 def _draw(first: Played, second: Played, out: Path | None) -> tuple[Path, ...]:
     if out is None or find_spec("matplotlib") is None:
         return ()
-    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second
+    from penstock_lab.experiments.gryphon.plots import draw  # noqa: PLC0415  # matplotlib takes a second to import
 
     slow = "IB–SB1 at 60 KB/s, no control (Figures 2 and 3)"
     recovery = "PB–IB at 250 KB/s, IB–SB2 down, no control (Figure 4)"

@@ -15,7 +15,7 @@ from penstock_lab.experiments.gryphon.measures import (
     steps,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
-from penstock_lab.sim.streams.gryphon import Setting, play
+from penstock_lab.sim.streams.gryphon import GryphonSetting, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,10 +29,10 @@ DOWN_S: Final = 120
 QUICK_DOWN_S: Final = 40
 
 
-def setting(*, quick: bool) -> Setting:
-    """The failure of collapse B, under control."""
+def setting(*, quick: bool) -> GryphonSetting:
+    """Return the setting: the failure of collapse B, with congestion control."""
     down_s = QUICK_DOWN_S if quick else DOWN_S
-    return Setting(
+    return GryphonSetting(
         seconds=FAILS_S + down_s + (130 if quick else 240),
         bandwidth={"IB": ((0, 250),)},
         down={"SB2": (FAILS_S, FAILS_S + down_s)},
@@ -41,7 +41,7 @@ def setting(*, quick: bool) -> Setting:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """One run; pictures go to `out`, if given."""
+    """Simulate one run; pictures go to `out`, if given."""
     one = setting(quick=quick)
     played = play(one, seed=seed, told=steps(progress, 0, one.seconds, "a failure and a recovery"))
     back = one.down["SB2"][1]
@@ -58,7 +58,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 
 
 def rows(played: Played, *, fails: int, back: int) -> tuple[Claim, ...]:
-    """What the paper shows, of a link that is down between two seconds."""
+    """Return the paper's claims for a run whose link is down from one second to another."""
     took = caught_up(played, "SB2", since=back)
     before = mean_published(played.between(fails // 2, fails))
     end = mean_published(played.samples[-10:])
@@ -106,7 +106,7 @@ def rows(played: Played, *, fails: int, back: int) -> tuple[Claim, ...]:
 
 
 def table(played: Played, back: int) -> Table:
-    """Every ten seconds."""
+    """Return the table of samples, one row every ten seconds."""
     found = tuple(
         (
             str(sample.second - back),

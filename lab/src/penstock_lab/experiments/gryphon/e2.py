@@ -20,7 +20,7 @@ from penstock_lab.experiments.gryphon.measures import (
     variation,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
-from penstock_lab.sim.streams.gryphon import KB, Setting, play
+from penstock_lab.sim.streams.gryphon import KB, GryphonSetting, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,16 +34,16 @@ BEGINS_S: Final = 20
 PHASE_S: Final = 120
 QUICK_PHASE_S: Final = 60
 RATES: Final = (60, 150, 60)
-"""KB/s between IB and SB1."""
+"""Bandwidth between IB and SB1 in each phase, KB/s."""
 SETTLED_S: Final = 20
-"""What follows a change of the bottleneck is not oscillation."""
+"""Seconds after a change of the bottleneck that do not count as oscillation."""
 
 
-def setting(control: PublisherControl, *, quick: bool) -> Setting:
-    """Three phases."""
+def setting(control: PublisherControl, *, quick: bool) -> GryphonSetting:
+    """Return the setting: three phases of the bottleneck."""
     phase_s = QUICK_PHASE_S if quick else PHASE_S
     schedule = tuple((BEGINS_S + number * phase_s, rate) for number, rate in enumerate(RATES))
-    return Setting(
+    return GryphonSetting(
         seconds=BEGINS_S + len(RATES) * phase_s,
         bandwidth={"SB1": schedule},
         streams=StreamOptions(publisher_control=control),
@@ -51,7 +51,7 @@ def setting(control: PublisherControl, *, quick: bool) -> Setting:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """Both controls; pictures go to `out`, if given."""
+    """Simulate both controls; pictures go to `out`, if given."""
     paper, ours = setting("pdcc", quick=quick), setting("steady", quick=quick)
     total = paper.seconds + ours.seconds
     first = play(paper, seed=seed, told=steps(progress, 0, total, "PDCC"))
@@ -69,8 +69,8 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     )
 
 
-def _phases(one: Setting) -> list[tuple[int, int, int]]:
-    """From, to, KB/s."""
+def _phases(one: GryphonSetting) -> list[tuple[int, int, int]]:
+    """Return (from, to, KB/s) of each phase."""
     steps_of = one.bandwidth["SB1"]
     ends = [since for since, _ in steps_of[1:]] + [one.seconds]
     return [(since, until, rate) for (since, rate), until in zip(steps_of, ends, strict=True)]
@@ -110,7 +110,7 @@ def _rows(first: Played, second: Played, phases: list[tuple[int, int, int]]) -> 
 
 
 def follows(played: Played, fits: list[tuple[int, int, float]], *, settled_s: int) -> Claim:
-    """What the paper shows: from, to, and the messages a second that fit through the bottleneck."""
+    """Return the paper's claim for phases of (from, to, messages per second that the bottleneck carries)."""
     means = [mean_published(played.between(since + settled_s, until)) for since, until, _ in fits]
     ratios = [mean / fit for mean, (*_, fit) in zip(means, fits, strict=True)]
     return Claim(

@@ -17,7 +17,7 @@ from penstock_lab.experiments.gryphon.measures import (
     steps,
 )
 from penstock_lab.experiments.result import Claim, ExperimentResult
-from penstock_lab.sim.streams.gryphon import COMPLEX, KB, Setting, play
+from penstock_lab.sim.streams.gryphon import COMPLEX, KB, GryphonSetting, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,11 +34,11 @@ QUICK_PHASE_S: Final = 50
 LEAVES: Final = COMPLEX.leaves
 
 
-def setting(*, quick: bool) -> Setting:
-    """PB–IB1 is limited; a phase later IB3–SB5 fails for another one."""
+def setting(*, quick: bool) -> GryphonSetting:
+    """Return the setting: PB–IB1 is limited; a phase later IB3–SB5 fails for one phase."""
     phase_s = QUICK_PHASE_S if quick else PHASE_S
     fails = LIMITED_S + phase_s
-    return Setting(
+    return GryphonSetting(
         seconds=fails + phase_s + (110 if quick else 180),
         tree=COMPLEX,
         bandwidth={"IB1": ((LIMITED_S, 150),), "SB1": ((0, 250),)},
@@ -48,7 +48,7 @@ def setting(*, quick: bool) -> Setting:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """One run; pictures go to `out`, if given."""
+    """Simulate one run; pictures go to `out`, if given."""
     one = setting(quick=quick)
     played = play(one, seed=seed, told=steps(progress, 0, one.seconds, "nine nodes"))
     fails, back = one.down["SB5"]
@@ -122,7 +122,7 @@ def _rows(played: Played, fails: int, back: int) -> tuple[Claim, ...]:
 
 
 def _recovery_rates(played: Played, back: int) -> list[float]:
-    """Of each pubend: tick-seconds per second from the link's return until SB5 is at its end."""
+    """Return SB5's rate per pubend in tick-seconds per second, from the link's return until recovered."""
     found = []
     start = next(sample for sample in played.samples if sample.second == back)
     for pubend in range(4):

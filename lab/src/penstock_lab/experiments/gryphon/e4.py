@@ -19,7 +19,7 @@ from penstock.core.streams.options import StreamOptions
 from penstock.model.instant import SECOND_US
 from penstock_lab.experiments.gryphon.measures import caught_up, checked, jain, recovered
 from penstock_lab.experiments.result import Claim, ExperimentResult
-from penstock_lab.sim.streams.gryphon import PUBENDS, Played, Setting, play
+from penstock_lab.sim.streams.gryphon import PUBENDS, GryphonSetting, Played, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +37,12 @@ FAILS_S: Final = 15
 DOWN_S: Final = 60
 QUICK_DOWN_S: Final = 30
 MOST_S: Final = 600
-"""Who has not recovered by then does not."""
+"""A leaf that has not recovered by then never will."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One run."""
+class RecoveryPoint:
+    """The parameters of one run."""
 
     gain: float
     """Δt_rec."""
@@ -53,12 +53,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRun:
-    """What came of it."""
+    """The result of one run."""
 
-    point: Point
+    point: RecoveryPoint
     took_s: int | None
     published: tuple[int, ...]
-    """By pubend, while SB2 recovers."""
+    """Messages published per pubend while SB2 recovers."""
     problems: tuple[str, ...]
 
     @property
@@ -67,15 +67,15 @@ class RecoveryRun:
         return jain(self.published)
 
 
-def measure(point: Point) -> RecoveryRun:
-    """Play it until SB2 has recovered."""
+def measure(point: RecoveryPoint) -> RecoveryRun:
+    """Simulate one run until SB2 has recovered."""
     back = FAILS_S + point.down_s
     played = play(
-        Setting(
+        GryphonSetting(
             seconds=back + MOST_S,
             bandwidth={"IB": ((0, 500),)},
             down={"SB2": (FAILS_S, back)},
-            # A short cache: what is measured is recovery over PB–IB.
+            # A short cache at IB, so that recovery has to come over PB–IB.
             streams=StreamOptions(recovering_gain=point.gain, cache_us=5 * SECOND_US),
             fair=point.fair,
             stop=partial(_done, back),
@@ -92,11 +92,11 @@ def _done(back: int, sample: Sample) -> bool:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """All values of Δt_rec, on all cores; pictures go to `out`, if given."""
+    """Simulate all values of Δt_rec on all cores; pictures go to `out`, if given."""
     down_s = QUICK_DOWN_S if quick else DOWN_S
     gains, unfair = (QUICK_GAINS, QUICK_UNFAIR_GAINS) if quick else (GAINS, UNFAIR_GAINS)
-    points = [Point(gain, fair=True, down_s=down_s, seed=seed) for gain in gains]
-    points += [Point(gain, fair=False, down_s=down_s, seed=seed) for gain in unfair]
+    points = [RecoveryPoint(gain, fair=True, down_s=down_s, seed=seed) for gain in gains]
+    points += [RecoveryPoint(gain, fair=False, down_s=down_s, seed=seed) for gain in unfair]
     found = _all(points, progress)
     fair = [one for one in found if one.point.fair]
     first_come = [one for one in found if not one.point.fair]
@@ -112,9 +112,9 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     )
 
 
-def _all(points: list[Point], progress: Progress) -> list[RecoveryRun]:
+def _all(points: list[RecoveryPoint], progress: Progress) -> list[RecoveryRun]:
     found = []
-    # Spawned, not forked: whoever calls may have threads.
+    # Spawned, not forked: forking a process that has threads is unsafe.
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for done, one in enumerate(pool.map(measure, points)):
             progress(done + 1, len(points), f"Δt_rec {one.point.gain:g}")

@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from penstock_lab.sim.streams.gryphon import Played, Sample
 
 MESSAGE_BYTES: Final = HEADER + wire_bytes(Data(PUBENDS[0], 0, 0, bytes(PAYLOAD)))
-"""Of one message on a link."""
+"""Bytes of one message on a link."""
 
 CAUGHT_UP_S: Final = 1.0
-"""Who is less than a second behind has recovered."""
+"""A leaf less than this many seconds behind has recovered."""
 
 
 def mean_published(samples: Sequence[Sample]) -> float:
-    """Messages a second, all pubends."""
+    """Return the mean messages per second published by all pubends."""
     return fmean(sum(sample.published) for sample in samples)
 
 
 def mean_delivered(samples: Sequence[Sample], leaf: str) -> float:
-    """Messages a second at a leaf."""
+    """Return the mean messages per second delivered at a leaf."""
     return fmean(sample.delivered[leaf] for sample in samples)
 
 
 def variation(values: Sequence[float]) -> float:
-    """Standard deviation as a share of the mean."""
+    """Return the standard deviation as a share of the mean."""
     return pstdev(values) / fmean(values)
 
 
 def goodput(samples: Sequence[Sample], leaf: str, kb_per_s: int) -> float:
-    """What a leaf got as a share of what its link carries."""
+    """Return what a leaf received as a share of its link's capacity."""
     return mean_delivered(samples, leaf) * MESSAGE_BYTES / (kb_per_s * KB)
 
 
 def caught_up(played: Played, leaf: str, *, since: int) -> int | None:
-    """Seconds until a leaf had recovered all pubends; None if it never did."""
+    """Return the seconds until a leaf had recovered all pubends; None if it never did."""
     for sample in played.samples:
         if sample.second > since and recovered(sample, leaf):
             return sample.second - since
@@ -52,18 +52,18 @@ def caught_up(played: Played, leaf: str, *, since: int) -> int | None:
 
 
 def recovered(sample: Sample, leaf: str) -> bool:
-    """Whether a leaf is at the end of all streams."""
+    """Return whether a leaf has reached the end of all streams."""
     return not sample.recovering[leaf] and max(sample.lag[leaf]) < CAUGHT_UP_S
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness: 1 if all have the same, 1/n if one has everything."""
+    """Return Jain's index of fairness: 1 if all have the same, 1/n if one has everything."""
     squares = len(values) * sum(value * value for value in values)
     return sum(values) ** 2 / squares if squares else 1.0
 
 
 def checked(played: Sequence[Played]) -> Claim:
-    """Every experiment's last row: its history holds what streams promise."""
+    """Return the last row of every experiment: the history broke no rule of reliable streams."""
     found = [problem for one in played for problem in one.problems]
     return Claim(
         "each subscriber got each message once, in order; silence hid nothing",
@@ -75,7 +75,7 @@ def checked(played: Sequence[Played]) -> Claim:
 
 
 def steps(progress: Progress, done: int, total: int, what: str) -> Callable[[int], None]:
-    """Progress by simulated seconds: `done` seconds of other runs are over."""
+    """Return a callback that reports simulated seconds as progress, after `done` seconds of other runs."""
 
     def told(second: int) -> None:
         if second % 5 == 0:

@@ -24,7 +24,7 @@ SMOOTHED: Final = 5
 
 
 def draw(played: Played, path: Path, *, title: str, panels: Sequence[str], leaf: str, link: str = "") -> Path:
-    """One picture with some of the panels `rates`, `queue`, `window`, `horizon` and `alerts`."""
+    """Draw one picture with some of the panels `rates`, `queue`, `window`, `horizon` and `alerts`."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def draw(played: Played, path: Path, *, title: str, panels: Sequence[str], leaf:
 
 
 def draw_times(times: Sequence[tuple[float, float | None]], path: Path) -> Path:
-    """Figure 16: how long recovery takes, by Δt_rec."""
+    """Draw Figure 16: how long recovery takes, by Δt_rec."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 ASSOCIATIONS: Final = ("Associated", "Reassociated")
 CACHED_US: Final = 30 * SECOND_US
-"""The paper: not more than one query in 30 s to the same access point."""
+"""Shortest time between two queries to the same access point, as in the paper."""
 READ_US: Final = 5_000
-"""Parsing a message, looking up a table; not in the paper."""
+"""Time that any other message takes (parsing, a table lookup); not in the paper."""
 MEDIAN_S: Final = 1.5
 SIGMA: Final = 1.0
 LEAST_S: Final = 0.2
@@ -51,17 +51,17 @@ sigma are fitted to the paper's longest delay (decision 0013)."""
 
 @dataclass(slots=True)
 class Locator:
-    """A reader of the queue; its dice are for the times that queries take."""
+    """The reader of the queue: asks access points; query times are drawn from its random generator."""
 
     dice: np.random.Generator
     asked_us: dict[str, int] = field(default_factory=dict)
-    """When each access point answered last."""
+    """Time of the last answer of each access point."""
     resolved: list[int] = field(default_factory=list)
     """Latency in microseconds of each association whose device it located."""
     queries: int = 0
 
     def takes_us(self, item: Event | Digest, *, now_us: Instant) -> int:
-        """A `Reader` of `penstock.core.queues.replay`."""
+        """Return how long an item takes; implements `Reader` of `penstock.core.queues.replay`."""
         if not isinstance(item, Event):
             return 0
         message = decoded(item, PayloadFormat.AUTO)
@@ -85,7 +85,7 @@ CAPACITY: Final = 100
 """Items in the queue; the paper does not say. 50 to 200 were tried."""
 HOUR_S: Final = 3_600
 START_US: Final = (1_736_150_400 + 2 * HOUR_S) * SECOND_US
-"""A Monday, ten in the morning."""
+"""Start of the trace: a Monday, ten in the morning."""
 
 POLICY: Final = policy(
     keep(attribute="message_type").eq("Info"),
@@ -99,10 +99,10 @@ POLICY: Final = policy(
     attribute="action",
     digest=["count", "distinct"],
 )
-"""The paper's, as in examples/policies/locator.yaml."""
+"""The paper's policy, as in examples/policies/locator.yaml."""
 
 SHARES: Final = tuple(number / 100 for number in range(101))
-"""Percentiles that are asked for."""
+"""Percentiles that are computed."""
 
 _TRACE: Final = pa.schema(
     [
@@ -121,7 +121,7 @@ _TRACE: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What one filter did."""
+    """Events that one filter saw and dropped."""
 
     level: int
     name: str
@@ -135,29 +135,29 @@ class Filtered:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LadderFigures:
     """The four statistics with one ladder, over all runs."""
 
     packs: tuple[int, ...]
-    """By run."""
+    """Packs, per run."""
     levels: dict[int, tuple[int, ...]]
-    """How often each level was asked for, by run."""
+    """Packs that asked for each level, per run."""
     filters: tuple[Filtered, ...]
     intervals_s: tuple[float, ...]
     """Percentiles 0 to 100 of the time between packs."""
     latencies_s: tuple[float, ...]
     """Percentiles 0 to 100 of the time from a message to the answer."""
     longest_s: tuple[float, ...]
-    """The longest of these, by run."""
+    """Longest latency of an answer, per run."""
     conserved: bool
 
     def per_hour(self, level: int) -> float:
-        """How often a level was asked for, on average."""
+        """Return how often a level was asked for, on average over the runs."""
         return sum(self.levels[level]) / len(self.packs)
 
 
 def campus(spark: SparkSession, seeds: range) -> DataFrame:
-    """An hour of messages for each seed, which is its column `run`."""
+    """Generate an hour of messages for each seed; the column `run` holds the seed."""
     frame = GENERATORS["campus-syslog"].frame
     hours = [
         frame(
@@ -172,14 +172,14 @@ def campus(spark: SparkSession, seeds: range) -> DataFrame:
 
 
 def traced(messages: DataFrame) -> DataFrame:
-    """What queue and locator did in each run, with each ladder: columns of the trace."""
+    """Replay each run with each ladder; return the trace of what queue and locator did."""
     wanted = dict.fromkeys((*read_by(POLICY), "action", "message_type", "ap", "ip"))
     events = messages.transform(as_events(list(wanted))).select("run", "ts", "seq", EVENT)
     return events.groupBy("run").applyInArrow(_replayed, from_arrow_schema(_TRACE))
 
 
 def _replayed(table: pa.Table) -> pa.Table:
-    """One hour through the queue, on a worker."""
+    """Replay one hour through the queue, on a Spark worker."""
     run = table["run"][0].as_py()
     ordered = table.sort_by([("ts", "ascending"), ("seq", "ascending")])
     facts = [
@@ -194,7 +194,7 @@ def _replayed(table: pa.Table) -> pa.Table:
 
 
 def _facts(events: list[Event | None], smoothing: Smoothing, run: int) -> Iterator[tuple[Any, ...]]:
-    """(what, level, filter, seen, dropped, time)."""
+    """Yield facts as (what, level, filter, seen, dropped, time)."""
     locator = Locator(np.random.default_rng((run, 3)))
     queue = PackingQueue(POLICY, QueueOptions(capacity_events=CAPACITY), Ladder(smoothing=smoothing))
     replay = Replay(queue, locator)
@@ -212,15 +212,15 @@ def _facts(events: list[Event | None], smoothing: Smoothing, run: int) -> Iterat
     yield "account", None, None, len(events), accounted, None
 
 
-def measured(messages: DataFrame, seeds: range) -> dict[Smoothing, Measured]:
-    """Run all hours, with each ladder."""
+def measured(messages: DataFrame, seeds: range) -> dict[Smoothing, LadderFigures]:
+    """Replay all hours with each ladder and compute the statistics."""
     trace = traced(messages).cache()
     found = {smoothing: _measured(trace, smoothing, seeds) for smoothing in Smoothing}
     trace.unpersist()
     return found
 
 
-def _measured(trace: DataFrame, smoothing: Smoothing, seeds: range) -> Measured:
+def _measured(trace: DataFrame, smoothing: Smoothing, seeds: range) -> LadderFigures:
     own = trace.where(sf.col("ladder") == smoothing.value)
     kinds = {what: own.where(sf.col("what") == what) for what in ("pack", "answer", "filter", "account")}
     asked = {
@@ -236,7 +236,7 @@ def _measured(trace: DataFrame, smoothing: Smoothing, seeds: range) -> Measured:
     )
     longest = kinds["answer"].groupBy("run").agg(sf.max("time_us").alias("most")).orderBy("run").collect()
     lost = kinds["account"].where(sf.col("seen") != sf.col("dropped")).count()
-    return Measured(
+    return LadderFigures(
         packs=tuple(sum(count for (run, _), count in asked.items() if run == seed) for seed in seeds),
         levels={
             level: tuple(asked.get((seed, level), 0) for seed in seeds)
@@ -258,7 +258,7 @@ def _percentiles(frame: DataFrame) -> tuple[float, ...]:
 
 
 def on_full_queues(messages: DataFrame) -> tuple[Filtered, ...]:
-    """Each filter's effect by the compiled policy: each CAPACITY messages in a row are one full queue."""
+    """Return each filter's effect by the compiled policy on full queues of CAPACITY consecutive messages."""
 
     queued = messages.withColumn("queue", sf.floor(sf.col("seq") / CAPACITY))
     rows = queued.transform(effect(POLICY, key=["run", "queue"], order=["ts", "seq"])).collect()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from penstock_lab.experiments.pack.campus import Filtered, Measured
+    from penstock_lab.experiments.pack.campus import Filtered, LadderFigures
     from penstock_lab.experiments.result import Progress
 
 NAME: Final = "pack-fig11"
@@ -42,7 +42,7 @@ PAPER: Final = Smoothing.PRINTED
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """Run it on all cores of this machine; pictures go to `out`, if given."""
+    """Run the experiment on all cores of this machine; pictures go to `out`, if given."""
     from penstock.pipeline.session import open_session  # noqa: PLC0415  # only this experiment needs Spark
 
     progress(0, 4, "starting Spark")
@@ -53,7 +53,7 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 def run(
     spark: SparkSession, *, seed: int, quick: bool, out: Path | None, progress: Progress
 ) -> ExperimentResult:
-    """The same, on a session that is there."""
+    """Run the experiment on an existing Spark session."""
     from penstock_lab.experiments.pack import campus as trace  # noqa: PLC0415
 
     runs = QUICK_RUNS if quick else RUNS
@@ -80,16 +80,16 @@ def run(
     )
 
 
-def _draw(measured: Measured, out: Path) -> tuple[Path, ...]:
-    """The pictures, or none where matplotlib is not installed: the figures stand without them."""
+def _draw(measured: LadderFigures, out: Path) -> tuple[Path, ...]:
+    """Draw the pictures; none where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         return ()
-    # matplotlib takes a second
+    # matplotlib takes a second to import
 
     return draw(measured, out)
 
 
-def _rows(found: dict[Smoothing, Measured], compiled: tuple[Filtered, ...]) -> tuple[Claim, ...]:
+def _rows(found: dict[Smoothing, LadderFigures], compiled: tuple[Filtered, ...]) -> tuple[Claim, ...]:
     paper, ours = found[PAPER], found[Smoothing.LOW_PASS]
     packs = sum(paper.packs) / len(paper.packs)
     median_s = paper.intervals_s[50]
@@ -174,7 +174,7 @@ def _near(ours: float, paper: float) -> bool:
 
 
 def _most(ratios: dict[int, float]) -> bool:
-    """Whether, of filters 1 to 5, numbers 2 and 4 drop the largest shares."""
+    """Return whether filters 2 and 4 drop the largest shares of filters 1 to 5."""
     return set(sorted(range(1, 6), key=ratios.__getitem__)[-2:]) == {2, 4}
 
 
@@ -183,7 +183,7 @@ def _count(asked: list[float]) -> str:
     return "all six" if there == len(asked) == 6 else f"{there} of {len(asked)}"
 
 
-def _tables(found: dict[Smoothing, Measured], compiled: tuple[Filtered, ...]) -> tuple[Table, ...]:
+def _tables(found: dict[Smoothing, LadderFigures], compiled: tuple[Filtered, ...]) -> tuple[Table, ...]:
     names = {one.level: one.name for one in compiled}
     full = {one.level: one.ratio for one in compiled}
     by_level = {
@@ -232,8 +232,8 @@ COLOUR = "#1f6f8b"
 PAPER_COLOUR = "#d1495b"
 
 
-def draw(measured: Measured, out: Path) -> tuple[Path, ...]:
-    """Write the picture; the folder is made if it is not there."""
+def draw(measured: LadderFigures, out: Path) -> tuple[Path, ...]:
+    """Write the picture to a folder, which is created if needed."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     from penstock_lab.experiments.pack.campus import SHARES  # noqa: PLC0415

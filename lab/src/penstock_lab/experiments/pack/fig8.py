@@ -33,14 +33,14 @@ from penstock.policy import evaluate
 from penstock.policy.text.python_form import drop, policy
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.sim import World
-from penstock_lab.sim.pack_queue import SlowLink, run
+from penstock_lab.sim.pack_queue import Figure8Setting, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from penstock_lab.experiments.result import Progress
-    from penstock_lab.sim.pack_queue import Seen
+    from penstock_lab.sim.pack_queue import QueueRun
 
 NAME: Final = "pack-fig8"
 CAPACITY: Final = 100
@@ -54,7 +54,7 @@ SEEDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class QueueContestant:
     """A queue, and whether it tells its receiver what it dropped."""
 
     name: str
@@ -64,7 +64,7 @@ class Contestant:
 
 
 def _plain() -> QueueOptions:
-    """Room for CAPACITY events and nothing said about digests: queues that drop without a policy."""
+    """Options of queues that drop without a policy: room for CAPACITY events."""
     return QueueOptions(capacity_events=10 * CAPACITY, capacity_bytes=CAPACITY * _EVENT_SIZE)
 
 
@@ -73,24 +73,24 @@ def _packing(controller: Callable[[], Ladder | Predictive]) -> Callable[[], Boun
     return lambda: PackingQueue(POLICY, options, controller())
 
 
-_EVENT_SIZE: Final = SlowLink().event_bytes - SlowLink().overhead_bytes
+_EVENT_SIZE: Final = Figure8Setting().event_bytes - Figure8Setting().overhead_bytes
 
 CONTESTANTS: Final = (
-    Contestant("drop-tail", "drop-tail", lambda: DropNewestQueue(_plain()), digests_on_wire=False),
-    Contestant("drop-oldest", "drop-oldest", lambda: DropOldestQueue(_plain()), digests_on_wire=False),
-    Contestant("pack", "PACK, ladder (low-pass), default", _packing(Ladder)),
-    Contestant(
+    QueueContestant("drop-tail", "drop-tail", lambda: DropNewestQueue(_plain()), digests_on_wire=False),
+    QueueContestant("drop-oldest", "drop-oldest", lambda: DropOldestQueue(_plain()), digests_on_wire=False),
+    QueueContestant("pack", "PACK, ladder (low-pass), default", _packing(Ladder)),
+    QueueContestant(
         "pack-printed", "PACK, ladder (as printed)", _packing(lambda: Ladder(smoothing=Smoothing.PRINTED))
     ),
-    Contestant("pack-predictive", "PACK, predictive", _packing(Predictive)),
+    QueueContestant("pack-predictive", "PACK, predictive", _packing(Predictive)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class QueueFigures:
     """One contestant over all its runs; everything counts from the first overflow on."""
 
-    contestant: Contestant
+    contestant: QueueContestant
     mean_s: float
     p99_s: float
     spread_s: float
@@ -104,18 +104,18 @@ class Measured:
     packs: int
     turnaround_s: float | None
     conserved: bool
-    first: Seen
-    """The run of the first seed, for the plots."""
+    first: QueueRun
+    """The run of the first seed, which is drawn."""
 
     def share(self, level: int) -> float:
-        """Share of the packs that ended at a level."""
+        """Return the share of packs that ended at a level."""
         return self.levels.get(level, 0) / self.packs if self.packs else 0.0
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
     """Run all contestants; pictures go to `out`, if given."""
     length = QUICK_SECONDS if quick else SECONDS
-    found: list[Measured] = []
+    found: list[QueueFigures] = []
     for number, contestant in enumerate(CONTESTANTS):
         progress(number, len(CONTESTANTS), contestant.label)
         found.append(_measure(contestant, seed, length))
@@ -136,22 +136,24 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     )
 
 
-def _draw(found: list[Measured], out: Path) -> tuple[Path, ...]:
-    """The pictures, or none where matplotlib is not installed: the figures stand without them."""
+def _draw(found: list[QueueFigures], out: Path) -> tuple[Path, ...]:
+    """Draw the pictures; none where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         return ()
-    # matplotlib takes a second
+    # matplotlib takes a second to import
 
     return draw(found, out)
 
 
-def _measure(contestant: Contestant, seed: int, seconds: int) -> Measured:
-    runs: list[Seen] = []
+def _measure(contestant: QueueContestant, seed: int, seconds: int) -> QueueFigures:
+    runs: list[QueueRun] = []
     queues: list[BoundedQueue] = []
     for number in range(SEEDS):
         queue = contestant.make()
         world = World(seed + number, keep_trace=False)
-        runs.append(run(world, queue, SlowLink(seconds=seconds, digests_on_wire=contestant.digests_on_wire)))
+        runs.append(
+            run(world, queue, Figure8Setting(seconds=seconds, digests_on_wire=contestant.digests_on_wire))
+        )
         queues.append(queue)
     latencies = sorted(latency for seen in runs for latency in latencies_s(seen))
     if not latencies:
@@ -165,7 +167,7 @@ def _measure(contestant: Contestant, seed: int, seconds: int) -> Measured:
     turnarounds = [
         pack.turnaround_us for seen in runs for pack in seen.packs if pack.turnaround_us is not None
     ]
-    return Measured(
+    return QueueFigures(
         contestant=contestant,
         mean_s=fmean(latencies),
         p99_s=latencies[int(0.99 * (len(latencies) - 1))],
@@ -181,16 +183,16 @@ def _measure(contestant: Contestant, seed: int, seconds: int) -> Measured:
     )
 
 
-def latencies_s(seen: Seen) -> list[float]:
-    """Latency of each event received that was published after the queue first overflowed."""
+def latencies_s(seen: QueueRun) -> list[float]:
+    """Return the latency of each event received that was published after the first overflow."""
     start_us = seen.first_overflow_us
     if start_us is None:
         return []
     return [(at_us - event.ts_us) / SECOND_US for at_us, event in seen.arrivals if event.ts_us >= start_us]
 
 
-def losses_by_second(seen: Seen) -> list[tuple[int, float]]:
-    """(second of publication, share lost) from the first overflow to the last event received."""
+def losses_by_second(seen: QueueRun) -> list[tuple[int, float]]:
+    """Return (second of publication, share lost) from the first overflow to the last event received."""
     start_us = seen.first_overflow_us
     if start_us is None or not seen.arrivals:
         return []
@@ -208,13 +210,13 @@ def losses_by_second(seen: Seen) -> list[tuple[int, float]]:
 
 
 def fresh_share(level: int, events: int = 20_000) -> float:
-    """What a pack at this level takes of a queue that was never packed."""
+    """Return the share that a pack at this level drops of a queue never packed before."""
     queue = [Event("vitals", b"", 0, sender="sensor", seq=seq) for seq in range(events)]
     packed = evaluate.pack(POLICY, queue, level=level, now_us=0)
     return sum(effect.dropped for effect in packed.effects) / events
 
 
-def _rows(found: dict[str, Measured]) -> tuple[Claim, ...]:
+def _rows(found: dict[str, QueueFigures]) -> tuple[Claim, ...]:
     tail, pack, printed, predictive = (
         found[name] for name in ("drop-tail", "pack", "pack-printed", "pack-predictive")
     )
@@ -295,7 +297,7 @@ def _rows(found: dict[str, Measured]) -> tuple[Claim, ...]:
     )
 
 
-def _table(found: list[Measured]) -> Table:
+def _table(found: list[QueueFigures]) -> Table:
     header = ("queue", "mean latency s", "p99 s", "loss %", "packs", "level 1/2/3/worst", "between packs s")
     rows = tuple(
         (
@@ -312,7 +314,7 @@ def _table(found: list[Measured]) -> Table:
     return Table("Receiver's view after the first overflow, and the node's packs", header, rows)
 
 
-def _levels(measured: Measured) -> str:
+def _levels(measured: QueueFigures) -> str:
     return " / ".join(f"{measured.share(level):.0%}" for level in (1, 2, 3, 0)) if measured.packs else "–"
 
 
@@ -324,8 +326,8 @@ SHOWN_SECONDS: Final = 120
 """The first two minutes are drawn: after that it repeats."""
 
 
-def draw(found: list[Measured], out: Path) -> tuple[Path, ...]:
-    """Write the picture; the folder is made if it is not there."""
+def draw(found: list[QueueFigures], out: Path) -> tuple[Path, ...]:
+    """Write the picture to a folder, which is created if needed."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     out.mkdir(parents=True, exist_ok=True)

@@ -27,8 +27,8 @@ from penstock_lab.experiments.rbf.sweep import (
     ARRIVALS,
     HASHES,
     SLOTS,
+    BurstPoint,
     FalsePositives,
-    Point,
     here,
     on_spark,
     shape,
@@ -63,22 +63,22 @@ class Curves:
         self._mean = {key: fmean(values) for key, values in collected.items()}
 
     def at(self, *, paid: bool, arrays: int, stdc: float, coarse: int = SLOTS) -> float:
-        """One point of a curve."""
+        """Return the mean joint false positive rate at one point of a curve."""
         return self._mean[coarse, paid, arrays, stdc]
 
     def best(self, *, paid: bool, stdc: float, coarse: int = SLOTS) -> int:
-        """The number of arrays with the fewest false positives."""
+        """Return the number of arrays with the fewest false positives."""
         return min(ARRAYS, key=lambda arrays: self.at(paid=paid, arrays=arrays, stdc=stdc, coarse=coarse))
 
     def asked(self) -> tuple[int, int, float, float]:
-        """Strangers asked, found, expected to be found, and that number's standard deviation."""
+        """Return unknown keys asked for, found, expected to be found, and the latter's standard deviation."""
         expected = sum(one.joint * one.asked for one in self.found)
         spread = sqrt(sum(one.joint * (1 - one.joint) * one.asked for one in self.found))
         return sum(one.asked for one in self.found), sum(one.hits for one in self.found), expected, spread
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """On all cores by Spark, where it is installed; `quick` in this process."""
+    """Run on all cores by Spark where it is installed; with `quick`, in this process."""
     if quick or find_spec("pyspark") is None:
         return run(None, seed=seed, quick=quick, out=out, progress=progress)
     from penstock.pipeline.session import open_session  # noqa: PLC0415  # Spark is an extra
@@ -93,11 +93,13 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
 def run(
     spark: SparkSession | None, *, seed: int, quick: bool, out: Path | None, progress: Progress
 ) -> ExperimentResult:
-    """The same, on a session that is there, or without one."""
+    """Run the experiment on an existing Spark session, or in this process without one."""
     stdc, repeats = (QUICK_STDC, QUICK_REPEATS) if quick else (STDC, REPEATS)
-    points = [Point(one, seed + repeat, ASKED) for one in stdc for repeat in range(repeats)]
+    points = [BurstPoint(one, seed + repeat, ASKED) for one in stdc for repeat in range(repeats)]
     points += [
-        Point(stdc[-1], seed + repeat, ASKED, coarse) for coarse in OTHER_COARSE for repeat in range(repeats)
+        BurstPoint(stdc[-1], seed + repeat, ASKED, coarse)
+        for coarse in OTHER_COARSE
+        for repeat in range(repeats)
     ]
     steps = len(points) + 1
     if spark is None:
@@ -124,10 +126,10 @@ def run(
 
 
 def _draw(curves: Curves, out: Path) -> tuple[Path, ...]:
-    """The pictures, or none where matplotlib is not installed: the figures stand without them."""
+    """Draw the pictures; none where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         return ()
-    # matplotlib takes a second
+    # matplotlib takes a second to import
 
     return draw(curves, out)
 
@@ -216,7 +218,7 @@ def _paid(curves: Curves) -> Claim:
     best = {stdc: curves.best(paid=True, stdc=stdc) for stdc in curves.stdc}
 
     def lost(stdc: float, arrays: int) -> float:
-        """What the best of 8 to 64 has more than the best of all: chance picks between equals."""
+        """Return the false positives of the best of 8 to 64 arrays, divided by those of `arrays`."""
         found = {u: curves.at(paid=True, arrays=u, stdc=stdc) for u in ARRAYS}
         return min(found[u] for u in ARRAYS if u >= 8) / found[arrays]
 
@@ -283,7 +285,7 @@ mpl.use("Agg")
 
 
 def draw(curves: Curves, out: Path) -> tuple[Path, ...]:
-    """Write the pictures; the folder is made if it is not there."""
+    """Write the pictures to a folder, which is created if needed."""
     out.mkdir(parents=True, exist_ok=True)
     return _draw_closed_forms(out / "rbf-fig5-6.png"), _draw_bursts(curves, out / "rbf-fig7.png")
 

@@ -30,39 +30,39 @@ ARRAYS: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """What is run at once."""
+class BurstPoint:
+    """One point of Figure 7: the parameters of one run."""
 
     stdc: float
     seed: int
     asked: int
-    """Strangers that are looked for."""
+    """Unknown keys that are looked for."""
     coarse: int = SLOTS
     """Coarse coefficients of the traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class FalsePositives:
-    """One filter at one point."""
+    """Result of one filter at one point."""
 
     stdc: float
     coarse: int
     arrays: int
     paid: bool
     joint: float
-    """Chance that a stranger is found in some slot, from the bits that are set."""
+    """Probability that an unknown key is found in some slot, from the bits that are set."""
     asked: int
     hits: int
-    """Strangers that were found."""
+    """Unknown keys that were found."""
 
 
 def shape(arrays: int, *, paid: bool) -> Shape:
-    """The paper's filter with u arrays."""
+    """Return the shape of the paper's filter with u arrays."""
     return shape_for(Variant.RBF, slots=SLOTS, bits=BITS, arrays=arrays, hashes=HASHES, spare_paid=paid)
 
 
-def measured(point: Point) -> Iterator[FalsePositives]:
-    """Every filter with this point's traffic, at the moment when its spare is empty."""
+def measured(point: BurstPoint) -> Iterator[FalsePositives]:
+    """Fill every filter with this point's traffic up to the moment when its spare is empty, and query it."""
     dice = np.random.default_rng((point.seed, round(1_000 * point.stdc), point.coarse))
     levels = (ARRIVALS // point.coarse).bit_length() - 1
     traffic = BurstyTraffic(stdc=point.stdc, coarse=point.coarse, levels=levels)
@@ -72,7 +72,7 @@ def measured(point: Point) -> Iterator[FalsePositives]:
     strangers = dice.integers(0, 1 << 64, size=point.asked, dtype=np.uint64)
     for paid in (False, True):
         for arrays in ARRAYS:
-            # With one group there is no spare to be paid for: the same filter again, nobody is asked twice.
+            # With one group there is no spare to pay for: it is the same filter, which is not queried twice.
             asked = strangers[:0] if paid and arrays == SLOTS else strangers
             filtered = RefreshingFilter(shape(arrays, paid=paid), start=SLOTS - 1)
             filtered.insert_many(keys, slots)
@@ -81,7 +81,7 @@ def measured(point: Point) -> Iterator[FalsePositives]:
 
 
 def joint_of(filtered: RefreshingFilter) -> float:
-    """The joint false positive of the bits that are set: what asking endlessly many strangers would tell."""
+    """Return the joint false positive rate from the bits set: the limit of asking for many unknown keys."""
     fills = filtered.fills()
     groups, held = filtered.shape.groups, filtered.shape.held
     live = range(filtered.oldest, filtered.newest + 1)
@@ -89,8 +89,8 @@ def joint_of(filtered: RefreshingFilter) -> float:
     return float(-np.expm1(np.log1p(-each).sum()))
 
 
-def here(points: list[Point], told: Callable[[int], None]) -> list[FalsePositives]:
-    """One point after the other in this process."""
+def here(points: list[BurstPoint], told: Callable[[int], None]) -> list[FalsePositives]:
+    """Measure one point after the other in this process."""
     found: list[FalsePositives] = []
     for number, point in enumerate(points):
         told(number)
@@ -98,14 +98,14 @@ def here(points: list[Point], told: Callable[[int], None]) -> list[FalsePositive
     return found
 
 
-def on_spark(spark: SparkSession, points: list[Point]) -> list[FalsePositives]:
-    """Each point as a task."""
+def on_spark(spark: SparkSession, points: list[BurstPoint]) -> list[FalsePositives]:
+    """Measure each point as a Spark task."""
     import pyarrow as pa  # noqa: PLC0415  # comes with Spark
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                found: list[dict[str, Any]] = [asdict(one) for one in measured(Point(**row))]
+                found: list[dict[str, Any]] = [asdict(one) for one in measured(BurstPoint(**row))]
                 yield pa.RecordBatch.from_pylist(found)
 
     rows = [tuple(asdict(point).values()) for point in points]

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 ROUNDS: Final = 50
 QUICK_ROUNDS: Final = 6
 RUN_S: Final = (0.1, 1.0)
-"""Between two rounds."""
+"""Pause between two rounds."""
 DOWN_S: Final = (0.0, 0.6)
-"""Between a process's end and its return."""
+"""Pause between killing a process and starting it again."""
 SETTLE_S: Final = 240.0
-"""What has not come by then is lost."""
+"""Messages that have not arrived by then count as lost."""
 SPARK_SETTLE_S: Final = 600.0
-"""The same where a Spark query reads: it takes half a minute to start, and longer beside other work."""
+"""Longest wait for messages where a Spark query reads: it takes half a minute or longer to start."""
 
 ROLES: Final = {
     "pb": "publisher node",
@@ -63,7 +63,7 @@ def reproduce(
     spark: str = "",
     victims: Collection[str] = (),
 ) -> ExperimentResult:
-    """Kill and restart; InputError if an option is wrong. Without `victims` everybody has a turn."""
+    """Kill and restart processes; InputError if an option is wrong. Default `victims`: all kinds in turn."""
     count = QUICK_ROUNDS if quick else ROUNDS
     if rounds is not None:
         if not rounds.isdecimal() or not 0 < int(rounds) <= 100_000:
@@ -81,7 +81,7 @@ def reproduce(
         world = KillTree(folder, nats=nats, spark=bool(spark))
         stack.callback(world.end)
         settle_s = SPARK_SETTLE_S if spark else SETTLE_S
-        dice = Random(seed)  # noqa: S311  # dice that can be thrown again
+        dice = Random(seed)  # noqa: S311  # repeatable on purpose
         run = _Run(world, victims, dice, rounds=count, settle_s=settle_s, progress=progress)
         try:
             run.play()
@@ -103,7 +103,7 @@ def reproduce(
 
 
 class _Run:
-    """The rounds."""
+    """The processes, and the rounds in which they are killed."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class _Run:
         everybody: dict[str, Process] = {**world.nodes, **world.subscribers}
         self.victims = {name: one for name, one in everybody.items() if not victims or name in victims}
         self._written: dict[str, int] = {}
-        """Bytes in files of subscribers when they were started."""
+        """Size of each subscriber's file when it was last started."""
         self.back_s: dict[str, list[float]] = {name: [] for name in self.victims}
 
     def play(self) -> None:
-        """Start everything, kill in turn, and wait until everything has come."""
+        """Start all processes, kill them in turn, and wait until every message has arrived."""
         world, dice = self._world, self._dice
         self._progress(0, self._rounds, "starting")
         for process in (*world.nodes.values(), *world.subscribers.values(), *world.publishers.values()):
@@ -157,7 +157,7 @@ class _Run:
         self._settle()
 
     def _at_work(self, name: str) -> None:
-        """Until a subscriber has processed something since it was started: a Spark query takes its time."""
+        """Wait until a subscriber has processed something since its start; a Spark query starts slowly."""
         deadline_s = time.monotonic() + self._settle_s
         while self._size(name) <= self._written.get(name, 0):
             if time.monotonic() > deadline_s:
@@ -169,7 +169,7 @@ class _Run:
         return path.stat().st_size if path.exists() else 0
 
     def _settle(self) -> None:
-        """Until all subscribers have everything, or time is over."""
+        """Wait until all subscribers have everything, or the time limit is reached."""
         deadline_s = time.monotonic() + self._settle_s
         while time.monotonic() < deadline_s:
             if not any(judge(name, self._world).lost for name in self._world.subscribers):
@@ -179,21 +179,21 @@ class _Run:
 
 @dataclass(slots=True)
 class Judged:
-    """One subscriber's file against what was acknowledged."""
+    """One subscriber's file compared with what was acknowledged."""
 
     name: str
     seen: int = 0
     acknowledged: int = 0
     lost: list[str] = field(default_factory=list)
-    """Acknowledged messages that it does not have."""
+    """Acknowledged messages that are not in the file."""
     twice: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
     again: int = 0
-    """Messages that came again after it was killed; it knew them by their ticks."""
+    """Messages that came again after the subscriber was killed and were recognised by their ticks."""
 
 
 def judge(name: str, world: KillTree) -> Judged:
-    """Read what a subscriber has written down, and hold it to what publishers know."""
+    """Compare a subscriber's file with what was acknowledged to the publishers."""
     found = Judged(name)
     seen: dict[tuple[str, int], int] = {}
     last_tick, last = -1, dict.fromkeys(world.publishers, 0)
@@ -223,7 +223,7 @@ def judge(name: str, world: KillTree) -> Judged:
 
 
 def _lines(path: Path) -> list[str]:
-    """Whole lines of a file; none if there is none."""
+    """Return the complete lines of a file; none if the file does not exist."""
     text = path.read_text() if path.exists() else ""
     return text[: text.rfind("\n") + 1].splitlines()
 
@@ -239,7 +239,7 @@ def _rows(judged: list[Judged], problem: str, replay: str) -> tuple[Claim, ...]:
         "acknowledged messages lost", {one.name: one.lost for one in judged}, f"none of {acknowledged:,}"
     )
     return (
-        # A run that was cut short has messages on their way.
+        # A run that was cut short still has messages on their way.
         Claim(lost.what, lost.paper, "not judged", ok=None) if problem else lost,
         row("messages delivered twice", {one.name: one.twice for one in judged}, "none"),
         row("messages out of order", {one.name: one.order for one in judged}, "none"),

@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 READY_S: Final = 300.0
-"""A process that ends is noticed at once; one that says nothing may only be slow, on a busy machine."""
+"""Longest wait for a process to be ready; one that ends early is noticed at once."""
 RETAIN_S: Final = 1.0
-"""What all have is let go soon, so that a node that should have kept something is found out."""
+"""Retention of the log: short, so that a node that trims too early is found out."""
 PER_S: Final = 150
-"""Messages a second of each publisher."""
+"""Messages per second of each publisher."""
 
 
 class Process:
-    """One that says a line when it is ready."""
+    """A process that prints a line when it is ready."""
 
     def __init__(self, name: str, command: list[str], log: Path, *, alone: bool = True) -> None:
         self.name = name
         self.kills = 0
         self._alone = alone
-        """Not: it starts processes of its own, which die with it."""
+        """Whether the process is killed alone; otherwise with its process group."""
         self._command = command
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Start it and wait until it is ready; NodeError if it ends or says nothing."""
+        """Start the process and wait until it is ready; NodeError if it ends or prints nothing."""
         with self._log.open("a") as errors:
             self._process = subprocess.Popen(  # noqa: S603  # our own commands
                 [sys.executable, "-m", *self._command],
@@ -53,21 +53,21 @@ class Process:
             )
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], READY_S)[0]:
-            raise NodeError(f"{self.name} says nothing for {READY_S:g} s: {self.said()}")
+            raise NodeError(f"{self.name} printed nothing for {READY_S:g} s: {self.said()}")
         if "ready" not in self._process.stdout.readline():
             raise NodeError(f"{self.name} did not start: {self.said()}")
 
     def kill(self) -> None:
-        """As a crash does it."""
+        """Kill the process with SIGKILL, as a crash would."""
         assert self._process is not None
         if self._process.poll() is not None:
-            raise NodeError(f"{self.name} has ended by itself: {self.said()}")
-        self._shoot()
+            raise NodeError(f"{self.name} ended before it was killed: {self.said()}")
+        self._kill()
         self.kills += 1
         self._gone()
 
     def finish(self, seconds: float) -> bool:
-        """Tell it to finish; whether it did so."""
+        """Ask the process to finish; return whether it did."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
@@ -79,16 +79,16 @@ class Process:
             return False
 
     def end(self) -> None:
-        """Whatever it is doing."""
+        """End the process in whatever state it is."""
         if self._process is not None:
             if self._process.poll() is None:
                 if self._alone:
                     stop(self._process)
                 else:
-                    self._shoot()
+                    self._kill()
             self._gone()
 
-    def _shoot(self) -> None:
+    def _kill(self) -> None:
         assert self._process is not None
         if self._alone:
             self._process.kill()
@@ -96,7 +96,7 @@ class Process:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def said(self) -> str:
-        """The end of its log."""
+        """Return the end of the process's log."""
         return self._log.read_text(errors="replace")[-600:].strip() if self._log.exists() else ""
 
     def _gone(self) -> None:
@@ -114,8 +114,8 @@ class KillTree:
 
     def __init__(self, folder: Path, *, nats: str = "", spark: bool = False) -> None:
         self.folder = folder
-        doors = [f"{node} {kind}" for node in ("pb", "ib", "sb") for kind in ("mqtt", "door")]
-        self._ports = dict(zip(doors, free_ports(len(doors)), strict=True))
+        names = [f"{node} {kind}" for node in ("pb", "ib", "sb") for kind in ("mqtt", "streams")]
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         log = {"log": "nats", "nats": {"servers": [nats]}} if nats else {}
         hosted = [{"name": STREAM, "topics": ["kill/#"], "retain_s": RETAIN_S}]
         nodes: dict[str, dict[str, Any]] = {
@@ -125,33 +125,33 @@ class KillTree:
         }
         self.nodes = {name: self._node(name, streams) for name, streams in nodes.items()}
         pb = {"url": f"mqtt://{HOST}:{self._ports['pb mqtt']}", "per_s": PER_S}
-        door = {"url": f"stream://{HOST}:{self._ports['pb door']}", "per_s": PER_S}
+        listener = {"url": f"stream://{HOST}:{self._ports['pb streams']}", "per_s": PER_S}
         sb = {"url": f"mqtt://{HOST}:{self._ports['sb mqtt']}"}
         self.publishers = {
             "mqtt": self._client("publish-mqtt", "publisher mqtt", pb),
-            "writer": self._client("publish-writer", "publisher writer", door),
+            "writer": self._client("publish-writer", "publisher writer", listener),
         }
         self.subscribers = {
             "QoS 1": self._client("subscribe", "QoS 1", {**sb, "client_id": "one", "qos": 1}),
             "QoS 2": self._client("subscribe", "QoS 2", {**sb, "client_id": "two", "qos": 2}),
-            "reader": self._client("read", "reader", door),
+            "reader": self._client("read", "reader", listener),
         }
         if spark:
-            told = {"file": str(self.file("spark")), "checkpoint": str(folder / "checkpoint"), **door}
+            told = {"file": str(self.file("spark")), "checkpoint": str(folder / "checkpoint"), **listener}
             command = ["penstock_lab.experiments.streams.spark_program", json.dumps(told)]
             self.subscribers["spark"] = Process("spark", command, folder / "spark.log", alone=False)
 
     def file(self, name: str) -> Path:
-        """What a client has written down."""
+        """Return the file that a client writes what it processed to."""
         return self.folder / f"{name}.txt"
 
     def end(self) -> None:
-        """Of everything."""
+        """End all processes."""
         for process in (*self.publishers.values(), *self.subscribers.values(), *self.nodes.values()):
             process.end()
 
     def _called(self, name: str) -> dict[str, Any]:
-        return {"name": name, "host": HOST, "port": self._ports[f"{name} door"]}
+        return {"name": name, "host": HOST, "port": self._ports[f"{name} streams"]}
 
     def _node(self, name: str, streams: dict[str, Any]) -> Process:
         config = {
@@ -162,7 +162,7 @@ class KillTree:
             "listeners": [{"port": self._ports[f"{name} mqtt"]}],
             "streams": {
                 "node": name,
-                "listen": {"enabled": True, "port": self._ports[f"{name} door"]},
+                "listen": {"enabled": True, "port": self._ports[f"{name} streams"]},
                 **streams,
             },
         }
@@ -180,7 +180,7 @@ class KillTree:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody uses at the moment."""
+    """Return ports of loopback that are free at the moment."""
     with ExitStack() as stack:
         found = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
         return [int(one.getsockname()[1]) for one in found]

@@ -41,11 +41,11 @@ TOGETHER: Final = 50
 """Messages of a reader that are written and committed together."""
 
 NEW, AGAIN, TWICE = "+", "~", "!"
-"""How a line begins: a message, one that an earlier life had written, one that came twice in this life."""
+"""First letter of a line: a new message, one written before the restart, one that came twice since."""
 
 
 def main(role: str, told: dict[str, Any]) -> None:
-    """Be one of them."""
+    """Run the program named on the command line."""
     match role:
         case "publish-mqtt":
             asyncio.run(_publish_mqtt(told))
@@ -63,7 +63,7 @@ def main(role: str, told: dict[str, Any]) -> None:
 
 
 def _until_told() -> threading.Event:
-    """Set when a line comes, or nobody is there any more."""
+    """Return an event that is set when a line or the end of standard input comes."""
     told = threading.Event()
 
     def wait() -> None:
@@ -121,18 +121,18 @@ def _publish_writer(told: dict[str, Any]) -> None:
 
 
 class Book:
-    """A file in which a subscriber writes what it has processed; what it says is on the disk."""
+    """The file in which a subscriber records what it has processed; every write is synced to disk."""
 
     def __init__(self, path: Path) -> None:
         self._before = self._last = last_tick(path)
         self._file: TextIO = path.open("a")
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Close the file."""
         self._file.close()
 
     def write(self, messages: Iterable[tuple[int, str, bytes]]) -> None:
-        """Tick, topic and payload of each."""
+        """Append tick, topic and payload of each message, and sync."""
         lines = []
         for tick, topic, payload in messages:
             mark = NEW if tick > self._last else AGAIN if tick <= self._before else TWICE
@@ -144,7 +144,7 @@ class Book:
 
 
 def last_tick(path: Path) -> int:
-    """The last tick of a file, a line that was cut by a crash left out and removed."""
+    """Return the last tick of a file; a line that a crash cut off is removed."""
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
@@ -192,7 +192,7 @@ def _read(told: dict[str, Any]) -> None:
 
 
 def ready() -> None:
-    """Say so to whoever has started this process."""
+    """Print the line that tells the parent process this one is ready."""
     sys.stdout.write("ready\n")
     sys.stdout.flush()
 

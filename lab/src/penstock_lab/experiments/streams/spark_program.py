@@ -26,7 +26,7 @@ CONSUMER: Final = "spark"
 def main(told: dict[str, Any]) -> None:
     """Run until killed."""
     book = Book(Path(told["file"]))
-    # The query has a place from its first trigger on, which may be long after what is published first.
+    # Create the consumer now, so that the log keeps everything: the first trigger may come much later.
     StreamReader(told["url"], STREAM, consumer=CONSUMER, start="earliest").close()
 
     def write(batch: DataFrame, _: int) -> None:

@@ -19,12 +19,12 @@ SCHEMA: Final = (
 )
 
 TASK_RUNS: Final = 20
-"""Runs of one Spark task: two seconds of work."""
+"""Runs in one Spark task: about two seconds of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All runs together."""
+    """Totals of all runs."""
 
     runs: int
     published: int
@@ -35,7 +35,7 @@ class Sweep:
 
 
 def here(seeds: range, told: Callable[[int, int], None]) -> Sweep:
-    """In this process; `told` hears how many are done and how many of them failed."""
+    """Run in this process; `told` is called with the runs done and the runs failed."""
     found: list[FaultRun] = []
     failed = 0
     for done, seed in enumerate(seeds):
@@ -46,7 +46,7 @@ def here(seeds: range, told: Callable[[int, int], None]) -> Sweep:
 
 
 def on_spark(spark: SparkSession, seeds: range) -> Sweep:
-    """Runs as tasks of TASK_RUNS."""
+    """Run as Spark tasks of TASK_RUNS runs each."""
     import pyarrow as pa  # noqa: PLC0415  # comes with Spark
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ def on_spark(spark: SparkSession, seeds: range) -> Sweep:
 
 
 def batch_schema() -> pa.Schema:
-    """What a task returns."""
+    """Return the schema of what a task returns."""
     import pyarrow as pa  # noqa: PLC0415  # comes with Spark
 
     whole = ("seed", "published", "delivered", "crashes", "lost", "trimmed", "seconds")
@@ -74,7 +74,7 @@ def batch_schema() -> pa.Schema:
 
 
 def summed(found: list[FaultRun]) -> Sweep:
-    """The totals, and the runs that broke a rule by seed."""
+    """Return the totals, and the failed runs in order of their seeds."""
     return Sweep(
         runs=len(found),
         published=sum(run.published for run in found),

@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     from penstock_lab.sim.corona.workload import Ints
 
 NEVER_US: Final = 1 << 60
-"""No poll at all."""
+"""Marks a change that no poll sees."""
 
 PAIRS: Final = 1 << 21
-"""Pollers of channels worked on at once: some 100 MB of arrays."""
+"""Pairs of channel and poller computed at once: some 100 MB of arrays."""
 
 
 class Phases(Enum):
-    """When the pollers of a channel begin."""
+    """How the phases of a channel's pollers are chosen."""
 
     RANDOM = "random"
-    """Each waits for a random part of τ before its first poll (§3.3)."""
+    """Each poller waits for a random part of τ before its first poll (§3.3)."""
     SPREAD = "spread"
-    """By rank in the wedge, τ/n apart, from an offset of the channel's own."""
+    """Pollers are τ/n apart by their rank in the wedge, from an offset of the channel."""
 
 
 class Schedule(Protocol):
-    """Duties that do not change."""
+    """The polls of all channels in a time in which no node's duties change."""
 
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
-        """The first poll of each channel at or after a time; NEVER_US if there is none."""
+        """Return the first poll of each channel at or after a time; NEVER_US if there is none."""
         ...
 
     def per_minute(self, first: int, count: int) -> Ints:
-        """Polls in `count` minutes from minute `first` on."""
+        """Return the polls in each of `count` minutes from minute `first` on."""
         ...
 
 
 def unit(keys: Tops) -> NDArray[np.float64]:
-    """Numbers between 0 and 1 that follow from the keys."""
+    """Hash keys to numbers between 0 and 1."""
     return (mixed(keys) >> np.uint64(11)).astype(np.float64) / (1 << 53)
 
 
@@ -63,14 +63,14 @@ class Wedges:
     """Nodes side by side on the ring poll a channel every τ."""
 
     first: Ints
-    """Place of the first poller of each channel."""
+    """Position on the ring of the first poller of each channel."""
     pollers: Ints
     tops: Tops
-    """Of the channels: their phases follow from it."""
+    """Identifiers of the channels, from which the phases are derived."""
     node_keys: Tops
-    """By place."""
+    """Identifiers of the nodes, by position on the ring."""
     alive: NDArray[np.bool_]
-    """By place: a node that has failed polls nothing, though the others do not know yet."""
+    """Whether each node is alive, by position: a failed node polls nothing before the others notice."""
     tau_us: int
     phases: Phases
 
@@ -94,7 +94,7 @@ class Wedges:
         return totals[(first + np.arange(count)) % minutes]
 
     def _pairs(self, rows: NDArray[np.intp]) -> tuple[Ints, NDArray[np.intp], NDArray[np.bool_]]:
-        """Phases of all pollers of some channels, where each channel's begin, and who is alive."""
+        """Return the phases of all pollers of some channels, where each channel starts, and who is alive."""
         pollers = self.pollers[rows]
         start = np.cumsum(pollers) - pollers
         rank = np.arange(int(pollers.sum())) - np.repeat(start, pollers)
@@ -113,11 +113,11 @@ class Intervals:
 
     interval_us: Ints
     owner: Ints
-    """Place of the primary owner, who begins."""
+    """Position on the ring of the primary owner, which polls first."""
     tops: Tops
     alive: NDArray[np.bool_]
     tau_us: int
-    """So many nodes take turns that none polls a channel more often than this."""
+    """Nodes take turns so that none polls a channel more often than this."""
 
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
         interval = self.interval_us[channel]
@@ -135,7 +135,7 @@ class Intervals:
         return np.where(missed, NEVER_US, found)
 
     def per_minute(self, first: int, count: int) -> Ints:
-        """Misses of failed nodes are not taken off: their polls are somebody else's soon."""
+        """Return the polls per minute; those of failed nodes count, since other nodes soon make them."""
         offset = self._offset_us(np.arange(len(self.tops)))
         ends = (first + np.arange(count + 1)) * MINUTE_US
         done = np.fromiter(((-(-(end - offset) // self.interval_us)).sum() for end in ends), np.int64)
@@ -147,14 +147,14 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Every subscriber polls for himself every τ, at a phase of his own: today's feed readers."""
+    """Every subscriber polls alone every τ, at a phase of its own, as feed readers do."""
 
     subscribers: Ints
     tops: Tops
     tau_us: int
 
     def next_poll_us(self, channel: Ints, at_us: Ints) -> Ints:
-        """Of one of the subscribers, drawn by lot: each change is another's."""
+        """Return the next poll of one subscriber, drawn at random for each change."""
         lot = unit(self.tops[channel] ^ mixed(at_us.astype(np.uint64)))
         which = (lot * self.subscribers[channel]).astype(np.uint64)
         phase = (unit(self.tops[channel] ^ mixed(which + np.uint64(1))) * self.tau_us).astype(np.int64)
@@ -173,7 +173,7 @@ class Alone:
 
 
 def blocks(sizes: Ints) -> Iterator[NDArray[np.intp]]:
-    """Consecutive rows that have PAIRS together, or one row that alone has more."""
+    """Yield slices of consecutive rows with at most PAIRS pairs together, or a single larger row."""
     ends = np.cumsum(sizes)
     done = 0
     while done < len(sizes):
@@ -185,14 +185,14 @@ def blocks(sizes: Ints) -> Iterator[NDArray[np.intp]]:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A schedule, and from when on it holds."""
+    """A schedule, and the time from which it holds."""
 
     from_us: int
     schedule: Schedule
 
 
 def detected_us(epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Ints:
-    """When each change is first seen; NEVER_US if it never is. The last schedule holds for ever."""
+    """Return when each change is first seen, or NEVER_US; the last schedule has no end."""
     found = np.full(len(at_us), NEVER_US, np.int64)
     since = at_us.copy()
     for epoch, until_us in zip(epochs, [*(epoch.from_us for epoch in epochs[1:]), NEVER_US], strict=True):

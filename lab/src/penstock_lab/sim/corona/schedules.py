@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.cluster.ring import Ring
-    from penstock_lab.sim.corona.setting import Continuous, Corona, Setting
+    from penstock_lab.sim.corona.setting import Continuous, Corona, CoronaSetting
     from penstock_lab.sim.corona.workload import Ints, Workload
 
 
 class CoronaNodes:
-    """The ring, and who owns which channels."""
+    """All nodes on the ring, with the channels that each owns."""
 
     def __init__(
         self, ring: Ring, workload: Workload, options: CooperationOptions, *, subscribers: Ints | None = None
@@ -52,14 +52,14 @@ class CoronaNodes:
         return np.split(order, np.searchsorted(self.owner[order], np.arange(1, len(self.ring))))
 
     def _orphans(self) -> NDArray[np.bool_]:
-        """Channels whose wedge at the last level but one is empty; on a single level there are none."""
+        """Return the channels whose wedge at the last level but one is empty; none if there is one level."""
         if self._options.deepest == 0:
             return np.zeros(len(self._workload), bool)
         first, behind = wedges(self.ring, self._workload.tops, self._options.deepest - 1)
         return np.equal(first, behind)
 
     def observe(self, subscribers: Ints) -> None:
-        """Owners count their subscribers again."""
+        """Set the owners' counts of subscribers."""
         factors = self._workload.factors(subscribers)
         everything = Owned(np.arange(len(self._workload)), factors, self.level, self.orphan)
         for node in self.nodes.values():
@@ -67,7 +67,7 @@ class CoronaNodes:
             node.observe(everything.take(rows).factors, self.orphan[rows])
 
     def maintain(self) -> int:
-        """One maintenance phase on all nodes: what contacts told before decides, then all tell anew."""
+        """Run one maintenance phase on all nodes: decide by what contacts sent before, then exchange."""
         moved = 0
         for node in self.nodes.values():
             changed = node.maintain()
@@ -77,7 +77,7 @@ class CoronaNodes:
         return moved
 
     def exchange(self) -> None:
-        """Every node hears from its contacts what they knew before this exchange."""
+        """Let every node receive from its contacts what they knew before this exchange."""
         members = list(self.nodes.values())
         told = [node.tell(len(table.rows)) for node, table in zip(members, self._tables, strict=True)]
         for node, table in zip(members, self._tables, strict=True):
@@ -123,7 +123,7 @@ class CoronaNodes:
         }
 
 
-def legacy(workload: Workload, setting: Setting) -> list[Epoch]:
+def legacy(workload: Workload, setting: CoronaSetting) -> list[Epoch]:
     arriving = range(0, setting.arriving_us, setting.maintenance_us)
     return [
         Epoch(from_us, Alone(_there(workload, setting, from_us), workload.tops, setting.tau_us))
@@ -131,21 +131,21 @@ def legacy(workload: Workload, setting: Setting) -> list[Epoch]:
     ]
 
 
-def _phases_us(setting: Setting) -> list[int]:
+def _phases_us(setting: CoronaSetting) -> list[int]:
     return list(range(0, setting.length_us, setting.maintenance_us))
 
 
-def _failing(ring: Ring, setting: Setting, seed: int) -> list[int]:
-    """Ids of the nodes that fail."""
+def _failing(ring: Ring, setting: CoronaSetting, seed: int) -> list[int]:
+    """Return the identifiers of the nodes that fail."""
     dice = np.random.default_rng((seed, 3))
     gone = dice.choice(len(ring), round(len(ring) * setting.fail_share), replace=False)
     return [ring.ids[place] for place in sorted(gone.tolist())]
 
 
 def together(
-    ring: Ring, workload: Workload, method: Corona, setting: Setting, seed: int
+    ring: Ring, workload: Workload, method: Corona, setting: CoronaSetting, seed: int
 ) -> tuple[list[Epoch], tuple[int, ...], int]:
-    """Levels that the nodes agree on, channels moved in each phase, and channels whose owners all failed."""
+    """Return the schedules nodes agree on, the channels moved per phase, and those that lost all owners."""
     options = CooperationOptions(
         scheme=method.scheme,
         pollers=pollers_by_level(len(ring), 1 << method.digit_bits),
@@ -176,11 +176,11 @@ def together(
     return epochs, tuple(moved), uncopied
 
 
-def _there(workload: Workload, setting: Setting, at_us: int) -> Ints:
+def _there(workload: Workload, setting: CoronaSetting, at_us: int) -> Ints:
     return np.round(workload.subscribers * setting.arrived(at_us)).astype(np.int64)
 
 
-def central(ring: Ring, workload: Workload, method: Corona, setting: Setting) -> list[Epoch]:
+def central(ring: Ring, workload: Workload, method: Corona, setting: CoronaSetting) -> list[Epoch]:
     base = 1 << method.digit_bits
     last = deepest(len(ring), digit_bits=method.digit_bits)
     first, behind = wedges(ring, workload.tops, max(last - 1, 0), digit_bits=method.digit_bits)
@@ -207,7 +207,7 @@ def _wedges(
     level: Ints,
     workload: Workload,
     method: Corona,
-    setting: Setting,
+    setting: CoronaSetting,
     alive: NDArray[np.bool_],
 ) -> Wedges:
     first = ring.primaries(workload.ids).astype(np.int64)
@@ -230,7 +230,7 @@ def _wedges(
 
 
 def continuous(
-    ring: Ring, workload: Workload, method: Continuous, setting: Setting, seed: int
+    ring: Ring, workload: Workload, method: Continuous, setting: CoronaSetting, seed: int
 ) -> list[Epoch]:
     def schedule(on: Ring, interval_us: Ints, alive: NDArray[np.bool_]) -> Intervals:
         owner = on.primaries(workload.ids).astype(np.int64)

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """The paper's evaluation, unless said otherwise."""
+class CoronaSetting:
+    """Size, length and failures of a run; the defaults are the paper's evaluation."""
 
     nodes: int = 1_024
     tau_us: int = 30 * MINUTE_US
     maintenance_us: int = HOUR_US
     length_us: int = 6 * HOUR_US
     arriving_us: int = 0
-    """Subscriptions arrive at a steady rate until then; 0: all are there at the start."""
+    """Subscriptions arrive at a steady rate until then; 0: all exist at the start."""
     fail_us: int | None = None
-    """When nodes fail, all at once."""
+    """Time at which nodes fail, all at once."""
     fail_share: float = 0.0
     notice_us: int = 30 * SECOND_US
-    """How long the others take to know."""
+    """Time until the other nodes notice a failure."""
 
     def __post_init__(self) -> None:
         if self.tau_us % MINUTE_US or self.maintenance_us % MINUTE_US or self.length_us % self.tau_us:
@@ -44,11 +44,11 @@ class Setting:
 
     @property
     def settled_us(self) -> int:
-        """From here on levels have had the time to settle."""
+        """Time from which on levels have settled."""
         return self.length_us // 2
 
     def arrived(self, at_us: NDArray[np.int64] | int) -> NDArray[np.float64]:
-        """Share of the subscriptions that are there."""
+        """Return the share of the subscriptions that exist at a time."""
         if not self.arriving_us:
             return np.ones(np.shape(at_us))
         return np.minimum(np.asarray(at_us) / self.arriving_us, 1.0)
@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
-    """Every subscriber polls for himself."""
+    """Every subscriber polls alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Corona:
     phases: Phases = Phases.SPREAD
     target_us: int | None = None
     central: bool = False
-    """Solved at once from all factors, in the first maintenance phase, instead of by the nodes together."""
+    """Whether levels are solved centrally in the first maintenance phase, not by the nodes together."""
     digit_bits: int = DIGIT_BITS
-    """Base 2 to this power; nodes together work in base 16."""
+    """Digits of the ring have base 2 to this power; the nodes' own protocol works in base 16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +78,21 @@ class Continuous:
 
     scheme: Scheme
     budget: float | None = None
-    """Polls per τ; None: what legacy clients would make."""
+    """Polls per τ to share; None: as many as legacy clients would make."""
     target_us: int | None = None
 
 
 Method: TypeAlias = Legacy | Corona | Continuous
-"""How polls are shared out."""
+"""A method of sharing polls."""
 
 
 def a_ring(nodes: int, seed: int) -> Ring:
-    """Nodes with addresses of their own."""
+    """Return a ring of nodes with distinct addresses."""
     return Ring(node_id(f"10.{seed}.{number >> 8}.{number & 255}:1883") for number in range(nodes))
 
 
 def empty_cells(ring: Ring) -> int:
-    """Of the cells at the last level but one, those without a node."""
+    """Return the number of cells at the last level but one that hold no node."""
     digits = max(deepest(len(ring)) - 1, 0)
     there = {ident >> (ID_BITS - DIGIT_BITS * digits) for ident in ring.ids}
     return (1 << (DIGIT_BITS * digits)) - len(there)

@@ -18,7 +18,15 @@ import numpy as np
 from penstock.model.instant import SECOND_US
 from penstock_lab.sim.corona.polls import NEVER_US, Alone, Epoch, Intervals, Wedges, detected_us
 from penstock_lab.sim.corona.schedules import central, continuous, legacy, together
-from penstock_lab.sim.corona.setting import Continuous, Corona, Legacy, Method, Setting, a_ring, empty_cells
+from penstock_lab.sim.corona.setting import (
+    Continuous,
+    Corona,
+    CoronaSetting,
+    Legacy,
+    Method,
+    a_ring,
+    empty_cells,
+)
 from penstock_lab.sim.corona.workload import MINUTE_US, updates
 
 if TYPE_CHECKING:
@@ -31,10 +39,10 @@ __all__ = [
     "Continuous",
     "Corona",
     "CoronaRuns",
+    "CoronaSetting",
     "Legacy",
     "Method",
     "Run",
-    "Setting",
     "Waits",
     "a_ring",
     "delays_s",
@@ -50,16 +58,16 @@ class Waits:
     at_us: Ints = field(repr=False)
     wait_us: Ints = field(repr=False)
     weight: Floats = field(repr=False)
-    """Subscribers at that time."""
+    """Subscribers of the channel at that time."""
 
     def mean_s(self, from_us: int, until_us: int = NEVER_US) -> float:
-        """Weighed by subscribers; NaN if nobody waited."""
+        """Return the mean wait, weighted by subscribers; NaN if nobody waited."""
         here = (self.at_us >= from_us) & (self.at_us < until_us)
         total = float(self.weight[here].sum())
         return float((self.weight[here] * self.wait_us[here]).sum()) / total / SECOND_US if total else np.nan
 
     def by_channel_s(self, channels: int, from_us: int) -> Floats:
-        """Mean of each channel, not weighed."""
+        """Return the mean wait of each channel, not weighted."""
         here = self.at_us >= from_us
         counts = np.bincount(self.channel[here], minlength=channels)
         sums = np.bincount(self.channel[here], self.wait_us[here], channels)
@@ -68,27 +76,27 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one simulation saw."""
+    """Load and detection times of one simulation."""
 
-    setting: Setting
+    setting: CoronaSetting
     channels: int
     per_minute: Ints = field(repr=False)
-    """Polls of all channels."""
+    """Polls of all channels in each minute."""
     probes: Waits
     updates: Waits
     pollers: Floats = field(repr=False)
     """Polls per τ of each channel at the end."""
     empty_cells: int
-    """Wedges at the last level but one that have no node: where orphans are."""
+    """Wedges at the last level but one without a node; their channels are orphans."""
     moved: tuple[int, ...]
     """Channels that changed their level in each maintenance phase."""
     unseen: int
     """Changes that no poll ever saw."""
     uncopied: int
-    """Channels whose owners, the primary and its neighbours, failed all at once."""
+    """Channels whose owners (the primary and its neighbours) all failed at once."""
 
     def load(self, from_us: int, until_us: int | None = None) -> float:
-        """Polls per channel and τ."""
+        """Return the polls per channel and τ in a span of time."""
         until = self.setting.length_us if until_us is None else until_us
         part = self.per_minute[from_us // MINUTE_US : until // MINUTE_US]
         return float(part.mean()) * (self.setting.tau_us / MINUTE_US) / self.channels
@@ -109,8 +117,8 @@ class Run:
         return self.updates.mean_s(self.setting.settled_us)
 
 
-def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int) -> Run:
-    """One method on one ring; the same seed gives the same run."""
+def simulate(workload: Workload, method: Method, setting: CoronaSetting, *, seed: int) -> Run:
+    """Simulate one method on one ring; the same seed gives the same run."""
     ring = a_ring(setting.nodes, seed)
     moved: tuple[int, ...] = ()
     uncopied = 0
@@ -123,7 +131,7 @@ def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int)
     else:
         epochs, moved, uncopied = together(ring, workload, method, setting, seed)
     dice = np.random.default_rng((seed, 2))
-    # A subscriber who polls for himself does not change his ways when others come.
+    # A subscriber that polls alone keeps its phase when others arrive: one schedule serves the whole run.
     watching = [Epoch(0, epochs[-1].schedule)] if isinstance(method, Legacy) else epochs
     probes = _probe(workload, setting, watching, dice)
     happened = _update(workload, setting, watching, dice)
@@ -142,7 +150,7 @@ def simulate(workload: Workload, method: Method, setting: Setting, *, seed: int)
 
 
 def _pollers(schedule: Schedule) -> Floats:
-    """Polls per τ of each channel."""
+    """Return the polls per τ of each channel."""
     if isinstance(schedule, Wedges):
         return schedule.pollers.astype(np.float64)
     if isinstance(schedule, Intervals):
@@ -151,8 +159,8 @@ def _pollers(schedule: Schedule) -> Floats:
     return schedule.subscribers.astype(np.float64)
 
 
-def _load(epochs: Sequence[Epoch], setting: Setting) -> Ints:
-    """Polls per minute. A minute in which duties change counts under those it began with."""
+def _load(epochs: Sequence[Epoch], setting: CoronaSetting) -> Ints:
+    """Return the polls per minute; a minute in which duties change counts by those it began with."""
     minutes = setting.length_us // MINUTE_US
     found = np.zeros(minutes, np.int64)
     starts = [-(-epoch.from_us // MINUTE_US) for epoch in epochs]
@@ -162,7 +170,9 @@ def _load(epochs: Sequence[Epoch], setting: Setting) -> Ints:
     return found
 
 
-def _probe(workload: Workload, setting: Setting, epochs: Sequence[Epoch], dice: np.random.Generator) -> Waits:
+def _probe(
+    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], dice: np.random.Generator
+) -> Waits:
     rounds = setting.length_us // setting.tau_us
     channel = np.tile(np.arange(len(workload)), rounds)
     start = np.repeat(np.arange(rounds) * setting.tau_us, len(workload))
@@ -170,30 +180,32 @@ def _probe(workload: Workload, setting: Setting, epochs: Sequence[Epoch], dice: 
 
 
 def _update(
-    workload: Workload, setting: Setting, epochs: Sequence[Epoch], dice: np.random.Generator
+    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], dice: np.random.Generator
 ) -> Waits:
     channel, at_us = updates(workload.update_interval_us, setting.length_us, dice)
     return _wait(workload, setting, epochs, channel, at_us)
 
 
-def _wait(workload: Workload, setting: Setting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints) -> Waits:
+def _wait(
+    workload: Workload, setting: CoronaSetting, epochs: Sequence[Epoch], channel: Ints, at_us: Ints
+) -> Waits:
     wait_us = detected_us(epochs, channel, at_us) - at_us
     return Waits(channel, at_us, wait_us, workload.subscribers[channel] * setting.arrived(at_us))
 
 
 @dataclass(frozen=True, slots=True)
 class CoronaRuns:
-    """All runs of the large system."""
+    """Runs of the large system, by method."""
 
     workload: Workload
     runs: dict[str, Run]
     failing: dict[str, Run]
 
     def delays_s(self, name: str) -> Floats:
-        """Mean detection time of each channel, in order of popularity."""
+        """Return the mean detection time of each channel, in order of popularity."""
         return delays_s(self.runs[name])
 
 
 def delays_s(run: Run) -> Floats:
-    """Mean detection time of each channel in the second half."""
+    """Return the mean detection time of each channel in the second half of a run."""
     return run.probes.by_channel_s(run.channels, run.setting.settled_us)

@@ -45,7 +45,7 @@ class Workload:
 
     ids: tuple[int, ...]
     tops: Tops
-    """First 64 bits of the ids."""
+    """First 64 bits of the channels' identifiers."""
     subscribers: Ints
     update_interval_us: Ints
 
@@ -54,17 +54,17 @@ class Workload:
 
     @property
     def subscriptions(self) -> int:
-        """Of all channels."""
+        """Number of subscriptions to all channels."""
         return int(self.subscribers.sum())
 
     def factors(self, subscribers: Ints | None = None) -> Factors:
-        """What an allocation starts from; a poll costs 1."""
+        """Return the input of an allocation; a poll costs 1."""
         asked = self.subscribers if subscribers is None else subscribers
         return Factors(asked, np.ones(len(self)), self.update_interval_us)
 
 
 def a_workload(*, channels: int, subscriptions: int, seed: int) -> Workload:
-    """Drawn from the distributions above."""
+    """Draw a workload from the distributions above."""
     if not 0 < channels <= subscriptions:
         raise SimulationError(f"{subscriptions} subscriptions to {channels} channels: give at least one each")
     dice = np.random.default_rng((seed, 1))
@@ -78,13 +78,13 @@ def a_workload(*, channels: int, subscriptions: int, seed: int) -> Workload:
 
 
 def zipf(channels: int, subscriptions: int, dice: np.random.Generator) -> Ints:
-    """Subscribers of the first, second, … most popular channel: one each, the others by lot."""
+    """Return the subscribers of the channels by popularity: one each, the others drawn at random."""
     share = np.arange(1, channels + 1, dtype=np.float64) ** -ZIPF
     return 1 + dice.multinomial(subscriptions - channels, share / share.sum())
 
 
 def update_intervals_us(channels: int, dice: np.random.Generator) -> Ints:
-    """Mean update intervals as the survey found them, in random order."""
+    """Return mean update intervals as the survey found them, in random order."""
     lot = dice.random(channels)
     spread = dice.random(channels)
     quick = _log_uniform(10 * MINUTE_US, HOUR_US, spread)
@@ -98,7 +98,7 @@ def _log_uniform(low: float, high: float, spread: Floats) -> Floats:
 
 
 def updates(interval_us: Ints, length_us: int, dice: np.random.Generator) -> tuple[Ints, Ints]:
-    """Channel and time of every update within a length of time, in the order of channels."""
+    """Return channel and time of every update in a span of time, in the order of channels."""
     counts = dice.poisson(length_us / interval_us)
     channel = np.repeat(np.arange(len(interval_us)), counts)
     return channel, dice.integers(0, length_us, len(channel))

@@ -16,7 +16,7 @@ class Check(Protocol):
     """One rule."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
-        """Each way in which it is broken."""
+        """Return a message for each violation of the rule in a history."""
         ...
 
 
@@ -24,7 +24,7 @@ class ExactlyOnce:
     """No subscriber gets a message twice, and none that was not published."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
-        """See Check."""
+        """Return each message that came twice or was never published."""
         del tree
         for subscriber in history.subscribers:
             for pubend, received in subscriber.received.items():
@@ -41,7 +41,7 @@ class InOrder:
     """Each subscriber gets the messages of a pubend in the order of their ticks."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
-        """See Check."""
+        """Return each message that came after a later one."""
         del tree
         for subscriber in history.subscribers:
             for pubend, received in subscriber.received.items():
@@ -51,10 +51,10 @@ class InOrder:
 
 
 class NothingLost:
-    """Whatever was acknowledged to its publisher and matches has reached every subscriber by the end."""
+    """Every acknowledged message has reached every subscriber whose filter it passes by the end."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
-        """See Check."""
+        """Return each acknowledged message that is missing, and each range that a node was told is gone."""
         del tree
         for subscriber in history.subscribers:
             for pubend, acknowledged in history.acknowledged.items():
@@ -75,7 +75,7 @@ class SilenceHidesNothing:
     """No node was told silence where a message is that passes the filter it was told for."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
-        """See Check."""
+        """Return each message that a node was told is silence."""
         for (node, pubend, interest), spans in history.silences.items():
             matches = tree.filters[interest] if interest else tree.link_filter(node)
             for tick, body in history.durable.get(pubend, {}).items():
@@ -87,5 +87,5 @@ CHECKS: Final[tuple[Check, ...]] = (ExactlyOnce(), InOrder(), NothingLost(), Sil
 
 
 def problems(history: History, tree: Tree) -> list[str]:
-    """Everything that any rule finds."""
+    """Return the violations of all rules."""
     return [problem for check in CHECKS for problem in check.problems(history, tree)]

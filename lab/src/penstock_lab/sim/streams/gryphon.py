@@ -36,7 +36,7 @@ SIMPLE: Final = Tree(root="PB", parents={"IB": "PB", "SB1": "IB", "SB2": "IB"})
 
 
 def two_fifths(leaf: int) -> Matches:
-    """100 subscribers of 2 messages a second each: two fifths of 250 groups, others at each leaf."""
+    """Return a leaf's filter: 100 subscribers of 2 messages per second want two fifths of 250 groups."""
     return lambda body: (body[3] + 256 * body[2] - leaf) % 5 < 2
 
 
@@ -57,46 +57,46 @@ COMPLEX: Final = Tree(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One run."""
+class GryphonSetting:
+    """The setting of one run."""
 
     seconds: int
     tree: Tree = SIMPLE
     bandwidth: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """By the node below: from which second how many KB/s."""
+    """Bandwidth schedule of each link, by the node below it: (from second, KB/s)."""
     down: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By the node below: seconds between which the link is cut."""
+    """Cuts of each link, by the node below it: (from second, to second)."""
     streams: StreamOptions = field(default_factory=StreamOptions)
     fair: bool = True
     stop: Callable[[Sample], bool] | None = None
-    """Ends the run early."""
+    """Ends the run early once it returns true for a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One second; rates are messages a second, windows and lags tick-seconds."""
+    """Sample of one second; rates are messages per second, windows and lags tick-seconds."""
 
     second: int
     published: tuple[int, ...]
-    """By pubend."""
+    """Messages published, per pubend."""
     delivered: Mapping[str, int]
-    """By leaf."""
+    """Messages delivered, per leaf."""
     delivered_by_pubend: Mapping[str, tuple[int, ...]]
     queues: Mapping[str, int]
-    """Bytes before each link, by the node below it; the way down."""
+    """Bytes queued for each link downwards, by the node below it."""
     horizon_rate: Mapping[str, tuple[float, ...]]
-    """By leaf, of each pubend: smoothed, as alerts tell it."""
+    """Rate of the doubt horizon per leaf and pubend, smoothed as in alerts."""
     lag: Mapping[str, tuple[float, ...]]
     recovering: Mapping[str, int]
-    """Pubends that a leaf recovers."""
+    """Pubends that each leaf is recovering."""
     nack_window: Mapping[str, tuple[float, ...]]
     refused: int
-    """Messages that found a full queue so far."""
+    """Messages dropped at full queues so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertSeen:
-    """An alert at a pubend."""
+    """An alert that reached a pubend."""
 
     second: float
     pubend: str
@@ -106,22 +106,22 @@ class AlertSeen:
 
 @dataclass(slots=True)
 class Played:
-    """A run, done."""
+    """Result of one run."""
 
     samples: list[Sample]
     alerts: list[AlertSeen]
     bytes_down: Mapping[str, int]
-    """By the node below."""
+    """Bytes that each link has carried downwards, by the node below it."""
     problems: list[str]
-    """Of its history; acknowledged messages still on the way at the end are not counted."""
+    """Violations in its history; acknowledged messages still on the way at the end do not count."""
 
     def between(self, since: int, until: int) -> list[Sample]:
-        """The samples of some seconds."""
+        """Return the samples between two seconds."""
         return [sample for sample in self.samples if since <= sample.second < until]
 
 
 class _Heard:
-    """A rate control that writes down the alerts it passes on."""
+    """A rate control that records the alerts it passes on."""
 
     def __init__(self, pubend: str, control: RateControl, world: World, alerts: list[AlertSeen]) -> None:
         self._pubend = pubend
@@ -144,8 +144,8 @@ class _Heard:
         self._control.alerted(alert, now_us=now_us)
 
 
-def play(setting: Setting, *, seed: int, told: Callable[[int], None] | None = None) -> Played:
-    """Run one; `told` hears the seconds pass."""
+def play(setting: GryphonSetting, *, seed: int, told: Callable[[int], None] | None = None) -> Played:
+    """Play one setting; `told` is called with each second that has passed."""
     world = World(seed, keep_trace=False)
     network = StreamNetwork(world, setting.tree, PUBENDS, _options(setting))
     network.start()
@@ -182,7 +182,7 @@ def play(setting: Setting, *, seed: int, told: Callable[[int], None] | None = No
     return Played(samples, alerts, down, found)
 
 
-def _options(setting: Setting) -> NetworkOptions:
+def _options(setting: GryphonSetting) -> NetworkOptions:
     faults = {}
     for child in setting.tree.parents:
         steps = tuple((since * SECOND_US, rate * KB) for since, rate in setting.bandwidth.get(child, ()))
@@ -201,7 +201,7 @@ def _options(setting: Setting) -> NetworkOptions:
 
 
 class _Probe:
-    """Differences of counters, second by second."""
+    """Samples counters once a second and keeps the differences."""
 
     def __init__(self, network: StreamNetwork) -> None:
         self._network = network

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """Who gets the streams from whom; leaves host subscribers."""
+    """The shape of the tree: which node gets the streams from which; leaves host subscribers."""
 
     root: str
     parents: Mapping[str, str]
     """Child → parent, parents before their children."""
     filters: Mapping[str, Matches] = field(default_factory=dict)
-    """Of leaves; a leaf without one gets everything."""
+    """Filters of leaves; a leaf without one gets everything."""
 
     def __post_init__(self) -> None:
         known = {self.root}
@@ -46,11 +46,11 @@ class Tree:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Root first."""
+        """All nodes, the root first."""
         return (self.root, *self.parents)
 
     def children(self, node: str) -> tuple[str, ...]:
-        """Directly below a node."""
+        """Return the nodes directly below a node."""
         return tuple(child for child, parent in self.parents.items() if parent == node)
 
     @property
@@ -60,13 +60,13 @@ class Tree:
         return tuple(child for child in self.parents if child not in inner)
 
     def below(self, node: str) -> tuple[str, ...]:
-        """The leaves at or below a node."""
+        """Return the leaves at or below a node."""
         if node in self.leaves:
             return (node,)
         return tuple(leaf for child in self.children(node) for leaf in self.below(child))
 
     def link_filter(self, node: str) -> Matches | None:
-        """What passes the link down to a node: whatever a leaf below it wants; None: everything."""
+        """Return the filter of the link down to a node: whatever a leaf below it wants; None: everything."""
         filters = [self.filters.get(leaf) for leaf in self.below(node)]
         wanted = [matches for matches in filters if matches is not None]
         if len(wanted) < len(filters):
@@ -74,12 +74,12 @@ class Tree:
         return wanted[0] if len(wanted) == 1 else lambda body: any(matches(body) for matches in wanted)
 
     def interest(self, node: str) -> str:
-        """The name of a leaf's filter: its own; inner nodes have none."""
+        """Return the name of a leaf's filter, which is the leaf's; inner nodes have none."""
         return node if node in self.filters else ""
 
 
 class StreamNetwork:
-    """Built whole; `world.run` plays it."""
+    """A tree of nodes with links, publishers and subscribers in a world; `world.run` plays it."""
 
     def __init__(self, world: World, tree: Tree, pubends: tuple[str, ...], options: NetworkOptions) -> None:
         self.world = world
@@ -98,21 +98,21 @@ class StreamNetwork:
             self._connect(parent, child)
 
     def start(self) -> None:
-        """All nodes come up."""
+        """Start all nodes."""
         for node in self.nodes.values():
             node.start()
 
     def add_subscriber(self, subscriber: Subscriber) -> None:
-        """At its leaf, before that starts."""
+        """Add a subscriber at its leaf, before the leaf starts."""
         self.nodes[subscriber.node].subscribers.append(subscriber)
         self.history.subscribers.append(subscriber)
 
     def subend(self, leaf: str, pubend: str) -> Subend:
-        """The stream of a pubend at a leaf."""
+        """Return the subend of a pubend at a leaf."""
         return next(one for one in self.nodes[leaf].subends if one.pubend == pubend)
 
     def pubend(self, name: str) -> Pubend:
-        """At the root."""
+        """Return the pubend of a name, at the root."""
         broker = self.nodes[self.tree.root].broker
         assert broker is not None
         return broker.pubend(name)
@@ -129,7 +129,7 @@ class StreamNetwork:
         )
 
     def _build(self, node: StreamNode) -> StreamBroker:
-        """A broker for a node that starts: it knows its place in the tree, its log, its subscribers."""
+        """Build the broker of a starting node from its position in the tree, its log and its subscribers."""
         name, tree = node.name, self.tree
         below = {leaf: tree.filters[leaf] for leaf in tree.below(name) if leaf in tree.filters}
         broker = StreamBroker(name, self.options.streams, interest=tree.interest(name), interests=below)
@@ -178,7 +178,7 @@ class StreamNetwork:
         source.connect(receiver, link)
 
     def plan_crash(self, node: str, *, at_us: int, down_us: int, set_back_us: int = 0) -> None:
-        """Let a node crash and start again later, its clock set back meanwhile."""
+        """Plan a crash of a node and its restart, with its clock set back meanwhile."""
         self.world.clock.at(at_us, self.nodes[node].crash)
         self.world.clock.at(at_us + down_us, partial(self._restart, node, set_back_us))
 

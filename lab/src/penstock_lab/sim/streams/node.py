@@ -35,41 +35,41 @@ LAN: Final = LinkOptions(bytes_per_s=12_500_000, delay_us=2_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkOptions:
-    """What nodes and links are like."""
+    """Properties of nodes and links."""
 
     streams: StreamOptions = field(default_factory=StreamOptions)
     link: LinkOptions = LAN
     faults: Mapping[str, FaultOptions] = field(default_factory=dict)
-    """Of links by the name of the node below, both directions; "" for all others."""
+    """Faults of links in both directions, by the node below; "" for all others."""
     down_only: bool = False
-    """Bandwidth schedules bind the way down only: what goes up is small, and has its own way."""
+    """Whether bandwidth schedules limit only the direction towards the leaves; what goes up is small."""
     queue_bytes: int = 5 << 20
-    """Before each link; 5 MB in the paper."""
+    """Size of the queue before each link; 5 MB in the paper."""
     header_bytes: int = 0
-    """Sent with each message of data or silence beside our own frame."""
+    """Bytes sent with each message of data or silence besides our own frame."""
     fair: bool = True
     """Whether links serve pubends in turn."""
     commit_us: int = 3_000
-    """A group commit takes so long; what comes meanwhile waits for the next."""
+    """Duration of a group commit; messages that come meanwhile wait for the next one."""
     before_us: int = 0
-    """Subscribers begin so long before the epoch: at least as much as a clock may be behind."""
+    """Subscribers start this long before the epoch: at least as much as a clock may be behind."""
     record: bool = True
-    """Whether links write into the trace; long experiments do without."""
+    """Whether links write into the trace; long experiments turn it off."""
 
 
 @dataclass(slots=True)
 class Subscriber:
-    """Somebody at a leaf, who remembers what comes next across crashes of the node."""
+    """A subscriber at a leaf; its position survives crashes of the node."""
 
     name: str
     node: str
     matches: Matches | None
     position: dict[str, int] = field(default_factory=dict)
-    """By pubend: the first tick that has not been processed."""
+    """First tick that has not been processed, per pubend."""
     received: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
 
     def take(self, pubend: str, tick: int, body: bytes) -> None:
-        """A message is handed over; it is processed and remembered in one step."""
+        """Process a message and advance the position in one step."""
         if self.matches is None or self.matches(body):
             self.received.setdefault(pubend, []).append((tick, body))
         self.position[pubend] = tick + 1
@@ -77,18 +77,18 @@ class Subscriber:
 
 @dataclass(slots=True)
 class History:
-    """By pubend: what was durable, what was acknowledged; by node: what it was told to be silent."""
+    """What happened: durable and acknowledged messages per pubend, and what nodes were told."""
 
     durable: dict[str, dict[int, bytes]] = field(default_factory=dict)
     acknowledged: dict[str, dict[int, None]] = field(default_factory=dict)
     subscribers: list[Subscriber] = field(default_factory=list)
     silences: dict[tuple[str, str, str], Spans] = field(default_factory=dict)
-    """Node, pubend, interest."""
+    """Ranges told to be silent, by (node, pubend, interest)."""
     missed: list[tuple[str, str, int, int]] = field(default_factory=list)
-    """Node, pubend, from, to: what nodes were told to be gone."""
+    """(node, pubend, from, to) of ranges that nodes were told are gone."""
 
     def watch(self, node: str, message: Message) -> None:
-        """A message reaches a node."""
+        """Record a message that reaches a node."""
         if isinstance(message, Data):
             self._silent(node, message.pubend, message.interest, message.since, message.tick)
         elif isinstance(message, Silence):
@@ -100,7 +100,7 @@ class History:
 
 
 EPOCH_US: Final = 1_000_000_000
-"""What clocks show when the world begins: far enough from 0 for those that are behind."""
+"""Reading of clocks when the world begins: large enough that a clock behind it stays positive."""
 
 
 class StreamNode:
@@ -127,7 +127,7 @@ class StreamNode:
         self.broker: StreamBroker | None = None
         self.crashes = 0
         self.set_back_us = 0
-        """How far the clock has been set back: changes between a crash and the next start."""
+        """How far the clock has been set back; changes only while the node is down."""
         self._world = world
         self._clock = clock
         self._build = build
@@ -140,11 +140,11 @@ class StreamNode:
 
     @property
     def now_us(self) -> int:
-        """What this node's clock shows."""
+        """The reading of this node's clock."""
         return EPOCH_US + self._clock.now_us - self.set_back_us
 
     def connect(self, peer: str, link: Link[Message]) -> None:
-        """A link to a neighbour; messages wait in a queue before it."""
+        """Add a link to a neighbour, with a queue before it."""
         self.links[peer] = link
         options = self._options
         self.queues[peer] = LinkQueue(
@@ -152,7 +152,7 @@ class StreamNode:
         )
 
     def start(self) -> None:
-        """Begin, or begin again, with nothing but the logs and the subscribers' positions."""
+        """Start or restart the node from its logs and its subscribers' positions alone."""
         self.subends.clear()
         self.broker = self._build(self)
         for log in self.logs.values():
@@ -160,7 +160,7 @@ class StreamNode:
         self.settle()
 
     def crash(self) -> None:
-        """Lose everything that is not durable."""
+        """Crash the node: everything that is not durable is lost."""
         self.crashes += 1
         self._life += 1
         self.broker = None
@@ -174,14 +174,14 @@ class StreamNode:
             self._timer.cancel()
 
     def arrive(self, peer: str, message: Message) -> None:
-        """A message from a neighbour."""
+        """Take a message from a neighbour."""
         if self.broker is not None:
             self.history.watch(self.name, message)
             self.broker.receive(message, peer=peer, now_us=self.now_us)
             self.settle()
 
     def publish(self, pubend: str, body: bytes) -> int | None:
-        """A publisher's message; None while the node is down."""
+        """Publish a message; return its tick, or None while the node is down."""
         if self.broker is None:
             return None
         tick = self.broker.pubend(pubend).publish(body, now_us=self.now_us)
@@ -192,7 +192,7 @@ class StreamNode:
         return tick
 
     def settle(self) -> None:
-        """Carry out what the broker wants."""
+        """Carry out what the broker core asks for: send, deliver, commit, set timers."""
         broker = self.broker
         assert broker is not None
         outgoing = broker.outgoing()
@@ -211,7 +211,7 @@ class StreamNode:
         self._wind()
 
     def pump(self, peer: str) -> None:
-        """Give the link what it can take."""
+        """Move messages from the queue to the link while it is ready."""
         link, queue = self.links[peer], self.queues[peer]
         while link.ready and (found := queue.take()) is not None:
             link.send(*found)
@@ -230,7 +230,7 @@ class StreamNode:
             self.history.missed.append((self.name, event.pubend, event.since, event.until))
 
     def _processed(self, subend: Subend) -> None:
-        """Subscribers here process at once: up to the doubt horizon nothing is left to do."""
+        """Tell the core what subscribers have processed: everything up to the doubt horizon."""
         subend.acknowledge(subend.horizon)
         for subscriber in self.subscribers:
             if subscriber.position.get(subend.pubend, 0) < subend.horizon:
@@ -270,7 +270,7 @@ class StreamNode:
 
 
 class StreamPublisher:
-    """One pubend's publishers as one: every message is new; what a crash swallowed is not sent again."""
+    """All publishers of one pubend as one; messages lost in a crash are not sent again."""
 
     def __init__(
         self,
@@ -299,15 +299,15 @@ class StreamPublisher:
         world.clock.at(start_us, self._turn)
 
     def _turn(self) -> None:
-        """The next message is due."""
+        """Publish the message that is due, or wait if too many are unacknowledged."""
         if self._world.now_us >= self._until_us:
             return
-        if self._node.crashes != self._life:  # the connection is new: nothing is in flight any more
+        if self._node.crashes != self._life:  # after a restart of the node nothing is in flight
             self._life = self._node.crashes
             self._waiting.clear()
         if len(self._waiting) >= self._window:
             self._blocked = True
-            # A node that is down acknowledges nothing: look again.
+            # A node that is down sends no acknowledgement to wake this publisher, so look again later.
             self._world.clock.after(10 * self._every_us, self._look_again)
             return
         self._blocked = False

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 PUBLISH_US: Final = 5 * SECOND_US
 SETTLE_US: Final = 5 * SECOND_US
-"""How often it is looked whether everything has arrived."""
+"""Interval of checks whether everything has arrived."""
 MOST_US: Final = 400 * SECOND_US
-"""What has not arrived by then never will: retries are half a minute apart at most."""
+"""Longest wait for messages to arrive; retries are at most half a minute apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRun:
-    """One run, judged."""
+    """Result of one run and its violations."""
 
     seed: int
     published: int
@@ -45,7 +45,7 @@ class FaultRun:
 
 
 def fault_run(seed: int) -> FaultRun:
-    """Play one and check its history."""
+    """Play the random run of a seed and check its history."""
     world = World(seed, keep_trace=False)
     dice = world.dice("setting")
     tree = random_tree(dice)
@@ -113,14 +113,14 @@ def _residue(modulus: int, rest: int) -> Matches:
 
 
 def random_tree(dice: Random) -> Tree:
-    """Up to three inner nodes and four leaves; some leaves have filters."""
+    """Return a random tree with up to three inner nodes and four leaves; some leaves have filters."""
     parents: dict[str, str] = {}
     inner = ["root"]
     for number in range(dice.randint(0, 3)):
         parents[f"i{number}"] = dice.choice(inner)
         inner.append(f"i{number}")
     filters: dict[str, Matches] = {}
-    # Every inner node needs somebody below it, else it is a leaf.
+    # Every inner node needs a node below it, else it would be a leaf.
     hosts = [node for node in inner if node not in parents.values()]
     hosts += [dice.choice(inner) for _ in range(dice.randint(0, 2))]
     for number, host in enumerate(hosts):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("contest", bench.CONTESTS, ids=lambda contest: contest.name)
-def test_rivals_give_the_same_rows(spark: SparkSession, contest: bench.Contest) -> None:
+def test_rivals_give_the_same_rows(spark: SparkSession, contest: bench.SparkContest) -> None:
     bench.check_same(spark, contest)
 
 

@@ -10,7 +10,7 @@ from penstock.core.slots import wire
 from penstock.core.slots.filter import RefreshingFilter
 from penstock.core.slots.shape import Shape
 from penstock.core.slots.slot_sets import flow_key
-from penstock_lab.experiments.rbf.sweep import Point, measured, on_spark
+from penstock_lab.experiments.rbf.sweep import BurstPoint, measured, on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_tasks_find_what_one_process_finds(spark: SparkSession) -> None:
-    points = [Point(stdc=0.3, seed=1, asked=100), Point(stdc=0.6, seed=2, asked=100, coarse=8)]
+    points = [BurstPoint(stdc=0.3, seed=1, asked=100), BurstPoint(stdc=0.6, seed=2, asked=100, coarse=8)]
     found = on_spark(spark, points)
     assert sorted(found, key=repr) == sorted((one for point in points for one in measured(point)), key=repr)
 

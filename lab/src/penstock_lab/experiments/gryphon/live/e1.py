@@ -23,13 +23,13 @@ QUICK_DOWN_S: Final = 14
 """Longer than the receive window of ten seconds: what comes then has to be recovered."""
 MOST_S: Final = 165
 ROOM: Final = 1.28
-"""PB–IB carries so much of what is published: 250 KB/s for 195 KB/s in the paper."""
+"""Capacity of PB–IB divided by the rate of publication: 250 KB/s for 195 KB/s in the paper."""
 LAST_S: Final = 10
-"""Publication is as before if it was for so long."""
+"""Seconds for which publication must be back at its rate to end the run."""
 
 
 def setting(*, quick: bool) -> LiveSetting:
-    """The same as in the simulator, scaled down."""
+    """Return the simulator's setting of E1, scaled down."""
     back = FAILS_S + (QUICK_DOWN_S if quick else DOWN_S)
 
     def over(samples: list[Sample]) -> bool:
@@ -49,7 +49,7 @@ def setting(*, quick: bool) -> LiveSetting:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """One run; pictures go to `out`, if given."""
+    """Run the experiment once; pictures go to `out`, if given."""
     one = setting(quick=quick)
     played = play(one, told=lambda second: progress(second, one.seconds, "a link fails and comes back"))
     back = one.changes[1].second

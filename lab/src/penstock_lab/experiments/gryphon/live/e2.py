@@ -23,20 +23,20 @@ BEGINS_S: Final = 10
 PHASE_S: Final = 45
 QUICK_PHASE_S: Final = 35
 SETTLED_S: Final = 15
-"""What follows a change of the bottleneck is not counted."""
+"""Seconds after a change of the bottleneck that do not count."""
 SHARES: Final = (0.307, 0.768, 0.307)
-"""Of what publishers want to publish, that fits between IB and SB1: 60, 150 and 60 of 195 KB/s."""
+"""Share of the wanted publication rate that IB–SB1 carries in each phase: 60, 150 and 60 of 195 KB/s."""
 
 
 def phases(*, quick: bool) -> list[tuple[int, int, float]]:
-    """From, to, and messages a second that fit."""
+    """Return (from, to, messages per second that fit) of each phase."""
     length = QUICK_PHASE_S if quick else PHASE_S
     starts = [BEGINS_S + number * length for number in range(len(SHARES))]
     return [(start, start + length, share * RATE) for start, share in zip(starts, SHARES, strict=True)]
 
 
 def setting(*, quick: bool) -> LiveSetting:
-    """The same as in the simulator, scaled down."""
+    """Return the simulator's setting of E2, scaled down."""
     found = phases(quick=quick)
     return LiveSetting(
         seconds=found[-1][1],
@@ -47,7 +47,7 @@ def setting(*, quick: bool) -> LiveSetting:
 
 
 def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -> ExperimentResult:
-    """One run; pictures go to `out`, if given."""
+    """Run the experiment once; pictures go to `out`, if given."""
     one, found = setting(quick=quick), phases(quick=quick)
     played = play(one, told=lambda second: progress(second, one.seconds, "a bottleneck that changes"))
     queue = max(sample.queues["SB1"] for sample in played.samples)

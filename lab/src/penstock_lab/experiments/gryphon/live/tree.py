@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 LEAVES: Final = ("SB1", "SB2")
 SUBSCRIBERS: Final = 2
-"""At each leaf."""
+"""Subscribers at each leaf."""
 WINDOW_S: Final = 0.2
-"""Of messages that a publisher has in flight, as in the paper."""
+"""Seconds of messages that a publisher may have in flight, as in the paper."""
 
 
 class Clients:
@@ -53,9 +53,9 @@ class Clients:
         self._tasks: list[asyncio.Task[None]] = []
         self._publishing: list[asyncio.Task[None]] = []
         self.acknowledged = dict.fromkeys(PUBENDS, 0)
-        """Messages of each stream for which the publisher has the node's word."""
+        """Messages acknowledged to the publisher, per stream."""
         self.got: dict[str, dict[str, list[int]]] = {}
-        """By subscriber and stream: the numbers of what came."""
+        """Numbers of the messages received, per subscriber and stream."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -74,17 +74,17 @@ class Clients:
         await self._close()
 
     def start(self) -> None:
-        """Publish from now on."""
+        """Start publishing."""
         self._publishing = [asyncio.create_task(self._publish(pubend)) for pubend in PUBENDS]
 
     async def stop(self) -> None:
-        """Publish no more; what is in flight is answered, or abandoned."""
+        """Stop publishing; messages in flight are acknowledged or given up."""
         for task in self._publishing:
             task.cancel()
         await asyncio.gather(*self._publishing, return_exceptions=True)
 
     async def problems(self, *, within_s: float) -> list[str]:
-        """What subscribers were told wrongly, once everything acknowledged has had time to come."""
+        """Return what subscribers got wrong, once all acknowledged messages have had time to arrive."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + within_s
         while loop.time() < end_s and not self._complete():
@@ -111,11 +111,11 @@ class Clients:
 
     async def _listen(self, got: dict[str, list[int]], subscription: Subscription) -> None:
         async for item in subscription:
-            assert isinstance(item, Event)  # nothing of a stream is packed
+            assert isinstance(item, Event)  # only events come: nothing of a stream is packed
             got[item.topic.removeprefix("live/")].append(int.from_bytes(item.payload[:4]))
 
     async def _publish(self, pubend: str) -> None:
-        """One message after the other, with a bounded number in flight: held acknowledgements slow it."""
+        """Publish at the wanted rate with a bounded number in flight: held acknowledgements slow it down."""
         client = self._publishers[pubend]
         window = asyncio.Semaphore(max(1, round(WINDOW_S / self._every_s)))
         under_way: set[asyncio.Task[None]] = set()
@@ -151,7 +151,7 @@ class Clients:
 
 
 def problems_of(name: str, pubend: str, got: list[int], acknowledged: int) -> list[str]:
-    """What is wrong with the numbers of one stream that a subscriber got; so many were acknowledged."""
+    """Return what is wrong with the message numbers that a subscriber got of a stream."""
     if len(got) < acknowledged:
         return [f"{name} never got {acknowledged - len(got)} acknowledged messages of {pubend}"]
     if got != list(range(len(got))):
@@ -164,11 +164,11 @@ def problems_of(name: str, pubend: str, got: list[int], acknowledged: int) -> li
 RATE: Final = 200
 """Messages a second that all publishers want to publish; 500 in the paper."""
 UP_S: Final = 20.0
-"""A tree that is not connected by then never will be."""
+"""Longest wait for the four nodes to be connected."""
 DRAIN_S: Final = 20.0
-"""What is on its way when publishing ends arrives by then, or never."""
+"""Longest wait for messages on their way when publishing ends."""
 CACHE_S: Final = 5
-"""Of messages that IB keeps: less than a link is down, so that recovery has to come from PB."""
+"""Seconds of messages that IB caches: fewer than a link is down, so that recovery has to come from PB."""
 
 _NOW_US: Final = 1_800_000_000_000_000
 MESSAGE_BYTES: Final = len(
@@ -183,43 +183,43 @@ MESSAGE_BYTES: Final = len(
         )
     )
 )
-"""Of one message on a link, with everything that is sent about it."""
+"""Bytes of one message on a link, with all protocol overhead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that is done to a link on the way."""
+    """A change of a link during the run."""
 
     second: int
     node: str
-    """Which sends over it."""
+    """Name of the node that sends over the link."""
     neighbour: str
     settings: Mapping[str, Any]
-    """Of the link: `bytes_per_s`, `enabled`."""
+    """New settings of the link: `bytes_per_s`, `enabled`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSetting:
-    """One run."""
+    """The setting of one run."""
 
     seconds: int
-    """At most."""
+    """Longest duration of the run."""
     links: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Bytes a second from one node to another at the beginning; others are not limited."""
+    """Initial limits in bytes per second, by (from, to); other links are not limited."""
     changes: tuple[Change, ...] = ()
     stop: Callable[[list[Sample]], bool] | None = None
-    """Ends the run early."""
+    """Ends the run early once it returns true for the samples so far."""
 
 
 def play(setting: LiveSetting, *, told: Callable[[int], None]) -> Played:
-    """Start the nodes, run it, and end them; NodeError if they do not come up."""
+    """Start the nodes, play the setting, and stop the nodes; NodeError if they do not start."""
     with TemporaryDirectory(prefix="penstock-") as folder, ExitStack() as stack:
         tree = _Tree(setting, Path(folder), stack)
         return asyncio.run(_Run(tree, setting, told).play())
 
 
 class _Tree:
-    """The processes."""
+    """The four node processes."""
 
     def __init__(self, setting: LiveSetting, folder: Path, stack: ExitStack) -> None:
         self.nodes: dict[str, LocalNode] = {}
@@ -256,7 +256,7 @@ class _Tree:
         self.nodes[name] = stack.enter_context(local_node(self._configs[name]))
 
     def change(self, one: Change) -> None:
-        """Write a node's configuration anew, and let it read it."""
+        """Change a node's configuration file and reload it."""
         config = self._configs[one.node]
         for neighbour in config["streams"]["neighbours"]:
             if neighbour["name"] == one.neighbour:
@@ -288,7 +288,7 @@ class _Run:
         return Played(samples, [], down, problems)
 
     async def _connected(self, web: aiohttp.ClientSession) -> None:
-        """Wait until all know all streams."""
+        """Wait until all nodes know all streams."""
         try:
             async with asyncio.timeout(UP_S):
                 for name in self._tree.nodes:
@@ -300,7 +300,7 @@ class _Run:
     async def _sampled(self, web: aiohttp.ClientSession, clients: Clients) -> list[Sample]:
         changes = list(self._setting.changes)
         samples: list[Sample] = []
-        await self._sample(web, -1)  # from here on, differences
+        await self._sample(web, -1)  # counters at the start: samples are differences
         clients.start()
         loop = asyncio.get_running_loop()
         start_s = loop.time()
