@@ -128,4 +128,4 @@ class Control(msgspec.Struct, frozen=True, gc=False):
 
 
 Item: TypeAlias = Event | Digest | Control
-"""What a queue holds."""
+"""An item of a queue."""

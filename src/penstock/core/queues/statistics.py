@@ -38,7 +38,7 @@ class PackRecord:
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """What one filter did in all packs together."""
+    """Events seen and dropped by one filter, over all packs."""
 
     seen: int = 0
     dropped: int = 0
@@ -54,7 +54,7 @@ class QueueStatistics:
     """A queue at one moment. Always: accepted = delivered + digested + queued + queued_digested."""
 
     accepted: int
-    """Events that came in, those counted in digests from upstream included."""
+    """Events accepted, including those counted in digests from upstream."""
     delivered: int
     """Events that went out."""
     digested: int
@@ -64,16 +64,16 @@ class QueueStatistics:
     queued_digested: int
     """Events counted in the digests waiting."""
     items: int
-    """Events and digests waiting: what the capacity counts."""
+    """Events and digests waiting, as `capacity_events` counts."""
     bytes: int
     controls: int
     suspended: bool
     packs: int
     packs_by_level: Mapping[int, int]
-    """How many packs ended at each level; 0: the worst case."""
+    """Packs by the level that made room; 0: the worst case."""
     filters: Mapping[Cause, FilterCount]
     level: int
-    """The controller's present level; 0 where there is none."""
+    """The controller's current level; 0 without a policy."""
     last_turnaround_us: int | None
     mean_turnaround_us: float | None
     mean_ratio: float | None

@@ -54,7 +54,7 @@ class TypedColumns:
         return {name: column for name, column in found.items() if column is not None}
 
     def at(self, names: dict[str, str]) -> TypedColumns:
-        """The same reading of columns that a frame has under `names`."""
+        """These columns once a frame holds them under `names`."""
         placed: dict[str, Any] = {kind: sf.col(name) for kind, name in names.items()}
         return replace(self, **placed)
 

@@ -62,13 +62,13 @@ class View(NamedTuple):
 Decider = Callable[[View], Verdicts]
 F = TypeVar("F", bound=filters.Filter)
 COMPILERS: Final[dict[type[filters.Filter], Callable[[Any], Decider]]] = {}
-"""What makes a decider of a filter; each is registered beside it."""
+"""Functions that make a filter's decider, registered by `compiles`."""
 
 
 def compiles(
     *kinds: type[filters.Filter],
 ) -> Callable[[Callable[[F], Decider]], Callable[[F], Decider]]:
-    """The function below makes the deciders of these filters."""
+    """Register the decorated function as the maker of these filters' deciders."""
 
     def register(compiler: Callable[[F], Decider]) -> Callable[[F], Decider]:
         COMPILERS.update(dict.fromkeys(kinds, compiler))

@@ -137,7 +137,7 @@ class FeedSchedule(Protocol):
 
     @property
     def update_period_s(self) -> int | None:
-        """Of sy:updatePeriod and sy:updateFrequency."""
+        """sy:updatePeriod divided by sy:updateFrequency."""
         ...
 
     @property

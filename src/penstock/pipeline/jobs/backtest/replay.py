@@ -283,7 +283,7 @@ def written(text: Column) -> tuple[Column, Column]:
 
 
 def as_written(numbers: int, other: str | None) -> str:
-    """The same as a sentence; empty if no text is a number."""
+    """Sentence about texts that are numbers; empty if there are none."""
     but = "" if other is None else f", but not {other[:80]!r}"
     return f"{numbers:,} of the values are numbers written as texts{but}" if numbers else ""
 
