@@ -16,16 +16,16 @@ from penstock import Client
 from penstock.cli.sub import digest_line
 from penstock.client import ReceivedDigest
 from penstock.model.digest import AttributeSummary, Cause
-from tests.e2e.test_up import up
 from tests.kit.command import VITALS, answer, penstock
 from tests.kit.imports import loaded
 from tests.kit.passwords import cheap
+from tests.kit.up import up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.test_up import Up
+    from tests.kit.up import Up
 
 
 @pytest.fixture(scope="module")

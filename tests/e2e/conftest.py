@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.e2e.chromium import ARGUMENTS, chromium
+from tests.kit.mosquitto import mosquitto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,3 +24,10 @@ def looking() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a Mosquitto broker of our own."""
+    with mosquitto(tmp_path_factory.mktemp("mosquitto")) as number:
+        yield number

@@ -17,11 +17,11 @@ from penstock.client import Client
 from penstock.core.channels.address import topic_of
 from penstock.model.event import Event
 from tests.e2e.chromium import ARGUMENTS, chromium
-from tests.e2e.test_xmpp import ACCOUNTS, person
 from tests.kit.channels import html
 from tests.kit.prosody import PROSODY, prosody
 from tests.kit.web_server import WebServer
 from tests.kit.webhook_receiver import Receiver
+from tests.kit.xmpp_people import ACCOUNTS, person
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

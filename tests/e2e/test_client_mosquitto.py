@@ -10,12 +10,10 @@ import sys
 import pytest
 
 from penstock import Client
-from tests.e2e.test_mqtt_mosquitto import MOSQUITTO, port
 from tests.kit.breakable_link import way
+from tests.kit.mosquitto import MOSQUITTO
 from tests.kit.vitals import events
 from tests.kit.waiting import until
-
-__all__ = ["port"]  # the fixture: a Mosquitto of our own
 
 PUB, SUB = shutil.which("mosquitto_pub"), shutil.which("mosquitto_sub")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -23,6 +21,7 @@ from penstock.cli.api import api_address
 from penstock.cli.top import _first
 from penstock_lab.rigs.browser import take_picture
 from tests.e2e.chromium import chromium
+from tests.kit.dashboard_node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,48 +34,7 @@ pytestmark = pytest.mark.e2e
 SCRIPT = "<img src=x onerror=\"document.title='broken in'\">"
 """A client id that would like to be markup."""
 TOKEN = "correct-horse-battery-staple"  # noqa: S105
-SETTINGS = """
-listeners: [{port: 0}]
-http: {port: %d, token: "%s"}
-data: ""
-queues: {events: 200}
-policies:
-  vitals:
-    attribute: pulse
-    digest: [count, mean]
-    levels:
-      - drop: {delta: 5}
-      - drop: {within: [50, 100]}
-      - keep: {latest: 10}
-"""
 POLICY = "name: few\nlevels:\n  - keep: {latest: 7}\n"
-
-
-class Node:
-    """`penstock up` as its own process."""
-
-    def __init__(self, folder: Path, *, token: str = "", http_port: int = 0) -> None:
-        (folder / "penstock.yaml").write_text(SETTINGS % (http_port, token))
-        command = [sys.executable, "-m", "penstock", "up", "--config", "penstock.yaml", "--json"]
-        self._log = (folder / "log").open("wb")
-        self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=self._log)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if b"ready" not in line:
-            self.close(code=None)
-            pytest.fail(f"the node did not start: {(folder / 'log').read_text()}")
-        said = json.loads(line)
-        self.mqtt_port: int = said["listeners"][0]["port"]
-        self.http_port: int = said["http"]["port"]
-        self.url: str = said["http"]["url"]
-
-    def close(self, *, code: int | None = 0) -> None:
-        self._process.terminate()
-        ended = self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._log.close()
-        assert code is None or ended == code
 
 
 class Sensors:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
-import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
@@ -23,10 +20,10 @@ from penstock.mqtt.sessions.client import (
     Received,
     Settled,
 )
+from tests.kit.mosquitto import MOSQUITTO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from penstock.mqtt.packets.packet import Packet
 
@@ -39,39 +36,10 @@ class Dial(Protocol):
     def __call__(self, connect: Connect, *, session: ClientSession | None = None) -> Client: ...
 
 
-MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed"),
 ]
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a Mosquitto of our own."""
-    folder: Path = tmp_path_factory.mktemp("mosquitto")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
-    config = folder / "mosquitto.conf"
-    config.write_text(f"listener {number} 127.0.0.1\nallow_anonymous true\npersistence false\n")
-    with subprocess.Popen([str(MOSQUITTO), "-c", str(config)], stderr=subprocess.DEVNULL) as process:
-        try:
-            _wait_for(number)
-            yield number
-        finally:
-            process.terminate()
-
-
-def _wait_for(number: int) -> None:
-    for _ in range(100):
-        try:
-            socket.create_connection(("127.0.0.1", number), timeout=1).close()
-        except ConnectionRefusedError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("mosquitto does not listen")
 
 
 class Client:

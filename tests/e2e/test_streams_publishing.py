@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
@@ -22,47 +20,15 @@ from penstock.node.streams.log.sqlite import SqliteLog
 from tests.e2e.real_clients import wait
 from tests.kit.peer import Peer, run
 from tests.kit.ports import free_port
+from tests.kit.stream_service import configuration, service
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator
     from pathlib import Path
     from typing import Any
 
 pytestmark = pytest.mark.e2e
 
 KEPT: dict[str, Any] = {"clean": False, "session_expiry_s": 1000}
-
-
-def configuration(folder: Path, port: int) -> Path:
-    path = folder / "node.yaml"
-    path.write_text(
-        f"""
-listeners: [{{host: 127.0.0.1, port: {port}}}]
-http: {{enabled: false}}
-data: data
-streams: {{host: [{{name: orders, topics: [orders/#]}}]}}
-"""
-    )
-    return path
-
-
-@asynccontextmanager
-async def service(config: Path) -> AsyncIterator[Process]:
-    """`penstock up`, until it is killed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "penstock", "up", "--json", "--config", str(config)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        said = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
-        assert said["streams"] == {"hosted": ["orders"], "listener": None}
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 def logged(folder: Path) -> list[Record]:

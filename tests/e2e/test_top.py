@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.test_dashboard import Node
+from tests.kit.dashboard_node import Node
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from penstock.client import StreamReader, StreamWriter
 from penstock.client.streams.reader import list_streams
 from penstock.pipeline import register
-from tests.e2e.test_streams_programs import Killed
+from tests.kit.killed_node import Killed
 from tests.kit.stream_programs import running
 
 if TYPE_CHECKING:
