@@ -61,7 +61,7 @@ class Node:
     @property
     def listeners(self) -> tuple[Listener, ...]:
         """The doors that are open, with the ports they have."""
-        return self._doors.listeners
+        return self._listeners.listeners
 
     @property
     def http_port(self) -> int | None:
@@ -94,7 +94,7 @@ class Node:
             self._stack.callback(store.close)
         self.broker = Broker(config, gate=self._gate, store=store)
         self.observed = Observed(self.broker)
-        self._doors = Listeners(self.broker.protocol)
+        self._listeners = Listeners(self.broker.protocol)
         if config.recorder.topics:
             from penstock.node.observe.recorder import Recorder  # noqa: PLC0415  # most nodes record nothing
 
@@ -108,11 +108,11 @@ class Node:
             self.broker.listeners.append(self.streams)
             self._stack.push_async_callback(self.streams.close)
         self.broker.start()
-        self._stack.push_async_callback(self._doors.close)
+        self._stack.push_async_callback(self._listeners.close)
         self._stack.push_async_callback(self.broker.close)
         if any(listener.slots for listener in config.listeners):
             self._start_flows()
-        self._stack.callback(self._doors.stop)
+        self._stack.callback(self._listeners.stop)
         if self.streams is not None:
             await self.streams.start()
         if config.channels.enabled:
@@ -124,7 +124,7 @@ class Node:
             self._stack.push_async_callback(self.channels.close)
             await self.channels.start()
             self.observed.channels = self.channels
-        await self._doors.open(config.listeners, config.bounds)
+        await self._listeners.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
 
@@ -175,7 +175,7 @@ class Node:
         try:
             loaded = self._again()
             config, waiting = applicable(self.config, loaded.config)
-            self._doors.reload_certificates(config.listeners)
+            self._listeners.reload_certificates(config.listeners)
             if self.streams is not None:
                 self.streams.reconfigure(config)
             self.broker.reconfigure(config)

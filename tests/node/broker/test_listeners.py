@@ -74,7 +74,7 @@ class Echo(asyncio.Protocol):
 
 
 class Open:
-    """Doors that are open, and the connections made through them."""
+    """Listeners that are open, and the connections made through them."""
 
     def __init__(self, doors: Listeners, made: list[Echo]) -> None:
         self.doors = doors

@@ -302,17 +302,17 @@ class Listeners:
 
     def __init__(self, connection: Callable[[Listener], asyncio.Protocol]) -> None:
         self._connection = connection
-        self._doors: list[OpenListener] = []
+        self._opened: list[OpenListener] = []
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
         """Those that are open, with the ports they have."""
-        return tuple(door.listener for door in self._doors)
+        return tuple(opened.listener for opened in self._opened)
 
     async def open(self, listeners: Iterable[Listener], bounds: Bounds) -> None:
         """Listen; NodeError names the place that cannot be listened at."""
         for listener in listeners:
-            self._doors.append(await self._open(listener, bounds))
+            self._opened.append(await self._open(listener, bounds))
 
     async def _open(self, listener: Listener, bounds: Bounds) -> OpenListener:
         made: Callable[[], asyncio.Protocol] = partial(self._connection, listener)
@@ -336,21 +336,21 @@ class Listeners:
 
     def reload_certificates(self, listeners: Iterable[Listener]) -> None:
         """Read the files of TLS again, for connections made from now on."""
-        for door, listener in zip(self._doors, listeners, strict=True):
-            if door.secure is not None:
-                certificates.load(door.secure.context, listener)
+        for opened, listener in zip(self._opened, listeners, strict=True):
+            if opened.secure is not None:
+                certificates.load(opened.secure.context, listener)
 
     def stop(self) -> None:
         """Stop listening; open connections go on."""
-        for door in self._doors:
-            door.server.close()
+        for opened in self._opened:
+            opened.server.close()
 
     async def close(self) -> None:
         """Stop, and end what is left of the handshakes."""
         self.stop()
-        for door in self._doors:
-            if door.secure is not None:
-                await door.secure.close()
-            if door.web is not None:
-                await door.web.close()
-        self._doors.clear()
+        for opened in self._opened:
+            if opened.secure is not None:
+                await opened.secure.close()
+            if opened.web is not None:
+                await opened.web.close()
+        self._opened.clear()
