@@ -1,4 +1,4 @@
-"""Digests from two places, sent as bytes and merged: the same as one digest of everything."""
+"""Digests from two places, sent as bytes and merged: equal to one digest of all events."""
 
 import json
 from functools import reduce
@@ -15,7 +15,7 @@ POLICY = policy(
 
 
 def events(first: int, count: int) -> list[Event]:
-    """Readings of 40 devices, one a second."""
+    """Return readings of 40 devices, one a second."""
     return [
         Event(
             topic="plant/temperature",
@@ -28,7 +28,7 @@ def events(first: int, count: int) -> list[Event]:
 
 
 def digest_of(queue: list[Event]) -> Digest:
-    """All of a queue in one digest."""
+    """Return one digest of a whole queue."""
     (digest,) = evaluate.collapse(POLICY, queue)
     return digest
 

@@ -1,4 +1,4 @@
-"""Sensors whose connection breaks: what waits is bounded, a policy says what may go, all is accounted for."""
+"""Sensors whose connection breaks: a bounded buffer, a policy for what may be dropped, all accounted for."""
 
 import asyncio
 import json
@@ -26,11 +26,11 @@ async def sensors(client: Client) -> None:
 
 async def show(node: Node) -> None:
     url = about(node)["listeners"][0]["url"]
-    # Without a policy `publish` would wait as soon as 200 messages do.
+    # Without a policy, `publish` would block once 200 messages wait.
     sender = Client(url, client_id="sensors", send_policy=MAY_GO, send_events=200)
     async with Client(url) as nurse, sender:
         ward = await nurse.subscribe("ward/+")
-        node.broker.disconnect("sensors", reason=Reason.SERVER_BUSY)  # for half a second
+        node.broker.disconnect("sensors", reason=Reason.SERVER_BUSY)  # it reconnects in half a second
         while sender.connected:
             await asyncio.sleep(0.01)
         await sensors(sender)

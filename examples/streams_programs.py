@@ -9,7 +9,7 @@ LINES = ["three apples", "two pears", "a plum"]
 
 
 def write(url: str, lines: list[str]) -> None:
-    """As after a crash: from the beginning, with the same numbers."""
+    """Write all lines from the beginning, as after a crash; numbers that the stream has are skipped."""
     with StreamWriter(url, "orders", "import") as writer:
         print(f"{writer.last} lines are there already")
         for number, line in enumerate(lines, 1):
