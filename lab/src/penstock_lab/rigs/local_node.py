@@ -48,9 +48,9 @@ class LocalNode:
 
 @contextmanager
 def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
-    """`penstock up` on free ports of loopback with these settings; it is stopped at the end of the block.
+    """Run `penstock up` on free ports of loopback with these settings for the length of the block.
 
-    Unless the settings name a `data` folder, it keeps nothing.
+    Unless the settings name a `data` folder, the node keeps nothing on disk.
     """
     with TemporaryDirectory(prefix="penstock-") as folder:
         path, log = Path(folder, "penstock.yaml"), Path(folder, "log")

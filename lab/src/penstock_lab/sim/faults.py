@@ -105,7 +105,7 @@ class WireOutcome:
     """The end of one message or of one copy."""
 
     arrival_us: int | None
-    """None if it is lost."""
+    """Time of arrival; None if the message is lost."""
     partition: bool = False
     """True if a partition took it."""
 

@@ -112,7 +112,7 @@ class Figure8Setting:
     overhead_bytes: int = 4
     """Framing of each message on the wire, part of `event_bytes`."""
     digests_on_wire: bool = True
-    """Whether the receiver is told what was dropped; a plain drop-tail queue tells nobody."""
+    """Whether digests are sent to the receiver; a plain drop-tail queue sends none."""
 
     def __post_init__(self) -> None:
         least = self.overhead_bytes + len("vitals")

@@ -74,7 +74,7 @@ class Worker:
         )
         try:
             self.ask((self._make, self._arguments))
-            self.answer()  # it is ready
+            self.answer()  # wait until the part is ready
         except BaseException:
             self._end()
             raise

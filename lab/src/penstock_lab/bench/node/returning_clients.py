@@ -90,9 +90,9 @@ class Attaching:
         self._detach(everyone)
 
     def run(self, events: int) -> list[tuple[int, int]]:
-        """Pile up so many for each, and come back.
+        """Publish messages for each detached client, then attach all clients again.
 
-        Of each client: how long to CONNACK, and to the first message if any waits, in nanoseconds.
+        Returns for each client the time to CONNACK, and to the first message if any waits, in nanoseconds.
         """
         self._publish(events)
         everyone = self._attach(lambda client: client.connack_ns > 0 and len(client.heard) >= events)

@@ -1,8 +1,8 @@
 """Packing on Spark: compiled policies against SQL written by hand and against `applyInPandas`.
 
 All three get the same frame, held on disk by Spark, and must give the same rows, digests included; the
-benchmark checks that on a small frame before it takes time. Times are from plan to the last row, which nobody
-stores. A stream follows (`bench.spark.streaming`), where Spark runs on this machine.
+benchmark checks that on a small frame before it takes time. Times are from plan to the last row; rows are
+not stored. A stream follows (`bench.spark.streaming`), where Spark runs on this machine.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _streamed(spark: SparkSession, number: int, rounds: int) -> list[BenchmarkRo
 def _interleaved(ways: Mapping[str, Callable[[], None]], rounds: int, *, before: int) -> dict[str, float]:
     """Median seconds of each; a slow moment of the machine hits all alike.
 
-    `before`: rounds that do not count, of all. An odd round goes the other way about, so that nobody always
+    `before`: rounds of all that do not count. Odd rounds run in reverse order, so that no contestant always
     follows the same rival.
     """
     taken: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,6 +1,6 @@
 """Packing a stream on Spark: `pack_stream` against the unpacked stream and a stateful pandas function.
 
-All read the same folder, file by file, and nobody stores the rows. Every trigger brings more rows of each
+All read the same folder, file by file, and do not store the rows. Every trigger brings more rows of each
 patient than fit. The function by hand packs at one level: it knows no ladder and holds nothing back.
 """
 

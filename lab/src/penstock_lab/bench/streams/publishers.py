@@ -72,7 +72,7 @@ class MqttPublisher:
         self._number = 0
 
     def run(self, asked: tuple[int, int]) -> float:
-        """Publish so many, so many at once; seconds until the last acknowledgement."""
+        """Publish with a bounded number in flight; return the seconds until the last acknowledgement."""
         return asyncio.run(self._run(*asked))
 
     async def _run(self, messages: int, window: int) -> float:
@@ -123,7 +123,7 @@ class JetStreamPublisher:
             await create(stream)
 
     def run(self, asked: tuple[int, int]) -> float:
-        """Publish so many, so many at once; seconds until the last acknowledgement."""
+        """Publish with a bounded number in flight; return the seconds until the last acknowledgement."""
         return asyncio.run(self._run(*asked))
 
     async def _run(self, messages: int, window: int) -> float:

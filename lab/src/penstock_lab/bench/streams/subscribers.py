@@ -61,7 +61,7 @@ class MqttLatency:
         self._first = first
 
     def run(self, asked: tuple[int, int]) -> list[int]:
-        """So many messages, so many a second: how long each took, in nanoseconds."""
+        """Publish messages at a fixed rate; return how long each took, in nanoseconds."""
         return asyncio.run(self._run(*asked))
 
     async def _run(self, messages: int, per_s: int) -> list[int]:
@@ -93,7 +93,7 @@ class JetStreamLatency:
         self._first = 1
 
     def run(self, asked: tuple[int, int]) -> list[int]:
-        """So many messages, so many a second: how long each took, in nanoseconds."""
+        """Publish messages at a fixed rate; return how long each took, in nanoseconds."""
         return asyncio.run(self._run(*asked))
 
     async def _run(self, messages: int, per_s: int) -> list[int]:

@@ -263,7 +263,7 @@ PANELS: Final = (("jitter_ms", "jitter, ms"), ("loss", "share lost"), ("p99_ms",
 
 
 def draw(alone: LoadFigures, found: list[LoadFigures], out: Path) -> tuple[Path, ...]:
-    """Write the picture; the folder is made if it is not there."""
+    """Write the picture to a folder, which is created if needed."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  # after the backend is chosen
 
     out.mkdir(parents=True, exist_ok=True)

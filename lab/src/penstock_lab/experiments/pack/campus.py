@@ -130,7 +130,7 @@ class Filtered:
 
     @property
     def ratio(self) -> float:
-        """Share of what it saw that it dropped."""
+        """Share of the events seen that the filter dropped."""
         return self.dropped / self.seen if self.seen else 0.0
 
 

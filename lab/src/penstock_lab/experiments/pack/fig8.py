@@ -55,7 +55,7 @@ SEEDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class QueueContestant:
-    """A queue, and whether it tells its receiver what it dropped."""
+    """A queue, and whether its digests are sent to the receiver."""
 
     name: str
     label: str

@@ -79,7 +79,7 @@ class Process:
             return False
 
     def end(self) -> None:
-        """End the process in whatever state it is."""
+        """End the process, whatever its state."""
         if self._process is not None:
             if self._process.poll() is None:
                 if self._alone:
@@ -142,7 +142,7 @@ class KillTree:
             self.subscribers["spark"] = Process("spark", command, folder / "spark.log", alone=False)
 
     def file(self, name: str) -> Path:
-        """Return the file that a client writes what it processed to."""
+        """Return the path of the file in which a client records what it processed."""
         return self.folder / f"{name}.txt"
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""The Spark query that `streams-kill` starts: it writes down what it reads of the stream, batch by batch.
+"""The Spark query that `streams-kill` starts: it records what it reads of the stream, batch by batch.
 
 Spark reads a batch that was not finished when the query was killed again; it must have the same rows, which
 are recognised by their ticks.

@@ -86,10 +86,10 @@ class CoronaNodes:
                     node.hear(row, self.ring.ids[contact], told[contact][row])
 
     def fail(self, gone: Collection[int]) -> int:
-        """These nodes are gone, and everybody knows: the next owners take over with the copies they hold.
+        """Remove failed nodes, as known to all others: the next owners take over with the copies they hold.
 
-        Returns how many channels have lost all their copies at once. Their subscribers have to come again;
-        here they do so at once.
+        Returns how many channels have lost all their copies. Their subscribers have to subscribe again, which
+        happens at once here.
         """
         if not gone:
             return 0
