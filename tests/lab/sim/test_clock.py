@@ -100,7 +100,7 @@ def test_an_action_may_cancel_one_of_the_same_moment() -> None:
 def test_the_past_is_refused() -> None:
     clock = Clock()
     clock.run(10)
-    with pytest.raises(SimulationError, match="planned for 9 µs, but it is 10 µs already"):
+    with pytest.raises(SimulationError, match="planned for 9 µs, but the clock is at 10 µs"):
         clock.at(9, lambda: None)
     with pytest.raises(SimulationError, match="planned for 9 µs"):
         clock.after(-1, lambda: None)
