@@ -22,8 +22,10 @@ from tests.kit.stream_sessions import KEPT, numbers, publish
 from tests.kit.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from tests.kit.peer import Peer
     from tests.kit.stream_nodes import WithStreams
 
 
@@ -141,6 +143,49 @@ async def test_what_was_in_flight_is_sent_again_with_its_identifier() -> None:
         assert (await peer.expect(Pubrel)).packet_id == second.packet_id
         peer.send(Pubcomp(second.packet_id))
         await peer.settled()
+
+
+async def test_a_session_that_has_ended_keeps_no_readers() -> None:
+    async with streams_node() as running:
+        peer = await running.connect("s", **KEPT)
+        await peer.subscribe("orders/#", qos=1)
+        session = running.broker.sessions.get("s")
+        assert session is not None
+        assert len(session.sources) == 1
+        await running.connect("s", clean=True)
+        assert running.broker.sessions.get("s") is not session
+        assert session.sources == []
+
+
+async def test_a_late_write_of_a_session_that_has_ended_releases_nothing_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.node.streams.sessions.subscriptions.SAVE_POLLS", 1_000_000)
+    async with streams_node() as running:
+        held: list[Callable[[], None]] = []
+
+        async def received(peer: Peer) -> int:
+            """The client gets a QoS 2 message and says so; the disk is slow to learn it."""
+            await peer.subscribe("orders/#", qos=2)
+            await publish(running, b"1", qos=2)
+            packet_id = (await peer.expect(Publish)).packet_id
+            with monkeypatch.context() as patched:
+                patched.setattr(running.streams.state, "when_durable", held.append)
+                before = len(held)
+                peer.send(Pubrec(packet_id))
+                await until(lambda: len(held) > before)
+            return packet_id
+
+        first = await received(await running.connect("s", **KEPT))
+        late = held.copy()
+        peer = await running.connect("s", clean=True, session_expiry_s=1000)
+        assert await received(peer) == first
+        for callback in late:
+            callback()
+        assert await peer.silent()
+        for callback in held[len(late) :]:
+            callback()
+        assert (await peer.expect(Pubrel)).packet_id == first
 
 
 # -- where a subscription begins -----------------------------------------------------------------------------

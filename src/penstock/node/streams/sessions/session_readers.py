@@ -25,7 +25,7 @@ class SessionReaders(SessionSource):
     """The readers of one session, by stream."""
 
     def __init__(self, session: Session, drain_soon: Callable[[], None]) -> None:
-        self._session = session
+        self.session = session
         self._drain_soon = drain_soon
         """Has the session drained in a later turn of the event loop."""
         self.readers: dict[str, SessionReader] = {}
@@ -53,9 +53,9 @@ class SessionReaders(SessionSource):
             reader = self.readers[name]
             reader.try_rewind()
             if not reader.place.live:
-                before = self._session.delivery.sent
+                before = self.session.delivery.sent
                 done &= reader.catch_up(now_us=now_us)
-                if self._session.delivery.sent > before:  # the other streams come first the next time
+                if self.session.delivery.sent > before:  # the other streams come first the next time
                     self.readers[name] = self.readers.pop(name)
         if not done:
             self._drain_soon()
@@ -96,7 +96,7 @@ class SessionReaders(SessionSource):
         for reader in self.readers.values():
             tick = reader.place.take_unsent(packet_id)
             if tick is not None:
-                self._session.exchange.outgoing.supersede(packet_id, released=True)
+                self.session.exchange.outgoing.supersede(packet_id, released=True)
                 return self._received(reader.sender, tick, packet_id)
         return False
 
@@ -116,8 +116,8 @@ class SessionReaders(SessionSource):
     def release(self, packet_id: int) -> None:
         """Send a PUBREL: it is on disk that the client has the QoS 2 message."""
         self._unsaved.discard(packet_id)
-        if packet_id in self._releasing and self._session.link is not None:
-            self._session.link.send(Pubrel(packet_id))
+        if packet_id in self._releasing and self.session.link is not None:
+            self.session.link.send(Pubrel(packet_id))
 
     def safe(self, pubrels: list[Pubrel]) -> list[Pubrel]:
         """The PUBRELs that a new connection may begin with."""

@@ -43,8 +43,8 @@ class SessionDraining(Protocol):
         """Send to a session what it missed, in a later turn of the event loop."""
         ...
 
-    def release(self, client_id: str, packet_id: int) -> None:
-        """Send a client the PUBREL of a QoS 2 message."""
+    def release(self, session: Session, packet_id: int) -> None:
+        """Send the PUBREL of a QoS 2 message."""
         ...
 
 
@@ -259,7 +259,7 @@ class StreamReaders:
 
     def release(self, session: Session, packet_id: int) -> None:
         """Send the PUBREL of a QoS 2 message."""
-        self._sessions.release(session.client_id, packet_id)
+        self._sessions.release(session, packet_id)
 
     def figures(self) -> ReaderFigures:
         """How many readers are live, behind and away."""

@@ -202,7 +202,9 @@ class StreamSubscriptions:
             self._cursors.remove(key)
         for reader in self._readers(client_id):
             self._drop(reader)
-        self._sessions.pop(client_id, None)
+        source = self._sessions.pop(client_id, None)
+        if source is not None:
+            source.session.sources.remove(source)
 
     def _readers(self, client_id: str) -> list[SessionReader]:
         source = self._sessions.get(client_id)
@@ -225,10 +227,10 @@ class StreamSubscriptions:
 
     # -- sending ---------------------------------------------------------------------------------------------
 
-    def release(self, client_id: str, packet_id: int) -> None:
-        """Send a client the PUBREL of a QoS 2 message."""
-        source = self._sessions.get(client_id)
-        if source is not None:
+    def release(self, session: Session, packet_id: int) -> None:
+        """Send the PUBREL of a QoS 2 message, unless its session has ended."""
+        source = self._sessions.get(session.client_id)
+        if source is not None and source.session is session:  # else a later session of the same client
             source.release(packet_id)
 
     def drain_soon(self, session: Session) -> None:
