@@ -49,6 +49,17 @@ async def test_a_peer_gets_what_is_wanted_there_until_it_is_gone() -> None:
         assert len(peer.got) == 2
 
 
+async def test_a_peer_gets_one_copy_of_a_message_that_several_of_its_filters_match() -> None:
+    async with node() as running:
+        router, peer = running.broker.router, FakePeer()
+        router.add_peer(peer)
+        for filter_ in ("a/+", "a/#", "a/1"):
+            router.peer_wants(peer, filter_, wanted=True)
+        publisher = await running.connect("p")
+        await publisher.publish1("a/1", b"x")
+        assert peer.got == [("a/1", b"x")]
+
+
 async def test_subscribers_here_get_what_a_peer_brings_and_the_peer_does_not() -> None:
     async with node() as running:
         router, peer = running.broker.router, FakePeer()

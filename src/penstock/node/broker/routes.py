@@ -372,18 +372,21 @@ class Router:
 
 
 def _receivers(found: list[Member | Group | Tap | Peer]) -> list[Receiver]:
-    """One copy for the plain subscriptions of a session that overlap; each other receiver its own."""
-    receivers: list[Receiver] = []
+    """One copy for the plain subscriptions of a session that overlap, and one for each other receiver.
+
+    A peer with several filters that match is found several times and is one receiver.
+    """
+    receivers: dict[Receiver, None] = {}
     overlapping: dict[int, list[Member]] = {}
     for each in found:
         if not isinstance(each, Member):
-            receivers.append(each)
+            receivers[each] = None
         elif each.subscription.alone:
-            receivers.append(each.target())
+            receivers[each.target()] = None
         else:
             overlapping.setdefault(id(each.session), []).append(each)
     for together in overlapping.values():
         first = max(together, key=lambda one: one.subscription.options.qos)
         ids = tuple(dict.fromkeys(number for one in together for number in one.subscription.ids))
-        receivers.append(Target(first, ids))
-    return receivers
+        receivers[Target(first, ids)] = None
+    return list(receivers)
