@@ -248,6 +248,19 @@ async def test_a_transaction_that_fails_while_it_closes_is_tried_once_more(numbe
     assert numbers.tries == 2
 
 
+async def test_nobody_waits_for_a_writer_that_is_closed(numbers: Numbers) -> None:
+    numbers.commits.start()
+    numbers.add(1)
+    await numbers.close()
+    async with asyncio.timeout(10):
+        await numbers.commits.committed()
+    numbers.add(2)
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await numbers.commits.committed()
+    assert numbers.flat == [1]
+
+
 async def test_a_writer_that_never_started_lets_go_of_its_file(numbers: Numbers) -> None:
     numbers.add(1)
     await numbers.close()

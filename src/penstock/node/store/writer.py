@@ -117,6 +117,8 @@ class GroupCommit(Generic[Work]):
 
     async def committed(self) -> None:
         """Wait until all that was added so far is on disk; cancelled if it is not when the writer closes."""
+        if self._closing and self._thread is None and not self._backlog.pending():
+            return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def call() -> None:
@@ -125,6 +127,8 @@ class GroupCommit(Generic[Work]):
 
         self._awaited.add(done)
         self.after_commit(call)
+        if self._closing and self._thread is None:  # nothing is written any more
+            done.cancel()
         try:
             await done
         finally:
