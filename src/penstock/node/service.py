@@ -60,7 +60,7 @@ class Node:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """The doors that are open, with the ports they have."""
+        """The listeners that are open, with the ports they have."""
         return self._listeners.listeners
 
     @property
@@ -76,7 +76,7 @@ class Node:
         await self.close()
 
     async def start(self) -> None:
-        """Open the store, then the doors; what cannot be opened leaves nothing open."""
+        """Open the store, then the listeners; if one of them cannot be opened, nothing stays open."""
         try:
             await self._start()
         except BaseException:
