@@ -122,7 +122,7 @@ async def open_link(address: Address, above: LinkOwner, *, tls: ssl.SSLContext |
         raise Unreachable(f"{address}: TLS failed: {error.reason or error}; is it a TLS port?") from None
     except OSError as error:
         if address.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            raise Unreachable(f"{address}: closed while TLS shook hands; is it a TLS port?") from None
+            raise Unreachable(f"{address}: closed during the TLS handshake; is it a TLS port?") from None
         number = error.errno or 0  # of names that are not found it is negative
         said = os.strerror(number) if number > 0 else error.strerror or str(error)
         raise Unreachable(f"{address}: {said}; is the node up?") from None

@@ -45,7 +45,7 @@ class Node:
         self.config = loaded.config
         self._files = Files(loaded.files)
         self._again = again
-        """Reads the configuration once more."""
+        """Reads the configuration again."""
         self.loop = asyncio.get_running_loop()
         self._gate = Gate(self.config)
         self._stack = AsyncExitStack()
@@ -54,9 +54,9 @@ class Node:
         self.streams: StreamService | None = None
         """Reliable streams; None: there are none."""
         self.channels: ChannelService | None = None
-        """Web pages that are watched; None: none are."""
+        """Channels; None: the node watches no pages."""
         self.notify: NotifyService | None = None
-        """Who tells people and programs; None: nobody."""
+        """Notifications to people and programs; None: there are none."""
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -65,7 +65,7 @@ class Node:
 
     @property
     def http_port(self) -> int | None:
-        """Where dashboard and API are; None if they are off."""
+        """Port of dashboard and API; None if they are off."""
         return None if self._http is None else self._http.port
 
     async def __aenter__(self) -> Self:
@@ -149,7 +149,7 @@ class Node:
         self.observed.flows = flows
 
     async def _start_notify(self, channels: ChannelService) -> None:
-        """Begins before the channels and ends after them: what they find at last is still taken."""
+        """Start notifications before the channels, so that they stop after them and get the last changes."""
         from penstock.node.notify.service import NotifyService  # noqa: PLC0415  # most nodes tell nobody
 
         self.notify = NotifyService(
@@ -161,14 +161,14 @@ class Node:
         await self.notify.start()
 
     async def close(self) -> None:
-        """Let nobody in, tell the clients, write what is to be kept, let go of everything."""
+        """Stop listening, disconnect the clients, write what is kept, and close everything."""
         await self._background.close()
         await self._stack.aclose()
 
     # -- reload --------------------------------------------------------------------------------------------
 
     def reload(self) -> bool:
-        """Take what has changed in the configuration; whether it was right, else nothing changes."""
+        """Read the configuration again and apply it; False, and nothing changes, if it has a problem."""
         if self._again is None:
             log.warning("there is no configuration file to read again")
             return False
@@ -207,7 +207,7 @@ class Node:
 
 
 def allow_files(connections: int) -> None:
-    """Let the process have as many open files as it may, and say so if they will not do."""
+    """Raise the limit of open files as far as allowed; log a warning if it is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -274,7 +274,7 @@ def run(main: Coroutine[None, None, None]) -> None:
 
 
 def about(node: Node) -> dict[str, Any]:
-    """Where a node can be found."""
+    """Addresses of a node's listeners, and its data folder."""
     config = node.config
     return {
         "listeners": [

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class PublishingLink(Link, Protocol):
-    """A connection as those see it who acknowledge late what came over it."""
+    """A connection, as seen by code that acknowledges its messages late."""
 
     owed: Owed
 
@@ -44,7 +44,7 @@ class PublishingLink(Link, Protocol):
 
 
 class PublishingSession(Protocol):
-    """A session as those see it who acknowledge late what its client published."""
+    """A session, as seen by code that acknowledges its client's messages late."""
 
     client_id: str
     published: int
@@ -62,12 +62,12 @@ class PublishingSession(Protocol):
 
     @property
     def link(self) -> Link | None:
-        """The connection that carries it."""
+        """The connection of the session; None while the client is away."""
         ...
 
     @property
     def version(self) -> int:
-        """The version of MQTT that it speaks."""
+        """The version of MQTT that the session speaks."""
         ...
 
 
@@ -132,7 +132,7 @@ class Deferred(Protocol):
     """One or several answers in the queue of a session's connection."""
 
     def send(self) -> bool:
-        """Send what may be sent; whether that is all."""
+        """Send the answers that may be sent; returns whether none is left."""
         ...
 
     def orphan(self) -> None:
@@ -199,7 +199,7 @@ class DeferredAcks:
         _flush(self._session)
 
     def send(self) -> bool:
-        """Acknowledge those that may be; whether all are acknowledged now."""
+        """Acknowledge the messages that may be; returns whether none is left."""
         if self._free > self._at:
             packet_ids = self._packet_ids[self._at : self._free]
             self._at = self._free
@@ -251,7 +251,7 @@ class _Again:
         self.ready = False
 
     def send(self) -> bool:
-        """Acknowledge it if that is allowed by now; whether it is."""
+        """Acknowledge the message if that is allowed by now; returns whether it is."""
         if self.ready and self._session.exchange.incoming.settle(self._packet_id):
             _acknowledge(self._session, self._qos, (self._packet_id,))
         return self.ready
@@ -261,7 +261,7 @@ class _Again:
 
 
 class DeferredAnswer:
-    """Another answer, whose turn comes."""
+    """An answer that waits only for the answers before it."""
 
     __slots__ = ("_answer",)
 

@@ -19,7 +19,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[None, None, None], consequence: str) -> asyncio.Task[None]:
-        """Start something; `consequence` says what it means if it dies."""
+        """Start a task; `consequence` is logged if a bug ends the task."""
         task = asyncio.create_task(work)
 
         def ended(done: asyncio.Task[None]) -> None:
@@ -32,7 +32,7 @@ class Background:
         return task
 
     async def close(self) -> None:
-        """Cancel what is under way, and wait for it."""
+        """Cancel all tasks, and wait for their end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VERSION: Final = version("penstock")
-"""Read once: it stands in a file."""
+"""Read once, because it is read from a file."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """Asked for with a subscription that no SUBSCRIBE made."""
 
 SYS = "$SYS/"
-"""The node's own figures; they are made anew after a restart."""
+"""Topics of the node's own figures, which are not stored."""
 
 TICK_S = 0.25
 """How often deadlines are looked at: wills and expiries are given in seconds."""
@@ -310,7 +310,7 @@ class Broker:
         self.accept(message, self.router.find(topic), origin=self, now_us=now_us)
 
     def publish_will(self, session: Session, will: Will) -> None:
-        """A client is gone; what it wanted said then."""
+        """Publish the will of a client whose connection is gone."""
         now_us = self.clock()
         properties = unstamped_properties(will.properties)
         if properties.will_delay_s is not None:
@@ -331,7 +331,7 @@ class Broker:
         self.accept(message, self.router.find(will.topic), origin=session, now_us=now_us)
 
     def is_own(self, topic: str) -> bool:
-        """Whether only the node publishes on it."""
+        """Whether only the node publishes on a topic."""
         return topic.startswith(self.router.own)
 
     def tap(self, filter: str, seen: Callable[[Event], None]) -> Tap:  # noqa: A002

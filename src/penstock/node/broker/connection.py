@@ -45,7 +45,7 @@ NO_REFUSAL: Final = (
     Reason.SERVER_SHUTTING_DOWN,
     Reason.ADMINISTRATIVE_ACTION,
 )
-"""Ends of connections that are nobody's fault."""
+"""Reasons for the end of a connection that are not counted as refusals."""
 
 
 class ConnectionHost(Host, Protocol):
@@ -91,19 +91,19 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._flush_bytes = limits.FLUSH_BYTES
-        """How much is collected before it is written at once."""
+        """Bytes that are collected before a write that does not wait for the end of the turn."""
         self._paused_us = 0
         self.heard_us = broker.now_us
         """When something came for the last time; the rules are told when they are asked."""
         self._since_us = 0
-        """When the first of what is to be written came."""
+        """When the first byte that waits to be written was added."""
         self._marked = False
         """Whether the broker knows that there is something to flush."""
         self._early: list[bytes] = []
         """What came before the CONNECT was whole, then what came behind it before it was decided about."""
         self._admitted = False
         self.owed = Owed()
-        """What it has published into reliable streams and is not acknowledged yet."""
+        """Messages of this connection for reliable streams that are not acknowledged yet."""
         self._not_reading = 0
         """Number of holds on reading."""
         self._unread_answers = False
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(data)
 
     def send(self, packet: Packet) -> None:
-        """Send a packet, its words left out where the client does not take them."""
+        """Send a packet, without reason strings if the client wants none or the packet would be too large."""
         frame = self.rules.fit(packet)
         if frame is not None:
             self.write(frame)
@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
         self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write the collected bytes to the transport."""
         out, transport = self._out, self.transport
         if not out or transport is None or transport.is_closing():
             out.clear()
@@ -392,7 +392,7 @@ class Connection(asyncio.Protocol):
 
 
 def _short(error: MqttError) -> str:
-    """What a refusal is counted under."""
+    """The short reason under which a refusal is counted."""
     if isinstance(error, UnsupportedVersion):
         return "unsupported version"
     try:

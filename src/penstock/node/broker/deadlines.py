@@ -40,7 +40,7 @@ class Deadlines(Generic[T]):
         """The moment each one waits for; others in the heap are void."""
 
     def watch(self, one: T, *, now_us: Instant) -> None:
-        """Look at it when its moment comes; to be called again if its moment comes closer."""
+        """Yield an object by `due` at its deadline; call again if the deadline comes closer."""
         when_us = one.timer()
         if when_us is None:
             return
@@ -50,7 +50,7 @@ class Deadlines(Generic[T]):
             heappush(self._heap, (when_us, next(self._numbers), one))
 
     def next_us(self) -> Instant | None:
-        """When to ask for `due` again; None: not before somebody is watched."""
+        """When to call `due` again; None: nothing is watched."""
         return self._heap[0][0] if self._heap else None
 
     def due(self, *, now_us: Instant) -> Iterator[T]:

@@ -64,7 +64,7 @@ class Delivery:
         self.sent = 0
         """Messages sent to the client."""
         self.sources: list[SessionSource] = []
-        """What feeds it besides its queues."""
+        """Feed the session besides its queues."""
         self._journal = journal
 
     # -- a message comes -------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Delivery:
     def requeue(
         self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
     ) -> None:
-        """Queue something; it has its place in the journal already, or 0."""
+        """Queue an event or a digest; `place` is its place in the journal, 0 if it has none."""
         self.waiting[subscription] = None
         if subscription.chosen.plan is not None and isinstance(item, Event) and item.properties:
             item = digest_in(item) or item  # to the policy it is what it stands for, not one event more

@@ -79,7 +79,7 @@ class Drain:
         self._out.keeping_up = not (self._out.waiting or self._owed or again or blocked or link.paused)
 
     def _send_again(self, now_us: Instant) -> None:
-        """What was in flight when the connection before this one was lost."""
+        """Send again what was in flight when the previous connection was lost."""
         link = self._out.link
         assert link is not None
         while found := self._out.exchange.outgoing.again():
@@ -196,7 +196,7 @@ class Drain:
         return tuple(dict.fromkeys(together)) or subscription.ids
 
     def _send_digest(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
-        """In its place among the events; MQTT 3.1.1 gets it on a topic of its own, if it subscribed to it."""
+        """Send a digest; to an MQTT 3.1.1 client on a topic of its own, if the client subscribed to that."""
         topic = subscription.digest_topic()
         to = subscription
         if self._out.version == V4:
@@ -221,7 +221,7 @@ class Drain:
         self._out.keeping_up = False
 
     def _send_retained(self, now_us: Instant) -> bool:
-        """The next retained message; False if it has to wait for the connection or the window."""
+        """Send the next retained message; False if it has to wait for the connection or the window."""
         if self._out.link is None or self._out.link.paused:
             return False
         subscription, topics = next(iter(self._owed.items()))

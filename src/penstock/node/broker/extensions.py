@@ -129,7 +129,7 @@ class SessionIdentity(Protocol):
 
     client_id: str
     expiry_s: int
-    """Seconds it lives without a connection; 0: it ends with the connection."""
+    """Seconds the session lives without a connection; 0: it ends with the connection."""
 
     @property
     def origin(self) -> str:
@@ -142,7 +142,7 @@ class SessionListener:
 
     @property
     def ready(self) -> bool:
-        """Whether it has started: until then no session ends and no will is published."""
+        """Whether the listener has started: until then no session ends and no will is published."""
         return True
 
     def check(self, client_id: str, filter_: str, asked: Mapping[str, str]) -> None:
@@ -152,7 +152,7 @@ class SessionListener:
         """
 
     def subscribed(self, subscription: Subscription, asked: Mapping[str, str], *, again: bool) -> None:
-        """A subscription was made; `again`: it was there, and has other options now, perhaps."""
+        """A subscription was made; `again`: its filter was subscribed to before, maybe with other options."""
 
     def unsubscribed(self, session: SessionIdentity, filter_: str) -> None:
         """A subscription has ended."""

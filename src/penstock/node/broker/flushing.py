@@ -12,7 +12,7 @@ class Written(Protocol):
     """A connection that collects what it writes."""
 
     def unmark(self) -> None:
-        """Write what was collected; the flusher does not know the connection any more."""
+        """Write the collected bytes; the flusher has forgotten the connection."""
         ...
 
 
@@ -33,7 +33,7 @@ class Flusher:
         self._loop = loop
 
     def soon(self, connection: Written) -> None:
-        """Write what it collects at the end of this turn."""
+        """Have a connection write its collected bytes at the end of this turn."""
         self._dirty.append(connection)
         if not self.reading and not self._scheduled:
             self._schedule()

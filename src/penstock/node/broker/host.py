@@ -66,7 +66,7 @@ class Host(Protocol):
         ...
 
     def publish_will(self, session: Session, will: Will) -> None:
-        """Publish what a client wanted said when it is gone."""
+        """Publish the will of a client whose connection is gone."""
         ...
 
     def subscribe(
@@ -81,15 +81,15 @@ class Host(Protocol):
 
 
 class ClientLink(PublishingLink, Protocol):
-    """A connection as those see it who do what its client asks for."""
+    """A connection, as seen by code that handles the requests of its client."""
 
     rules: ServerConnection
 
     @property
     def broker(self) -> Host:
-        """The broker it belongs to."""
+        """The broker of the connection."""
         ...
 
     def close(self) -> None:
-        """Close when what was written is out."""
+        """Close after everything written has been sent."""
         ...

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Latency:
-    """The last samples; quantiles are worked out when somebody looks."""
+    """The last samples of a latency; quantiles are computed on demand."""
 
     __slots__ = ("_samples",)
 
@@ -67,7 +67,7 @@ class Link(Protocol):
         ...
 
     def send(self, packet: Packet) -> None:
-        """Send a packet, its words left out where the client does not take them."""
+        """Send a packet, without reason strings if the client wants none or the packet would be too large."""
         ...
 
     def end(self, error: MqttError) -> None:
@@ -83,7 +83,7 @@ class AckReceiver(Protocol):
         ...
 
     def received(self, tick: int, packet_id: int) -> bool:
-        """The client has it (QoS 2); whether the PUBREL must wait until the disk knows that."""
+        """The client has the message (QoS 2); returns whether the PUBREL must wait for the disk."""
         ...
 
     def completed(self, tick: int, packet_id: int) -> None:
@@ -98,9 +98,9 @@ class Sent(msgspec.Struct, frozen=True):
     retain: bool = False
     ids: tuple[int, ...] = ()
     place: int = 0
-    """In the journal; 0: it is not there."""
+    """Place of the message in the journal; 0: it is not there."""
     reader: AckReceiver | None = None
-    """Whose message of a stream it is; None: it is of none."""
+    """The reader of the stream that the message comes from; None: it comes from no stream."""
     tick: int = 0
     """The message's tick in the stream."""
     filter: str = ""

@@ -54,7 +54,7 @@ _CLOSE: Final = b"\x88\x02" + WSCloseCode.OK.to_bytes(2, "big")
 
 
 class WebSocketTransport(asyncio.Transport):
-    """What an MQTT connection reads from and writes to."""
+    """The transport of an MQTT connection over WebSocket."""
 
     def __init__(self, below: asyncio.Transport, above: asyncio.Protocol) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class WebSocketTransport(asyncio.Transport):
     # -- the connection's side -----------------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What is known about the socket below."""
+        """Facts about the socket below."""
         return self._below.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -108,7 +108,7 @@ class WebSocketTransport(asyncio.Transport):
         self._reading.clear()
 
     def resume_reading(self) -> None:
-        """Give the connection what comes."""
+        """Give the connection received bytes again."""
         self._reading.set()
 
     def is_closing(self) -> bool:
@@ -116,7 +116,7 @@ class WebSocketTransport(asyncio.Transport):
         return self._closing or self._below.is_closing()
 
     def close(self) -> None:
-        """Send what is waiting, then the end."""
+        """Send the waiting bytes and a close frame, then close."""
         if not self.is_closing():
             self._closing = True
             self._reading.set()
@@ -163,7 +163,7 @@ class _Handler(web.RequestHandler):
         self._unfinished = unfinished
 
     def admit(self, transport: asyncio.Transport, above: asyncio.Protocol) -> WebSocketTransport:
-        """Hands are shaken: from now on it is an MQTT connection."""
+        """The handshake is done: make an MQTT connection of this one."""
         self._unfinished.remove(self)
         self.mqtt = WebSocketTransport(transport, above)
         above.connection_made(self.mqtt)
@@ -220,7 +220,7 @@ class WebSocketListener:
         return handler
 
     async def close(self) -> None:
-        """End what is no WebSocket yet, and forget the others."""
+        """Close connections that are no WebSocket yet, and forget the others."""
         await self._server.shutdown(timeout=0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -234,7 +234,7 @@ class WebSocketListener:
         )
         await socket.prepare(request)
         if request.transport is None or handler not in self._unfinished:
-            return socket  # gone, or sent away, while we shook hands
+            return socket  # disconnected or closed during the handshake
         transport = handler.admit(request.transport, self._connection())
         async for message in socket:
             if message.type is not WSMsgType.BINARY:  # [MQTT-6.0.0-1]
@@ -245,7 +245,7 @@ class WebSocketListener:
         return socket
 
     def _refused(self, request: web.BaseRequest) -> web.Response | None:
-        """What is wrong with a handshake."""
+        """The response to a handshake that is refused; None if it is accepted."""
         if request.path != self._listener.path:
             return web.Response(status=404, text=f"MQTT over WebSocket is at {self._listener.path}\n")
         offered = request.headers.get("Sec-WebSocket-Protocol", "")
@@ -280,7 +280,7 @@ _WHY: Final = {
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> NodeError:
-    """Why a place cannot be listened at."""
+    """An error that says why a port cannot be opened."""
     if isinstance(error, socket.gaierror):
         return NodeError(f"host {host}: {error.strerror}")
     return NodeError(f"port {port} of {host} {_WHY.get(error.errno or 0, f'cannot be opened: {error}')}")
@@ -291,7 +291,7 @@ class OpenListener:
     """One listener that is open."""
 
     listener: Listener
-    """With the port it has."""
+    """The settings, with the port that was opened."""
     server: asyncio.Server
     secure: TlsHandshakes | None
     web: WebSocketListener | None
@@ -306,11 +306,11 @@ class Listeners:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Those that are open, with the ports they have."""
+        """The open listeners, with their ports."""
         return tuple(opened.listener for opened in self._opened)
 
     async def open(self, listeners: Iterable[Listener], bounds: Bounds) -> None:
-        """Listen; NodeError names the place that cannot be listened at."""
+        """Open listeners; NodeError names a port that cannot be opened."""
         for listener in listeners:
             self._opened.append(await self._open(listener, bounds))
 
@@ -346,7 +346,7 @@ class Listeners:
             opened.server.close()
 
     async def close(self) -> None:
-        """Stop, and end what is left of the handshakes."""
+        """Stop listening, and end unfinished handshakes."""
         self.stop()
         for opened in self._opened:
             if opened.secure is not None:

@@ -45,13 +45,13 @@ class Message(Event, frozen=True, gc=False, eq=False):
     """The topic as it is sent."""
     qos: int = 0
     retain: bool = False
-    """As its publisher set it."""
+    """The retain flag of the publisher."""
     mqtt: Properties = NONE
     """MQTT properties as they came; alias and subscription identifiers are each connection's own."""
     expires_us: int = 0
-    """When it is of no use any more; 0: never."""
+    """When the message expires; 0: never."""
     flow: Assigned | None = None
-    """Its flow and lane, if it is part of a flow with reserved slots."""
+    """Flow and lane, if the message is part of a flow with reserved slots."""
 
 
 def message_of(  # noqa: PLR0913 (each is a part of the message)
@@ -91,7 +91,7 @@ def message_of(  # noqa: PLR0913 (each is a part of the message)
 
 
 def properties_bytes(properties: Properties) -> int:
-    """What properties hold in memory, about."""
+    """Approximate bytes that properties take in memory."""
     return (
         64
         + sum(len(name) + len(value) + 64 for name, value in properties.user)
@@ -139,7 +139,7 @@ def expired(event: Event, now_us: Instant) -> bool:
 
 
 def qos_of(event: Event) -> int:
-    """The QoS it was published with."""
+    """The QoS that an event was published with."""
     return event.qos if type(event) is Message else 0
 
 
@@ -227,7 +227,7 @@ class Retained:
         self._tree: RetainedTree[Message] = RetainedTree()
 
     def __len__(self) -> int:
-        """Topics that have one."""
+        """Number of topics with a retained message."""
         return len(self._tree)
 
     def keep(self, event: Message) -> bool:
@@ -246,7 +246,7 @@ class Retained:
         return True
 
     def forget(self, topic: str) -> bool:
-        """Whether there was one."""
+        """Delete the message of a topic; returns whether there was one."""
         before = self._tree.discard(topic)
         if before is not None:
             self.bytes -= before.size

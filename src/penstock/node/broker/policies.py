@@ -33,9 +33,9 @@ class Chosen:
 
     plan: Plan | None = None
     name: str = ""
-    """As it is shown; empty without a policy."""
+    """Name of the policy for people; empty without a policy."""
     asked: str = ""
-    """What the client wrote; empty if it was installed."""
+    """The policy as the client wrote it; empty if the operator installed it."""
 
 
 NO_POLICY: Final = Chosen()

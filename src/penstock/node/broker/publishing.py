@@ -60,7 +60,7 @@ SAMPLED: Final = 15
 
 
 class Publisher:
-    """A connection's way in."""
+    """Takes what the client of one connection publishes."""
 
     def __init__(self, broker: Host, connection: ClientLink, session: Session) -> None:
         self._broker = broker
@@ -88,7 +88,7 @@ class Publisher:
             self._budget = Budget(bounds.messages_per_s, bounds.bytes_per_s)
 
     def begin(self, now_us: Instant) -> None:
-        """Bytes have come; what follows belongs to them."""
+        """Begin to read a chunk of received bytes."""
         self._now_us = now_us
         if self._version != self._router.version or self._gate is not self._broker.gate:
             self._forget()
@@ -192,7 +192,7 @@ class Publisher:
                     receiver.deliver(event, origin=session, now_us=now_us)
 
     def _unwanted(self, fan: Fan, count: int) -> bool:
-        """Nobody gets these; whether somebody looks on."""
+        """Count messages that nobody gets; returns whether a tap wants to see them."""
         if fan.denied:
             self._broker.count_refused("publish not allowed", count)
         else:
@@ -328,12 +328,12 @@ class Publisher:
             journal.hold(partial(self._answer_safe, packet_id, qos, Reason.SUCCESS), behind=True)
 
     def _answer_safe(self, packet_id: int, qos: int, reason: int) -> None:
-        """What was accepted is on disk."""
+        """Acknowledge a message that is on disk."""
         self._held -= 1
         self._answer_in_turn(packet_id, qos, reason)
 
     def _answer_in_turn(self, packet_id: int, qos: int, reason: int) -> None:
-        """Behind answers to earlier messages that wait for reliable streams."""
+        """Answer a message, after earlier ones whose answers wait for reliable streams."""
         if self._delivery.link is self._connection:
             in_turn(self._session, partial(self._answer_late, packet_id, qos, reason))
         else:

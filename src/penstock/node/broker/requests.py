@@ -38,7 +38,7 @@ FILTER = "filter"
 
 
 def handle(connection: ClientLink, session: Session, packet: Packet) -> None:
-    """Do what a packet asks for; it may come now, the rules have seen to that."""
+    """Handle a packet, which the rules of the connection have found legal."""
     match packet:
         case Ack():
             reply = session.acks.receive(packet)
@@ -158,7 +158,7 @@ def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:
 
 
 def _explained(problems: list[tuple[str, PolicyError | ChannelError | StreamError]]) -> Properties:
-    """What is wrong with policies, content filters and addresses, for people and for programs."""
+    """Properties of a SUBACK that say what is wrong with policies, content filters and addresses."""
     if not problems:
         return NONE
     first = str(problems[0][1])

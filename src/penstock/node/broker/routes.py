@@ -64,7 +64,7 @@ class Target:
         self.ids = ids
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give it to the session, unless the subscription's options say no."""
+        """Give a message to the session, unless the subscription's options say no."""
         subscription = self.subscription
         if subscription.options.no_local and origin is self.session:
             return False
@@ -84,7 +84,7 @@ class Group:
         self._turn = 0
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Give it to the member whose turn it is, or to another whose content filter wants it."""
+        """Give a message to the member whose turn it is, or to another whose content filter wants it."""
         member = self._next()
         if member.target().deliver(event, origin=origin, now_us=now_us):
             return True
@@ -95,7 +95,7 @@ class Group:
         return False
 
     def take_over(self, items: Iterable[Item], *, now_us: Instant) -> None:
-        """What a member that has left was not sent, or did not acknowledge."""
+        """Give the others what a member that has left was not sent, or did not acknowledge."""
         for item in items:
             if isinstance(item, Event):
                 self.deliver(item, origin=None, now_us=now_us)
@@ -195,14 +195,14 @@ class Router:
         self._tree: TopicTree[Hashable, Member | Group | Tap | Peer] = TopicTree()
         self._groups: dict[tuple[str, str], Group] = {}
         self.tapped: dict[Tap, None] = {}
-        """All who look on."""
+        """All open taps."""
         self._fans: dict[tuple[int, ...], Fan] = {}
         self.known: dict[bytes, Fan] = {}
         """Fans by topic; emptied, not replaced, when subscriptions change."""
         self.version = 0
-        """Counts changes, for those who remember fans on their own."""
+        """Counts changes, for publishers that keep fans of their own."""
         self.own: tuple[str, ...] = ("$",)
-        """What topics begin with that only the node publishes on."""
+        """Prefixes of topics that only the node publishes on."""
         self.sinks: list[Callable[[str], TopicSink | None]] = []
         """Each finds the sink of a topic, if it has one for it; the first that has one counts."""
         self._sunk: dict[TopicSink, Fan] = {}
@@ -220,7 +220,7 @@ class Router:
         return members + len(self._tree) - others
 
     def add(self, session: Session, subscription: Subscription) -> None:
-        """From now on it gets what matches."""
+        """Add a subscription."""
         group_name, filter_ = shared_of(subscription.filter)
         if group_name:
             key = (group_name, filter_)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 F = TypeVar("F")
-"""What stands for the receivers of a topic."""
+"""Type of what `routes` holds for a topic: a fan."""
 
 QOS0: Final = 0x30
 QOS1: Final = 0x32
@@ -335,7 +335,7 @@ class RunQueue(DropOldestQueue):
 
     @property
     def oldest_us(self) -> Instant | None:
-        """Since when what goes out next waits, without a look at it if it is a run."""
+        """Since when the next item waits; a run is not opened for it."""
         if self._runs and not self.ahead:
             return self._runs[0].now_us
         item = self.head()
@@ -373,12 +373,12 @@ class RunQueue(DropOldestQueue):
         return super().take(most, most_bytes=most_bytes)
 
     def head(self) -> Item | None:
-        """What goes out next, if anything waits."""
+        """The next item to go out, or None."""
         if self._runs and not self.ahead:
             self._open()
         return super().head()
 
     def items(self) -> tuple[Item, ...]:
-        """What waits, in order."""
+        """All waiting items, in order."""
         self._open()
         return super().items()

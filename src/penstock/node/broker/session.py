@@ -51,9 +51,9 @@ class Session(MqttSession[Sent]):
         self.published = 0
         """Messages the client has published: the last one's sequence number."""
         self.since_us = now_us
-        """When it attached or detached."""
+        """When the session attached or detached."""
         self.born_us = now_us
-        """Tells it from an earlier session of the same client."""
+        """When the session began; tells it from an earlier session of the same client."""
         self.held: dict[str, Subscription] = {}
         """Subscriptions by filter."""
         self.unanswered: deque[Deferred] = deque()
@@ -62,29 +62,29 @@ class Session(MqttSession[Sent]):
         """Messages that wait since an earlier connection."""
         self._journal = journal
         self._written = False
-        """Whether the journal knows it."""
+        """Whether the session is on disk, or on its way there."""
         self.delivery = Delivery(self, journal=journal)
         self.acks = Acknowledgements(self, self.delivery.sources, journal=journal)
         self._drain = Drain(self.delivery, self.acks, self.held, retained=retained, journal=journal)
 
     @property
     def origin(self) -> str:
-        """Whose packet identifiers those are that its messages in streams carry."""
+        """Names this session among all of its client: packet identifiers in streams belong to an origin."""
         return f"c:{self.client_id}/{self.born_us}"
 
     @property
     def link(self) -> Link | None:
-        """The connection that carries it."""
+        """The connection of the session; None while the client is away."""
         return self.delivery.link
 
     @property
     def version(self) -> int:
-        """The version of MQTT that its connection speaks, or the last one spoke."""
+        """The version of MQTT of the present connection, or of the last one."""
         return self.delivery.version
 
     @property
     def sources(self) -> list[SessionSource]:
-        """What feeds it besides its queues."""
+        """Feed the session besides its queues."""
         return self.delivery.sources
 
     # -- connections -----------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Session(MqttSession[Sent]):
     def attach_to(
         self, link: Link, agreed: ServerConnection, connect: Connect, *, most_expiry_s: int, now_us: Instant
     ) -> list[Pubrel]:
-        """A connection carries it from now on; what to send first. `drain` follows when that is sent."""
+        """Attach to a connection; returns the PUBRELs to send first. Then the caller calls `drain`."""
         delivery = self.delivery
         delivery.link = link
         delivery.version = connect.version
@@ -137,14 +137,14 @@ class Session(MqttSession[Sent]):
         self._drain.send_waiting(subscription, event, place, now_us)
 
     def _flush_sources(self, *, now_us: Instant) -> None:
-        """Have sources queue what waits there: nobody is there that it could go ahead to."""
+        """Have sources give their messages back to the queues of subscriptions."""
         for source in self.sources:
             source.flush(now_us=now_us)
 
     # -- on disk ---------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write down that expiry, subscriptions or connection have changed; nothing, if it is not kept."""
+        """Note in the journal that expiry, subscriptions or connection have changed."""
         if self._journal is None:
             return
         if self.expiry_s:
@@ -154,7 +154,7 @@ class Session(MqttSession[Sent]):
             self.unsave()
 
     def unsave(self) -> None:
-        """Remove it from disk: it departs, or will with its connection."""
+        """Remove the session from disk: it departs, or will with its connection."""
         if self._written and self._journal is not None:
             self._written = False
             self._journal.session_ended(self.client_id)
@@ -180,7 +180,7 @@ class Session(MqttSession[Sent]):
         )
 
     def restore(self, facts: SessionFacts, *, now_us: Instant) -> None:
-        """Take over what the store held of it; detached since then, or since now if it was attached."""
+        """Take over stored facts; the session is detached since then, or since now if it was attached."""
         self._written = True
         self.delivery.version = facts.version
         self.expiry_s = facts.expiry_s

@@ -57,7 +57,7 @@ class Sessions:
         return self._by_id.get(client_id)
 
     def restore(self, session: Session, *, now_us: Instant) -> None:
-        """A session from before a restart; it has been detached since."""
+        """Add a session from before a restart, detached."""
         self._by_id[session.client_id] = session
         self._waiting.watch(session, now_us=now_us)
 
@@ -136,7 +136,7 @@ class Sessions:
         broker.watch(connection)
 
     def _take_over(self, client_id: str, connect: Connect, user: str) -> Session | None:
-        """The session that goes on, if one does; a connection that carries it is closed."""
+        """The session that the client continues, or None; another connection of it is closed."""
         session = self._by_id.get(client_id)
         if session is None:
             return None

@@ -151,7 +151,7 @@ class StoreStatus(msgspec.Struct, frozen=True, gc=False):
     rows: int
     """That wait for the disk."""
     answers: int
-    """To publishers, that wait for those rows."""
+    """Answers to publishers that wait for those rows."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, gc=False):

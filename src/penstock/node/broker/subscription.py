@@ -103,7 +103,7 @@ class Subscription:
         return RunQueue(self._queueing.firm if self.options.qos else self._queueing.options)
 
     def install(self, chosen: Chosen, *, now_us: Instant) -> None:
-        """Another policy from now on; what waits stays and is packed by it if it does not fit."""
+        """Change the policy; waiting items stay, and are packed by it if they do not fit."""
         self.chosen = chosen
         before = self.queue
         if before is None:
@@ -129,7 +129,7 @@ class Subscription:
             self.chosen = to.chosen
 
     def reconfigure(self, queueing: Queueing) -> None:
-        """Other bounds; they hold for queues made from now on."""
+        """Change the bounds of queues made from now on."""
         self._queueing = queueing
 
     def digest_topic(self) -> str:
@@ -146,7 +146,7 @@ class Subscription:
     # -- what can be known -----------------------------------------------------------------------------------
 
     def _settled(self, stats: QueueStatistics | None) -> Account:
-        """What has come and gone through the queues, those that wait counted out."""
+        """Account of events that went through the queues, without those that wait."""
         past = self._past
         if stats is None:
             return past

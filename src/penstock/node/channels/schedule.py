@@ -144,7 +144,7 @@ class PollSchedule:
                     f"row {row}: no interval of a channel: {url!r}, {interval_us!r}", path=loaded.folder
                 )
             if url in found:
-                raise InputError(f"row {row}: {url} stands twice", path=loaded.folder)
+                raise InputError(f"row {row}: duplicate URL {url}", path=loaded.folder)
             found[url] = interval_us
         self._table = found
         self._changed()

@@ -38,12 +38,12 @@ class Declared:
     filter: str = "#"
 
     def covers(self, topic: str) -> bool:
-        """Whether it is about a topic."""
+        """Whether the declaration is about a topic."""
         return matches(self.filter, topic)
 
 
 def of_publish(user: Iterable[tuple[str, str]]) -> Declared | None:
-    """What a PUBLISH says about its topic; None: nothing. SlotError if it cannot be read."""
+    """The declaration in a PUBLISH; None if there is none, SlotError if it cannot be read."""
     period, jitter = "", ""
     for name, value in user:
         if name == PERIOD:
@@ -66,7 +66,7 @@ def retry_of(user: Iterable[tuple[str, str]]) -> int:
 
 
 def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[str]]:
-    """What a CONNECT says, and what of it cannot be read."""
+    """Declarations in a CONNECT, and problems of those that cannot be read."""
     jitter_us = 0
     found: list[Declared] = []
     problems: list[str] = []
@@ -75,7 +75,7 @@ def of_connect(user: Iterable[tuple[str, str]]) -> tuple[list[Declared], list[st
             if name == JITTER:
                 jitter_us = _amount(JITTER, value)
             elif name == PERIOD and len(found) >= limits.FLOWS_DECLARED:
-                problems.append(f"{PERIOD}: stands more than {limits.FLOWS_DECLARED} times")
+                problems.append(f"{PERIOD}: more than {limits.FLOWS_DECLARED} of them")
                 break
             elif name == PERIOD:
                 period, _, filter_ = value.partition(" ")

@@ -25,7 +25,7 @@ class Entry:
     subscription: Subscription
     event: Event
     place: int
-    """In the journal; 0: it is not there."""
+    """Place of the message in the journal; 0: it is not there."""
 
 
 class SessionLanes(SessionSource):
@@ -90,7 +90,7 @@ class SessionLanes(SessionSource):
         return taken
 
     def flush(self, *, now_us: Instant) -> None:
-        """Queue all that waits: nobody is there that it could go ahead to."""
+        """Give all messages back to the queues of their subscriptions."""
         found = self.lanes.clear()
         for entry in found:
             entry.subscription.laned -= 1
@@ -100,7 +100,7 @@ class SessionLanes(SessionSource):
 
 
 def _picked(subscription: Subscription, event: Event) -> list[Entry]:
-    """What the queue holds of the same flow; from now on it waits in a lane."""
+    """Take the events of the same flow from the queue: from now on they wait in a lane."""
     queue = subscription.queue
     if queue is None:
         return []

@@ -232,7 +232,7 @@ class FlowPublisher(Publisher):
         return Reason.QUOTA_EXCEEDED
 
     def _say(self, why: str) -> None:
-        """Why the flow of the message at hand is refused; empty: it is not."""
+        """Note why the flow of the message at hand is refused; empty: it is not."""
         if why and self._said is None:
             self._said = Properties(reason_string=why, user=(("penstock-flow", "refused"),))
 

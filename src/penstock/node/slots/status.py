@@ -29,4 +29,4 @@ class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     table_version: int = 0
     """Version of the control table in force; 0: none."""
     table_fault: str = ""
-    """Why the newest version of it is not in force."""
+    """Why the newest version of the table is not in use."""

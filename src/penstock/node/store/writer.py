@@ -81,7 +81,7 @@ class GroupCommit(Generic[Work]):
         """Rows in the transaction that is being written, and callbacks that wait for it."""
         self._waiting: list[Callable[[], None]] = []
         self._awaited: set[asyncio.Future[None]] = set()
-        """Of those who wait in `committed`."""
+        """Futures of the callers that wait in `committed`."""
         self._closing = False
         self.scheduled = False
         """Whether the next transaction begins without a call of `soon`; looked at once a message or more."""
