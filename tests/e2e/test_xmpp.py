@@ -12,6 +12,7 @@ import uvloop
 from penstock import limits
 from penstock.errors import ChannelRefused, NodeError
 from penstock.node.config.notify import XmppSettings
+from penstock.node.notify.status import OutboxStatistics
 from penstock.node.notify.xmpp import PASSWORD_VARIABLE, may_talk, password_of
 from tests.kit.channel_api import MemoryChannels
 from tests.kit.notify_service import notifying
@@ -80,7 +81,7 @@ def test_commands_and_changes(server: Prosody, loop: Any) -> None:
             assert any("2 changes" in one and "paused" in one for one in answers)
             await settled(at)
             assert "any more" in await ann.ask(f"unsubscribe {PAGE}")
-            assert at.statistics() == (3, 1, 2, 0, 0, 0)
+            assert at.statistics() == OutboxStatistics(3, 1, 2, 0, 0, 0)
 
     with asyncio.Runner(loop_factory=loop) as runner:  # `penstock up` runs on the second
         runner.run(run())
@@ -198,11 +199,11 @@ async def test_what_comes_back_is_not_counted_as_told(
             while not at.status().sending["failing"]:
                 await asyncio.sleep(0.02)
         assert "came back" in at.status().sending["failing"]["xmpp:nobody@localhost"]
-        assert at.statistics() == (1, 0, 0, 1, 0, 1)
+        assert at.statistics() == OutboxStatistics(1, 0, 0, 1, 0, 1)
         async with asyncio.timeout(120):
             while channels.subscriptions():  # nobody ever comes
                 await asyncio.sleep(0.02)
-        assert at.statistics() == (1, 0, 0, 0, 1, 0)
+        assert at.statistics() == OutboxStatistics(1, 0, 0, 0, 1, 0)
 
 
 def test_other_ways_to_encrypt(server: Prosody, tmp_path: Path) -> None:

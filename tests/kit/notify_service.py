@@ -10,6 +10,7 @@ from penstock.node.config.notify import NotifySettings as Settings
 from penstock.node.config.notify import WebhookSettings
 from penstock.node.config.schema import Config, Http
 from penstock.node.notify.service import NotifyService
+from penstock.node.notify.status import OutboxStatistics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,7 +24,7 @@ LOOPBACK = ("127.0.0.0/8",)
 async def counted(at: NotifyService, *figures: int) -> None:
     """Wait for the statistics to be these."""
     deadline_s = asyncio.get_running_loop().time() + 10
-    while at.statistics() != figures:
+    while at.statistics() != OutboxStatistics(*figures):
         assert asyncio.get_running_loop().time() < deadline_s, at.statistics()
         await asyncio.sleep(0.01)
 

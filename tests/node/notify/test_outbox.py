@@ -14,6 +14,7 @@ from penstock.errors import DigestError, StoreError
 from penstock.model.digest import Digest
 from penstock.model.event import Event
 from penstock.node.notify import subscriber_queue as sql
+from penstock.node.notify.status import OutboxStatistics
 from penstock.node.notify.subscriber_queue import delta_of
 from penstock.node.notify.transport import PAUSED, message_of
 from penstock.node.store.database import Database
@@ -37,7 +38,7 @@ def test_a_full_queue_packs_and_its_digest_says_how_many() -> None:
     said = message_of(digests[0])
     assert said.startswith(f"{digests[0].count} changes between 2023-11-14 22:13:") or " at " in said
     assert "too many waited" in said
-    assert box.statistics() == (10, len(kept), 10 - len(kept), 0, 0, 0)
+    assert box.statistics() == OutboxStatistics(10, len(kept), 10 - len(kept), 0, 0, 0)
 
 
 def test_each_subscriber_has_its_own_queue_and_policy() -> None:
@@ -100,7 +101,7 @@ def test_what_is_forgotten_while_it_is_sent_is_not_told_twice() -> None:
     assert item is not None
     box.forget("xmpp:ann", "http://a.example/")
     box.settled("xmpp:ann", item)
-    assert box.statistics() == (1, 0, 0, 0, 1, 0)
+    assert box.statistics() == OutboxStatistics(1, 0, 0, 0, 1, 0)
     assert box.statistics().conserved
 
 
@@ -133,7 +134,7 @@ def test_a_smaller_bound_after_a_restart_packs_what_was_kept() -> None:
     store.write(box.take_rows())
     small = outbox(capacity=4)
     small.restore(store.rows(sql.LOAD), store.rows(sql.LOAD_HELD))
-    assert small.statistics() == (30, 0, 0, 30, 0, 1)
+    assert small.statistics() == OutboxStatistics(30, 0, 0, 30, 0, 1)
     store.write(small.take_rows())
     assert len(store.rows(sql.LOAD)) <= 4
     assert len(told(small)) <= 4

@@ -7,7 +7,7 @@ forgotten with its subscription, or waiting (`OutboxStatistics.conserved`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock import limits
 from penstock.core.channels.difference import to_json
@@ -16,6 +16,7 @@ from penstock.model.digest import Digest
 from penstock.model.digest_wire import from_bytes, to_bytes
 from penstock.model.event import Event
 from penstock.node.notify import subscriber_queue as sql
+from penstock.node.notify.status import OutboxStatistics
 from penstock.node.notify.subscriber_queue import HeldChanges, SubscriberQueue, changes_in, when
 from penstock.node.notify.transport import PAUSED, RETURNED
 
@@ -28,28 +29,6 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.store.database import Row
     from penstock.policy.columns import Plan
-
-
-class OutboxStatistics(NamedTuple):
-    """Numbers of changes in all queues together."""
-
-    taken: int
-    """Changes accepted, including those that waited when the node started."""
-    sent: int
-    """Changes sent one by one."""
-    digested: int
-    """Changes sent as part of a digest."""
-    waiting: int
-    """Changes not sent yet, one by one or in digests."""
-    forgotten: int
-    """Changes whose subscription ended before they were sent."""
-    subscribers: int
-    """Subscribers for whom something waits."""
-
-    @property
-    def conserved(self) -> bool:
-        """Whether every change is accounted for."""
-        return self.taken == self.sent + self.digested + self.waiting + self.forgotten
 
 
 class Outbox:
@@ -123,7 +102,7 @@ class Outbox:
     # -- out -------------------------------------------------------------------------------------------
 
     def next(self, who: str) -> Event | Digest | None:
-        """Return what to send next; the same item until `settle` is called."""
+        """Return what to send next; the same item until `settled` is called."""
         lanes = self._lanes.get(who, {}).values()
         for lane in lanes:
             if lane.sending is not None:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import asdict
+
 from penstock import limits
 from penstock.core.queues import QueueOptions
 from penstock.errors import ChannelError, PolicyError, StoreError
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.model.digest import Digest
     from penstock.model.instant import Instant
     from penstock.node.config.schema import Config
-    from penstock.node.notify.outbox import OutboxStatistics
+    from penstock.node.notify.status import OutboxStatistics
     from penstock.node.notify.transport import Transport
     from penstock.node.notify.websub_hub import WebSubHub
     from penstock.node.store.database import Row
@@ -256,12 +258,12 @@ class NotifyService:
 
     def figures(self) -> NotifyFigures:
         """Return the numbers for the node's status and metrics."""
-        return NotifyFigures(**self.statistics()._asdict(), failing=self._sending.failing)
+        return NotifyFigures(**asdict(self.statistics()), failing=self._sending.failing)
 
     def status(self) -> NotifyStatus:
         """Return the status for the API, with the state of each transport."""
         return NotifyStatus(
-            **self.statistics()._asdict(),
+            **asdict(self.statistics()),
             fault=self._writing.fault if self._writing is not None else "",
             sending=self._sending.statistics(),
             transports={kind: transport.statistics() for kind, transport in self._transports.items()},

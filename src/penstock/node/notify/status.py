@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 
-class NotifyFigures(msgspec.Struct, frozen=True):
-    """Numbers of changes for the node's status: taken = sent + digested + waiting + forgotten."""
+class OutboxStatistics(msgspec.Struct, frozen=True):
+    """Numbers of changes in all queues of the outbox together."""
 
     taken: int
     """Changes accepted for subscribers, including those that waited when the node started."""
@@ -25,24 +25,23 @@ class NotifyFigures(msgspec.Struct, frozen=True):
     """Changes whose subscription ended before they were sent."""
     subscribers: int
     """Subscribers for whom something waits."""
+
+    @property
+    def conserved(self) -> bool:
+        """Whether every change is accounted for."""
+        return self.taken == self.sent + self.digested + self.waiting + self.forgotten
+
+
+class NotifyFigures(OutboxStatistics, frozen=True):
+    """The part of the node's status about notifications."""
+
     failing: int
     """Subscribers that could not be reached at the last attempt."""
 
 
-class NotifyStatus(msgspec.Struct, frozen=True):
-    """Answer of the API: taken = sent + digested + waiting + forgotten."""
+class NotifyStatus(OutboxStatistics, frozen=True):
+    """Answer of the API about notifications, with the state of each transport."""
 
-    taken: int
-    """Changes accepted for subscribers, including those that waited when the node started."""
-    sent: int
-    """Changes sent one by one."""
-    digested: int
-    """Changes sent as part of a digest."""
-    waiting: int
-    forgotten: int
-    """Changes whose subscription ended before they were sent."""
-    subscribers: int
-    """Subscribers for whom something waits."""
     fault: str
     """Why the outbox cannot be written to disk; empty if it can."""
     sending: dict[str, Any]
