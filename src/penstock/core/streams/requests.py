@@ -58,13 +58,13 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
     acked: int = 0
     messages: int = 0
     bytes: int = 0
-    door: str = ""
+    url: str = ""
     """Address for programs of the hosting node, if the node asked knows it."""
 
     @property
     def whereabouts(self) -> str:
         """The hosting node, for an error message to a program that asked another node."""
-        return f"node '{self.host}'" + (f" ({self.door})" if self.door else "")
+        return f"node '{self.host}'" + (f" ({self.url})" if self.url else "")
 
 
 # -- requests ------------------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ class ProgramServer:
         hosted = self._hosted.get(name)
         if hosted is None:
             urls = (one.url for one in self._neighbours if one.name == host)
-            return Figures(name, topics, host, here=False, door=next(urls, ""))
+            return Figures(name, topics, host, here=False, url=next(urls, ""))
         figures = hosted.log.figures()
         return Figures(
             name,
