@@ -299,8 +299,7 @@ class FlowControl:
             flow.unlearn()
             self.standing.become(flow, FlowState.LEARNING, "", now_us)
 
-    # -- admission and refusal
-    # --------------------------------------------------------------------------------
+    # -- admission and refusal -------------------------------------------------------------------------------
 
     def _try(self, flow: Flow, now_us: Instant) -> None:
         """Serve a flow whose grid is known, if possible."""

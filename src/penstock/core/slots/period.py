@@ -82,9 +82,8 @@ def estimate(arrivals_us: Sequence[Instant]) -> Period | None:
         return None
     last = arrivals_us[-MOST:]
     start_us = last[0]
-    if len(last) - len(set(last)) > COLLISIONS * len(
-        last
-    ):  # a cheap test first: bulk traffic is checked often
+    # A cheap test first: bulk traffic is checked often.
+    if len(last) - len(set(last)) > COLLISIONS * len(last):
         return None
     times = np.asarray(last, dtype=np.int64).astype(np.float64) - start_us
     guess = first_guess(np.diff(times))

@@ -80,7 +80,7 @@ def read(data: bytes) -> RefreshingFilter | ExactTable:
     if _SUM.unpack_from(data, len(data) - _SUM.size)[0] != xxhash.xxh64_intdigest(
         memoryview(data)[: -_SUM.size]
     ):
-        raise SlotError("damaged filter: wrong checksum")
+        raise SlotError("damaged filter: wrong checksum; ask for it again")
     if not ahead <= newest <= limits.SLOT_LATEST + limits.SLOT_WINDOW or max(inserted, refused) > _COUNT_MOST:
         raise SlotError(f"damaged filter: newest slot {newest}, {inserted} inserted, {refused} refused")
     if kind == _EXACT:
