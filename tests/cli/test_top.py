@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import terminal, top
+from penstock.cli import terminal
 from penstock.cli.app import app
 from penstock.errors import InputError
 from tests.kit.http_node import VITALS, running
@@ -96,15 +96,6 @@ def test_nobody_there() -> None:
     _, error = asyncio.run(run("--url", "http://127.0.0.1:1"))
     assert isinstance(error, InputError)
     assert "is the node up?" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("us", "text"),
-    [(0, "0 µs"), (999, "999 µs"), (1_500, "1.5 ms"), (2_500_000, "2.5 s"), (61_000_000, "1 min 1 s"),
-     (7_260_000_000, "2 h 1 min")],
-)  # fmt: skip
-def test_durations(us: int, text: str) -> None:
-    assert top._duration(us) == text
 
 
 def test_the_environment_names_the_http_port_not_the_mqtt_one() -> None:

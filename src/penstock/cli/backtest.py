@@ -30,6 +30,7 @@ from penstock.cli.output import JsonFlag, complain, print_json, warn
 from penstock.cli.terminal import escape, out, print_table, progress
 from penstock.core.queues import drain
 from penstock.errors import GoalMissed
+from penstock.model.instant import duration
 from penstock.policy import paths
 from penstock.policy.paths import Source
 from penstock.policy.text import forms
@@ -94,7 +95,7 @@ def _candidate_table(found: Backtest) -> Table:
                 name,
                 share(account.loss),
                 "–" if name in found.silent else f"{account.digests:,}",
-                *map(duration, times),
+                *map(latency, times),
                 f"{account.packs:,}",
                 "–" if often is None else _level(often),
             )
@@ -111,7 +112,7 @@ def _levels(found: Backtest) -> Table:
             )
             spaced = account.intervals
             times = (spaced.mean_us, spaced.quantile_us(0.5), spaced.quantile_us(0.99))
-            rows.append((name, f"{account.packs:,}", levels, *map(duration, times)))
+            rows.append((name, f"{account.packs:,}", levels, *map(latency, times)))
     header = ("candidate", "packs", "by level", "mean interval", "p50", "p99")
     return Table("Packs", header, tuple(rows))
 
@@ -143,7 +144,7 @@ def _errors(found: Backtest) -> Table:
 
 def _worst(found: Backtest) -> Table:
     rows = [
-        (name, one.queue or "all events", f"{one.events:,}", share(one.share), duration(one.latency_us))
+        (name, one.queue or "all events", f"{one.events:,}", share(one.share), latency(one.latency_us))
         for name, account in found.accounts.items()
         for one in account.worst[:3]
     ]
@@ -161,11 +162,9 @@ def share(found: float) -> str:
     return f"{100 * found:.1f} %"
 
 
-def duration(time_us: float | None) -> str:
-    """Format a time with its unit."""
-    if time_us is None:
-        return "–"
-    return f"{time_us / 1e6:,.3g} s" if time_us >= 1e6 else f"{time_us / 1e3:.3g} ms"
+def latency(time_us: float | None) -> str:
+    """Format a mean or quantile of times with its unit; – if no event was measured."""
+    return "–" if time_us is None else duration(round(time_us))
 
 
 def backtest(

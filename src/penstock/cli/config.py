@@ -116,13 +116,13 @@ _INTRODUCTION: Final = """\
 
 Made by `penstock config settings --markdown`; do not edit.
 
-A node reads one file in YAML 1.2, `penstock.yaml` in the folder it is started in unless `--config` names
-another. Every setting may be left out, but for those that are marked as required in the entries of a list.
-`penstock config check` says all that is wrong with a file, `penstock config show` prints what a node would
-run with. The [guide to operating a node](../guides/operating.md) shows the settings at work,
+A node reads one YAML 1.2 file: the file that `--config` names, else `penstock.yaml` in the folder in which
+the node is started. Every setting is optional, except those of list entries that are marked as required.
+`penstock config check` reports every problem of a file, `penstock config show` prints the configuration that
+a node would run with. The [guide to operating a node](../guides/operating.md) shows the settings at work;
 `examples/penstock.yaml` is a file to start from.
 
-Relative paths are relative to the folder of the file. `[]` stands for each entry of a list."""
+Relative paths are relative to the folder of the file. `[]` marks the settings of each entry of a list."""
 
 
 def as_markdown() -> str:
@@ -134,7 +134,7 @@ def as_markdown() -> str:
         "|---|---|",
         *(f"| {unit} | {', '.join(f'`{name}`' for name in names)} |" for unit, names in UNITS.items()),
         "",
-        "So `session_expiry_s: 604800` and `session_expiry_s: 7d` are the same.",
+        "For example, `session_expiry_s: 604800` and `session_expiry_s: 7d` mean the same.",
         "",
         "| setting | is | unit | default | meaning |",
         "|---|---|---|---|---|",

@@ -20,7 +20,7 @@ from penstock.cli.api import API_URL, ApiAddress, ApiOption, TokenOption, api_ad
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import out
 from penstock.errors import InputError, printable
-from penstock.model.instant import SECOND_US
+from penstock.model.instant import duration
 
 if TYPE_CHECKING:
     from penstock.node.observe.rows import ClientRow, Overview, Snapshot
@@ -135,7 +135,7 @@ def _heading(node: Overview) -> Text:
     rates = node.rates
     return Text.assemble(
         (f"penstock {printable(node.version)}", "bold"),
-        f"  up {_duration(node.now_us - node.started_us)}"
+        f"  up {duration(node.now_us - node.started_us)}"
         f"  clients {node.attached:,} + {node.detached:,} detached, {node.behind:,} behind"
         f"  in {rates.messages_received:,.0f}/s  out {rates.messages_sent:,.0f}/s"
         f"  digested {rates.digested:,.0f}/s",
@@ -166,8 +166,8 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
             Text("behind" if client.behind else client.state, style="yellow" if client.behind else ""),
             Text(f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""),
             Text(str(client.level), style="yellow" if client.level and client.items else ""),
-            _duration(client.oldest_us) if client.items else "–",
-            _duration(client.latency_p99_us) if client.latency_p99_us else "–",
+            duration(client.oldest_us) if client.items else "–",
+            duration(client.latency_p99_us) if client.latency_p99_us else "–",
             f"{client.account.delivered:,}",
             f"{client.account.digested:,}",
             Text(_dropped(client)),
@@ -183,16 +183,3 @@ def _dropped(client: ClientRow) -> str:
             sums[name] = sums.get(name, 0) + found.dropped
     most = sorted(((count, name) for name, count in sums.items() if count), reverse=True)
     return printable(", ".join(f"{name} {count:,}" for count, name in most[:3]))
-
-
-def _duration(us: int) -> str:
-    if us < 1_000:
-        return f"{us} µs"
-    if us < SECOND_US:
-        return f"{us / 1_000:.3g} ms"
-    seconds = us // SECOND_US
-    if seconds < 60:
-        return f"{us / SECOND_US:.3g} s"
-    if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
