@@ -1,4 +1,4 @@
-"""`python -m penstock`."""
+"""Runs the command line for `python -m penstock`."""
 
 from penstock.cli import main
 

@@ -59,7 +59,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except TyperException as error:
         message = error.format_message()
-        if message:  # there is none when the help was shown instead
+        if message:  # empty if the help was shown instead
             _report(message, {})
         sys.exit(error.exit_code)
     except PenstockError as error:

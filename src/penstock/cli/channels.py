@@ -72,7 +72,7 @@ def add(
     page: Page,
     *,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="Between polls, as 30s; 0s: as allocated.")
+        str | None, typer.Option("--every", metavar="TIME", help="Poll interval, as 30s; 0s: as allocated.")
     ] = None,
     css: Annotated[
         list[str] | None, typer.Option("--css", help="Compare only what this CSS selector finds.")
@@ -134,7 +134,7 @@ def remove(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_jso
 
 @app.command()
 def pause(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
-    """Stop polling a page for everybody."""
+    """Stop polling a page, for all its subscribers."""
     found = ask(api_address(url, token), "/channels/pause", {"url": canonical(page), "paused": True})
     _print_details(found, as_json=as_json, said="is paused")
 
@@ -192,14 +192,14 @@ def subscribe(
     who: Annotated[str, typer.Argument(metavar="WHO", help="As xmpp:ann@example.org, webhook:https://…")],
     page: Page,
     policy: Annotated[
-        str, typer.Option("--policy", metavar="FILE|NAME", help="Policy of the changes that wait for them.")
+        str, typer.Option("--policy", metavar="FILE|NAME", help="Policy of the changes that wait.")
     ] = "",
     end: Annotated[bool, typer.Option("--end", help="End the subscription instead.")] = False,
     url: ApiOption = API_URL,
     token: TokenOption = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Notify somebody of a page's changes, or stop with --end."""
+    """Notify a person or program of a page's changes, or stop with --end."""
     from penstock.cli.sub import policy_given  # noqa: PLC0415
 
     body = {"who": who, "url": canonical(page), "policy": policy_given(policy) if policy else ""}
@@ -242,7 +242,7 @@ def import_(
 @app.command()
 def export(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to; standard output if omitted.")
+        Path | None, typer.Argument(metavar="FILE", help="File to write; standard output if omitted.")
     ] = None,
     url: ApiOption = API_URL,
     token: TokenOption = "",

@@ -105,7 +105,7 @@ def _client(arrivals: DataFrame, path: str) -> str:
         if name in arrivals.columns:
             return name
     there = ", ".join(arrivals.columns)
-    raise InputError(f"which column names the client? Say --client; there are: {there}", path=path)
+    raise InputError(f"no column of client ids found; name it with --client; columns: {there}", path=path)
 
 
 def _rows(found: DataFrame, limit: int) -> list[dict[str, Any]]:

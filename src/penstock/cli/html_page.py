@@ -44,11 +44,11 @@ class Page:
         self._parts = [f"<h1>{escape(title)}</h1>"]
 
     def heading(self, text: str) -> None:
-        """Begin a section."""
+        """Begin a section with a heading."""
         self._parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """Add a paragraph."""
+        """Add a paragraph of text."""
         self._parts.append(f"<p>{escape(text)}</p>")
 
     def code(self, text: str) -> None:
@@ -71,7 +71,7 @@ class Page:
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>")
 
     def write(self, path: Path) -> Path:
-        """Return the page."""
+        """Return the whole page as HTML."""
         path.parent.mkdir(parents=True, exist_ok=True)
         head = f'<meta charset="utf-8"><title>{escape(self._title)}</title><style>{_STYLE}</style>'
         body = "\n".join(self._parts)

@@ -60,7 +60,7 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
     def load(self, name: str) -> Command:
-        """Import a command."""
+        """Import the module of a command and return the command."""
         entry = COMMANDS.get(name)
         if entry is not None:
             return _command_of(name, getattr(import_module(entry.module), entry.attribute))

@@ -77,7 +77,7 @@ def convert_plainly(command: Command, ctx: Context) -> None:
     for parameter in command.get_params(ctx):  # --help included, which Typer makes on first use
         descriptor = getattr(parameter, "type_descriptor", None)
         if descriptor is not None and descriptor.parameter_info.parser is None:
-            # Typer keeps its converter in this attribute and builds one only where there is none.
+            # Typer keeps its converter in this attribute and builds one only if the attribute is empty.
             setattr(parameter, "_runtime_param", PlainValues(descriptor))  # noqa: B010  # not in its type
     for each in getattr(command, "commands", {}).values():
         convert_plainly(each, ctx)

@@ -72,7 +72,7 @@ def pub(
             min=0,
             max=0xFFFF_FFFF,
             metavar="S",
-            help="Message expiry: seconds after which the message is not delivered any more.",
+            help="Message expiry: seconds after which the message is no longer delivered.",
         ),
     ] = None,
     rate: Annotated[
@@ -219,7 +219,7 @@ async def _chunks() -> AsyncIterator[bytes]:
 
     def read() -> None:
         chunk = b"-"
-        with suppress(RuntimeError):  # the loop is closed, nobody wants more
+        with suppress(RuntimeError):  # the loop is closed: the command has ended
             while chunk:
                 free.acquire()
                 chunk = os.read(handle, 1 << 16)
@@ -232,7 +232,7 @@ async def _chunks() -> AsyncIterator[bytes]:
 
 
 async def _paced(bodies: AsyncIterator[bytes], rate: float | None) -> AsyncIterator[bytes]:
-    """Yield messages no faster than `rate` a second; None: at once."""
+    """Yield messages no faster than `rate` a second, or without a delay if `rate` is None."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     async for body in bodies:

@@ -35,7 +35,7 @@ _OUT: Final = "penstock_out"
 
 
 class Backlog(Enum):
-    """What to do with a backlog."""
+    """How `penstock shed` treats a backlog: events older than --fresh."""
 
     REPLAY = "replay"
     SHED = "shed"
@@ -145,7 +145,7 @@ def shed(
     )
     for place in (asked.target, asked.checkpoint):
         if remote is None and Path(place).is_file():
-            raise InputError("is a file; a folder is needed there", path=place)
+            raise InputError("is a file; a folder is needed", path=place)
     need_spark()
     if every is None:
         in_a_hurry(path=source)

@@ -186,7 +186,7 @@ def _url(url: str, user: str | None, password_env: str | None) -> str:
     password = password_of(password_env) if password_env is not None else ""
     scheme, found, place = url.partition("://")
     if not found:
-        return url  # which is told to be none
+        return url  # an invalid address, which the reader reports
     if "@" in place:
         raise InputError("give the user in the address, or with --user, not both", path="--user")
     return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"

@@ -223,7 +223,7 @@ class Printer:
         await done
 
     def _run(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed, nobody waits
+        with suppress(RuntimeError):  # the loop is closed: the command has ended
             while True:
                 text, done = self._texts.get()
                 error: Exception | None = None

@@ -33,7 +33,7 @@ WIDE = 110
 
 
 def _width(stream: TextIO | None) -> int | None:
-    """Return the width to print in; None: rich asks the terminal, or the variable COLUMNS."""
+    """Return the width to print in, or None to let rich ask the terminal or the variable COLUMNS."""
     asks = stream is not None and stream.isatty()
     return None if asks or os.environ.get("COLUMNS", "").isdecimal() else WIDE
 

@@ -65,7 +65,7 @@ def watch(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", metavar="FILE|NAME", help="What may go when this is slow; a name the node knows."
+            "--policy", metavar="FILE|NAME", help="Which changes may be dropped when this program is slow."
         ),
     ] = None,
     every: Annotated[
@@ -73,12 +73,12 @@ def watch(
         typer.Option(
             "--every",
             metavar="TIME",
-            help="Between fetches, as 30s or 5min; 1min if omitted.",
+            help="Interval of fetches, as 30s or 5min; 1min if omitted.",
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End after the first change.")] = False,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after so many seconds.")
+        float | None, typer.Option("--seconds", min=0, metavar="S", help="End after S seconds.")
     ] = None,
     url: Annotated[
         str | None,
@@ -128,7 +128,7 @@ def watch(
 
 
 def seconds_of(text: str, *, least_s: int = 1) -> float:
-    """Parse --every."""
+    """Parse the value of --every; return seconds."""
     from penstock.node.config.amounts import quantity  # noqa: PLC0415  # other commands need no node
 
     found = quantity(text, "s")

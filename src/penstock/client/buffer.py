@@ -1,7 +1,7 @@
 """A bounded queue that reports which of its events it dropped.
 
-The queue drops by its policy. Whoever waits for a dropped event, to acknowledge it or to hear that it was
-sent, is told.
+The queue drops events by its policy. The buffer returns the receipt or waiting call of each dropped event, so
+that its owner can acknowledge the event or answer the call.
 """
 
 from __future__ import annotations

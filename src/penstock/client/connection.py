@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionOwner(Protocol):
-    """The owner of a connection, which is told what happens to it."""
+    """The owner of a connection, which the connection calls with packets and at its end."""
 
     def heard(self, packet: Packet) -> None:
         """Handle a packet of the node; raises MqttError if the protocol does not allow it."""
@@ -73,7 +73,7 @@ class Connection:
         self._link: Link | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._patient_until_us: Instant = 0
-        """Before this time a missing PINGRESP is no fault: it may be among what was not read."""
+        """Before this time a missing PINGRESP is no fault: it may be among the bytes not read yet."""
         self._begun = False
         self._over: ConnectionLost | None = None
 
@@ -176,7 +176,7 @@ class Connection:
                 self._link.pause_reading()
 
     def resume(self) -> None:
-        """Resume reading."""
+        """Resume reading after `pause`."""
         if self._reading:
             return
         self._reading = True

@@ -31,7 +31,7 @@ class StreamPositions:
 
     @property
     def start(self) -> int | None:
-        """Tick to begin with if the node has forgotten the subscription; None: with new messages."""
+        """Tick to begin with if the node has forgotten the subscription, None for new messages."""
         return min(self._next.values(), default=self._start)
 
     def passes(self, user: User) -> bool:
@@ -127,11 +127,12 @@ class Receipts:
         del self._open[receipt.packet_id]
         if receipt.qos == 2 or receipt.here:
             self._acknowledge(receipt.packet_id)
-        elif receipt.stamp is None:  # else subscriptions know it when it comes again
+        # Messages of streams need no entry: subscriptions recognise their ticks when they are sent again.
+        elif receipt.stamp is None:
             self._early.add(receipt.packet_id)
 
     def detached(self) -> None:
-        """Remember that no receipt belongs to the present connection any more."""
+        """Mark all receipts as received over an earlier connection."""
         for receipt in self._open.values():
             receipt.here = False
 

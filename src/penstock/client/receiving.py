@@ -1,7 +1,7 @@
 """The receiving half of a client: hands messages to subscriptions and decides when to stop reading.
 
 Reading stops while the program is behind, so that events wait in the node's queue, where the policy is.
-Reading goes on while somebody waits for an answer of the node: a program that publishes from within its
+Reading goes on while a call waits for an answer of the node: a program that publishes from within its
 own loop would otherwise wait for itself. Messages that then find a buffer full are packed there.
 """
 
@@ -55,10 +55,11 @@ class Receiver:
     def number_for(self, filter_: str, *, alone: bool, choosy: bool = False, strict: bool = False) -> int:
         """The identifier of a new subscription, or 0 if it needs none.
 
-        It needs one if the node sends it copies of its own of what another gets, too, or does not send it
-        everything that matches. A node that has to write identifiers cannot pass messages on as they came.
-        The same filter gets the same identifier in every program, so that a session can be taken up again,
-        unless it is strict: then nothing is for it that was sent before the node knew of it.
+        A subscription needs one if the node sends it separate copies of messages that another subscription
+        gets, too, or does not send it everything that matches. Others get none, since a node that has to
+        write identifiers cannot forward messages unchanged. The same filter gets the same identifier in every
+        program, so that a session can be resumed. A strict subscription gets a random one: messages sent
+        before the node knew of it are not for it.
         """
         rivals = (each for each in self._subscriptions.values() if not each.number)
         needed = choosy or any((alone or each.alone) and overlap(each.filter, filter_) for each in rivals)
@@ -74,7 +75,7 @@ class Receiver:
         return list(self._subscriptions.values())
 
     def find(self, filter_: str) -> Subscription | None:
-        """Return the subscription with exactly this filter; None if there is none."""
+        """Return the subscription with exactly this filter, or None."""
         return self._subscriptions.get(filter_)
 
     def add(self, subscription: Subscription) -> None:
@@ -100,7 +101,7 @@ class Receiver:
             self._past += subscription.statistics()
 
     def end(self, error: Exception | None) -> None:
-        """End all subscriptions: no message will arrive any more."""
+        """End all subscriptions; no further message will arrive."""
         for each in self.held():
             each.end(error)
 
@@ -118,7 +119,7 @@ class Receiver:
             self._put(wanting, message, receipt)
             self._look()
         elif receipt is not None or len(self._unclaimed) < limits.CLIENT_UNCLAIMED:
-            # Of QoS 1 and 2 there are no more than our receive maximum.
+            # Messages of QoS 1 and 2 need no bound here: the receive maximum bounds them.
             if receipt is not None:
                 receipt.holders += 1
             self._unclaimed.append((message, receipt))
@@ -132,18 +133,18 @@ class Receiver:
             return matching
         ids = message.properties.subscription_ids
         named = [each for each in matching if each.number in ids]
-        if _of_stream(message):  # one copy for all who want it
+        if _of_stream(message):  # the node sends one copy for all subscriptions of a session
             others = [each for each in matching if not each.number or (ids and not named)]
             return [*named, *(each for each in others if not each.strict)]
         if ids and not named:
-            return matching  # identifiers of another program, whose session this was
+            return matching  # identifiers of an earlier program with this session
         shared = not ids or any(not each.alone for each in named)
         others = [each for each in matching if not each.number and (not ids or not each.alone)]
         found = [*named, *others] if shared else named
         return found or [each for each in matching if each.strict and not each.wanted.choosy]
 
     def _comes_again(self, message: Publish) -> bool:
-        """Whether nobody wants it now, since the node did not know yet where a subscription begins."""
+        """Whether the node will send it again, having sent it before it knew where a subscription begins."""
         return _of_stream(message) and any(
             each.strict and each.matches(message.topic) for each in self._subscriptions.values()
         )
@@ -151,7 +152,7 @@ class Receiver:
     def _put(self, wanting: list[Subscription], message: Publish, receipt: Receipt | None) -> None:
         now_us = time.time_ns() // 1_000
         if receipt is not None:
-            receipt.holders += 1  # or it were acknowledged before all have it
+            receipt.holders += 1  # hold it, or it would be acknowledged before all subscriptions have it
         for each in wanting:
             each.put(message, receipt, now_us=now_us)
         if receipt is not None:

@@ -102,7 +102,7 @@ class Keeper:
         self._receiver = receiver
         self._asking = asking
         self.connection: Connection | None = None
-        """The present connection; None while there is none."""
+        """The present connection; None while disconnected."""
         self.over: ClientError | None = None
         """Why the client has given up; None while it has not."""
         self.connections = 0
@@ -127,7 +127,7 @@ class Keeper:
     async def _attach(self) -> None:
         connect = self._way.connect
         if self.connections:
-            # What was meant to begin anew has begun; from now on the session is to go on.
+            # clean_start applies to the first connection only: later ones resume the session.
             connect = replace(connect, clean_start=not connect.properties.session_expiry_s)
         connection = Connection(connect, self, self._way.address, packet_bytes=self._way.packet_bytes)
         connack = await connection.open(tls=self._way.tls)
@@ -152,8 +152,9 @@ class Keeper:
         while True:
             since_s = loop.time()
             await self._lost.wait()
+            # Only a long connection resets the pauses: a node may accept each connection and drop it at once.
             if loop.time() - since_s > self._way.pause_most_s:
-                pauses = self._pauses()  # else the node lets us in, but not for long
+                pauses = self._pauses()
             for pause_s in pauses:
                 if self.over is not None:
                     return
@@ -176,7 +177,7 @@ class Keeper:
         return pauses_s(SystemRandom(), least_s=min(limits.RECONNECT_LEAST_S, most_s), most_s=most_s)
 
     def _kept(self, task: asyncio.Task[None]) -> None:
-        """End everything when this task fails: nobody should wait for ever because of a bug."""
+        """End everything when this task fails, so that no call waits for ever because of a bug."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a bug: the client does not connect again", exc_info=error)
             self._fail(ConnectionLost(f"a bug in Penstock: {type(error).__name__}: {error}"))

@@ -49,13 +49,13 @@ class Published:
     """Result of `Client.publish`.
 
         answer = await client.publish("ward/1", "71", qos=1)
-        print(answer.reason == 0x10)  # nobody subscribes to it
+        print(answer.reason == 0x10)  # no subscribers
 
     With QoS 0 there is no answer, and the reason is 0.
     """
 
     reason: int = Reason.SUCCESS
-    """The node's code: 0, or 0x10 if nobody subscribed to it."""
+    """The node's reason code: 0, or 0x10 if the topic has no subscribers."""
     digested: bool = False
     """Whether the client's policy dropped it; it is counted in a digest."""
 
@@ -69,7 +69,7 @@ class QueuedMessage:
         self.packet = packet
         self.done = done
         self.expires_us = expires_us
-        """0: never."""
+        """When the message expires; 0: never."""
 
     def answer(self, found: Published | Exception) -> None:
         """Pass the answer to the waiting call."""
@@ -97,7 +97,7 @@ class Sender:
         self._buffer: Buffer[QueuedMessage] = Buffer(PackingQueue(plan, options))
         self._connection: Connection | None = None
         self._flying: dict[int, QueuedMessage | None] = {}
-        """QoS 1 and 2 messages that are not answered, by packet identifier; None: a digest."""
+        """QoS 1 and 2 messages without an answer, by packet identifier; None for a digest."""
         self._queue_for_room: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._topic = ""
@@ -192,7 +192,7 @@ class Sender:
         assert self._connection is not None
         try:
             self._connection.send(packet)
-        except MqttError as error:  # the node takes less than it did
+        except MqttError as error:  # the node accepts less than before the reconnect
             assert isinstance(packet, Publish)
             self._withdraw(packet.packet_id, packet.qos, error)
 
@@ -315,7 +315,7 @@ class Sender:
             self._idle.clear()
 
     def abandon(self, error: ClientError) -> None:
-        """Fail all waiting calls: nothing will be sent any more."""
+        """Fail all waiting calls: nothing more will be sent."""
         self._connection = None
         before, owed = self._buffer.clear()
         self._abandoned += before.queued + before.queued_digested

@@ -71,7 +71,7 @@ class SubscribeRequests:
             if each.filter not in self._leaving and (not session_present or each.filter in self._asked):
                 try:
                     self._ask(connection, each)
-                except MqttError as error:  # the node takes less than it did
+                except MqttError as error:  # the node accepts less than before the reconnect
                     self._refused(each, error)
 
     def _ask(self, connection: Connection, subscription: Subscription) -> None:
@@ -94,7 +94,7 @@ class SubscribeRequests:
         filter_ = found.request.subscriptions[0].filter  # type: ignore[union-attr]
         waiting = self._asked.get(filter_)
         subscription = self._receiver.find(filter_)
-        if subscription is None:  # whoever asked has stopped waiting
+        if subscription is None:  # the call was cancelled meanwhile
             return
         (reason,) = found.answer.reasons
         if reason < Reason.UNSPECIFIED:
@@ -106,7 +106,7 @@ class SubscribeRequests:
 
     def _refused(self, subscription: Subscription, error: PenstockError) -> None:
         waiting = self._asked.get(subscription.filter)
-        if waiting is None:  # asked for again after the node had lost the session
+        if waiting is None:  # renewed after the node had lost the session
             subscription.end(error)
         elif not waiting.done():
             waiting.set_exception(error)

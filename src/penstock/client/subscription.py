@@ -38,7 +38,7 @@ class SubscriptionOptions:
     user: tuple[tuple[str, str], ...] = ()
     """User properties of the SUBSCRIBE: policy and content filter."""
     start: int | None = None
-    """Tick to begin with in reliable streams; None: with new messages."""
+    """Tick to begin with in reliable streams, or None to begin with new messages."""
     plan: Plan | None = None
     """The policy, if its text is known here."""
     when_slow: Literal["wait", "pack"] = "wait"
@@ -53,7 +53,7 @@ class SubscriptionOptions:
 
     @property
     def alone(self) -> bool:
-        """Whether a node sends it a copy of its own, also of messages that other subscriptions get."""
+        """Whether a node sends it a separate copy, also of messages that other subscriptions get."""
         return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
 
     @property
@@ -123,7 +123,7 @@ class ReceivedDigest(Digest, frozen=True, array_like=True):
 
     topic: str = ""
     told: dict[str, Any] = {}  # noqa: RUF012  # msgspec makes a new one for each
-    """The node's JSON object; distinct counts and quantiles stand there as estimates."""
+    """The node's JSON object; distinct counts and quantiles are estimates."""
 
 
 class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
@@ -177,7 +177,7 @@ class SubscriptionOwner(Protocol):
         ...
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Unsubscribe."""
+        """End a subscription at the node."""
         ...
 
 
@@ -317,7 +317,7 @@ class Subscription:
             self._digested += item.count
         if receipt is not None:
             receipt.holders += 1
-        # A digest may be merged with the one before it; what is packed here is in safe hands already.
+        # A digest may be merged with the one before it; messages packed here count as received.
         held = receipt if isinstance(item, ReceivedEvent) and self.wanted.when_slow == "wait" else None
         dropped = self._buffer.offer(item, held, now_us=now_us)
         for each in dropped if held is receipt or receipt is None else [*dropped, receipt]:

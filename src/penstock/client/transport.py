@@ -54,7 +54,7 @@ def read_address(url: str) -> Address:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"'{url}' is no address: {error}") from None
+        raise InputError(f"'{url}' is not a valid address: {error}") from None
     if parts.scheme not in PORTS or not parts.hostname:
         known = ", ".join(f"{scheme}://" for scheme in PORTS)
         raise InputError(f"'{url}' should be like mqtt://127.0.0.1:1883; it begins with one of {known}")
@@ -62,16 +62,16 @@ def read_address(url: str) -> Address:
         raise InputError("an address holds no user and no password; give them as `user` and `password`")
     web = parts.scheme in ("ws", "wss")
     if parts.query or parts.fragment or (parts.path.strip("/") and not web):
-        raise InputError(f"'{url}' goes on behind the port; only ws:// and wss:// have a path")
+        raise InputError(f"'{url}' has a path; only ws:// and wss:// allow one")
     path = (parts.path if parts.path.strip("/") else "/mqtt") if web else ""
     return Address(parts.scheme, parts.hostname, port or PORTS[parts.scheme], path)
 
 
 class LinkOwner(Protocol):
-    """The owner of a link, which is told what happens to it."""
+    """The owner of a link, which the link calls with bytes, when it is writable, and at its end."""
 
     def received(self, chunk: bytes) -> None:
-        """Handle received bytes."""
+        """Handle bytes from the node."""
         ...
 
     def may_write(self, *, now: bool) -> None:
@@ -95,7 +95,7 @@ class Link(Protocol):
         ...
 
     def resume_reading(self) -> None:
-        """Resume reading."""
+        """Resume reading after `pause_reading`."""
         ...
 
     async def close(self) -> None:
@@ -147,7 +147,7 @@ class TcpLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio when the socket is open."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no such class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports have another base class
         self._transport.set_write_buffer_limits(high=limits.CLIENT_WRITE_BYTES)
 
     def data_received(self, data: bytes) -> None:
@@ -168,7 +168,7 @@ class TcpLink(asyncio.Protocol):
         self._above.lost(exc)
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
+        """Send bytes, in order."""
         assert self._transport is not None
         self._transport.write(data)
 
@@ -179,7 +179,7 @@ class TcpLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume reading."""
+        """Resume reading after `pause_reading`."""
         assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.resume_reading()
@@ -254,7 +254,7 @@ class WebSocketLink:
         self._end = asyncio.create_task(self._ended())
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
+        """Send bytes, in order."""
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         self._something.set()
@@ -267,7 +267,7 @@ class WebSocketLink:
         self._reading.clear()
 
     def resume_reading(self) -> None:
-        """Resume reading."""
+        """Resume reading after `pause_reading`."""
         self._reading.set()
 
     async def close(self) -> None:
@@ -295,7 +295,7 @@ class WebSocketLink:
             elif message.type is WSMsgType.ERROR:
                 raise message.data
             elif message.type is WSMsgType.TEXT:
-                raise ConnectionError("a text message, where MQTT has binary ones")
+                raise ConnectionError("WebSocket text message received; MQTT uses binary messages")
             else:
                 return
 

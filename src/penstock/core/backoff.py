@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def doubled(least: int, times: int, *, most: int) -> int:
-    """`least` doubled so many times, at most `most`."""
+    """`least` doubled `times` times, at most `most`."""
     return min(least << min(times, 40), most)
 
 

@@ -17,7 +17,7 @@ NOTIFY_RETRY_MOST_S: Final = 3_600.0
 """Longest pause between attempts: a target that comes back gets its messages within the hour."""
 
 NOTIFY_CHARS: Final = 8_000
-"""Characters of a message to a person: chat servers refuse stanzas of 64 KB, and nobody reads more."""
+"""Characters of a message to a person: chat servers refuse stanzas of 64 KB, and longer texts go unread."""
 
 COMMAND_CHARS: Final = 4_096
 """A command of a chat: the longest URL, with room for a policy's name."""

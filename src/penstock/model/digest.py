@@ -71,7 +71,7 @@ def mark(*, ts_us: int, seq: int, value: values.Scalar) -> Mark:
 
 
 class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
-    """Summary of one attribute of the dropped events; None: not asked for, or no readable value."""
+    """Summary of one attribute of the dropped events; fields not asked for are None."""
 
     n: Natural = 0
     """Numbers that `total` and `squares` cover."""

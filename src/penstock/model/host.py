@@ -12,7 +12,7 @@ def is_loopback(address: str) -> bool:
 
 
 def network_of(address: str) -> str:
-    """Who is counted as one: an IPv4 address, or an IPv6 network of 64 bits, which one host has whole."""
+    """Key to count hosts by: an IPv4 address, or the IPv6 network of 64 bits that one host is given."""
     parsed = _parsed(address)
     if isinstance(parsed, IPv6Address):
         return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"

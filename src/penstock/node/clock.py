@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def wall_us() -> Instant:
-    """What the machine takes for the time."""
+    """Return the time of the system clock, which may be set."""
     return time.time_ns() // 1_000
 
 
 def steady_us() -> int:
-    """Time that only goes forward, from some moment on."""
+    """Return the time of the monotonic clock, which only goes forward."""
     return time.monotonic_ns() // 1_000
 
 
 class Clock:
-    """Moments to plan by."""
+    """A wall clock that runs evenly: a change of the system clock shows only after `follow`."""
 
     def __init__(
         self, *, wall: Callable[[], Instant] = wall_us, steady: Callable[[], int] = steady_us
@@ -34,11 +34,11 @@ class Clock:
         self._ahead_us = wall() - steady()
 
     def now_us(self) -> Instant:
-        """The moment, as if the wall clock had not been set since."""
+        """Return the time, as if the system clock had not been set since the last `follow`."""
         return self._steady() + self._ahead_us
 
     def follow(self) -> int:
-        """Follow the wall clock; by how much it was set, 0 if it was not."""
+        """Adopt the time of the system clock; return by how much it was set, 0 if it was not."""
         jump_us = self._wall() - self.now_us()
         if abs(jump_us) <= limits.CLOCK_JUMP_US:
             return 0

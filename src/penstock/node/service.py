@@ -39,7 +39,7 @@ SPARE_FILES: Final = 256
 
 
 class Node:
-    """A node in the running event loop; `start`, and at the end `close`."""
+    """A node in the running event loop: the owner calls `start`, and at the end `close`."""
 
     def __init__(self, loaded: LoadedConfig, *, again: Callable[[], LoadedConfig] | None = None) -> None:
         self.config = loaded.config
@@ -52,7 +52,7 @@ class Node:
         self._background = Background()
         self._http: HttpServer | None = None
         self.streams: StreamService | None = None
-        """Reliable streams; None: there are none."""
+        """Reliable streams; None if none are configured."""
         self.channels: ChannelService | None = None
         """Channels; None: the node watches no pages."""
         self.notify: NotifyService | None = None
@@ -132,14 +132,12 @@ class Node:
             self._stack.push_async_callback(self._http.close)
         if config.sys_interval_s:
             topics = SysTopics(self.observed.status, self.broker.publish)
-            self._background.begin(topics.run(config.sys_interval_s), "the $SYS topics stand still")
+            self._background.begin(topics.run(config.sys_interval_s), "the $SYS topics are no longer updated")
         if config.watch_s and self._again is not None:
-            self._background.begin(
-                self._watch(config.watch_s), "changes of the configuration are not seen any more"
-            )
+            self._background.begin(self._watch(config.watch_s), "the configuration file is no longer watched")
 
     def _start_flows(self) -> None:
-        from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes reserve nothing
+        from penstock.node.slots.flows import Flows  # noqa: PLC0415  # most nodes do without
         from penstock.node.slots.publisher import add_flows  # noqa: PLC0415
 
         flows = Flows(self.config.slots, clock=self.broker.clock, publish=self.broker.publish)
@@ -241,7 +239,7 @@ async def serve(
     await node.start()
     loop.add_signal_handler(signal.SIGHUP, node.reload)
     gc.collect()
-    gc.freeze()  # what is there now stays: the collector need not look at it again
+    gc.freeze()  # long-lived objects: without this, every full collection would walk all of them
     ready(node)
     await stop.wait()
     await _close(node, hurry)
@@ -263,7 +261,7 @@ async def _close(node: Node, hurry: asyncio.Event) -> None:
 
 
 def run(main: Coroutine[None, None, None]) -> None:
-    """Run in an event loop of uvloop, where that is installed."""
+    """Run in an event loop of uvloop if it is installed, else of asyncio."""
     factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     with suppress(ImportError):
         from uvloop import new_event_loop  # noqa: PLC0415

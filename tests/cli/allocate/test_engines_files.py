@@ -86,7 +86,7 @@ URLS = ["https://a.org/", "https://b.org/"]
             r"there is no host in http://\[x/",
         ),
         ("a.parquet", {"url": [None, "x"], "subscribers": [1, 1]}, r"channel 1 has no url"),
-        ("a.parquet", {"url": ["x", "x"], "subscribers": [1, 1]}, r"the channel x stands there twice"),
+        ("a.parquet", {"url": ["x", "x"], "subscribers": [1, 1]}, r"duplicate channel x"),
         (
             "a.parquet",
             {"url": URLS, "subscribers": [1, 1], "host": ["h", None]},

@@ -30,11 +30,11 @@ class BenchmarkRow:
     ratio: float | None = None
     """Ours against the rival's so that larger is better: ours/rival for rates, rival/ours for times."""
     goal: float | None = None
-    """The smallest ratio we want; None: stated for information."""
+    """The smallest ratio we want; None if stated for information only."""
 
     @property
     def ok(self) -> bool | None:
-        """Whether the goal is reached; None if there is none."""
+        """Whether the goal is reached; None without a goal."""
         return None if self.goal is None or self.ratio is None else self.ratio >= self.goal
 
     def as_json(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class BenchmarkRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """A benchmark, done."""
+    """Result of a benchmark: all its measured rows."""
 
     bench: str
     rows: tuple[BenchmarkRow, ...]

@@ -25,7 +25,7 @@ class Claim:
     paper: str
     ours: str
     ok: bool | None
-    """Whether the claim holds here; None: stated for information, not judged."""
+    """Whether the claim holds here; None if stated for information and not judged."""
     note: str = ""
 
 

@@ -30,7 +30,7 @@ RIVAL: Final = "mosquitto"
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker."""
+    """A broker process that is running."""
 
     name: str
     """Name for tables; with the version for brokers other than ours."""
@@ -77,7 +77,8 @@ def find_mosquitto() -> tuple[str, str]:
     program = shutil.which(RIVAL) or shutil.which(RIVAL, path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise MissingTool(
-            "this benchmark needs mosquitto as its rival, and there is none; on Debian: apt install mosquitto"
+            "this benchmark needs mosquitto as its rival, which is not installed; "
+            "on Debian: apt install mosquitto"
         )
     said = subprocess.run([program, "-h"], capture_output=True, text=True, check=False)  # noqa: S603
     found = re.search(r"version (\S+)", said.stdout + said.stderr)

@@ -20,7 +20,7 @@ TAKEN_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A screenshot, or why there is none."""
+    """A screenshot, or the reason why none could be taken."""
 
     path: Path | None
     reason: str = ""

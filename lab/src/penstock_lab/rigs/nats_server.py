@@ -28,7 +28,9 @@ def find_nats_server() -> tuple[str, str]:
     """Return path and version of nats-server; MissingTool says how to install it."""
     program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path="/usr/sbin:/usr/local/sbin")
     if program is None:
-        raise MissingTool("this needs nats-server, and there is none; on Debian: apt install nats-server")
+        raise MissingTool(
+            "this needs nats-server, which is not installed; on Debian: apt install nats-server"
+        )
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
     found = re.search(r"v(\d\S*)", said.stdout)
     return program, found[1] if found else "of unknown version"

@@ -81,7 +81,7 @@ def allocate(
     """Give every channel the interval that makes the most of a load, or reaches a delay with the least.
 
     The columns of --channels are url, subscribers, and where they matter update_interval_us (the fair
-    schemes), cost (--load cost), and host (--host-limit; the URL's domain if there is none).
+    schemes), cost (--load cost), and host (--host-limit; the URL's domain if omitted).
     """
     if (channels is None) == (polls is None and subscriptions is None):
         raise typer.BadParameter("give --channels, or --polls and --subscriptions")

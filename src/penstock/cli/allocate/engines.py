@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ENDINGS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
 
 NUMBERS: Final = {"subscribers": 0.0, "cost": None, "update_interval_us": None}
-"""Columns of numbers with the smallest allowed value; None: above 0."""
+"""Columns of numbers with the smallest allowed value; None for columns whose values must be above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def read_channels(path: Path, *, needed: list[str], hosts: bool) -> Channels:
     for name in ("url", *needed):
         if name not in table.column_names:
             there = ", ".join(table.column_names) or "none"
-            raise InputError(f"there is no column '{name}'; there are: {there}", path=path)
+            raise InputError(f"no column '{name}'; found: {there}", path=path)
     if len(table) == 0:
-        raise InputError("there is no channel in it", path=path)
+        raise InputError("the file has no channels", path=path)
     urls = _urls(table, path)
     columns = {
         name: _numbers(table, urls, name, least, path)
@@ -72,16 +72,16 @@ def _table(path: Path) -> pa.Table:
     kind = ENDINGS.get(path.suffix.lower())
     if kind is None:
         known = ", ".join(ENDINGS)
-        raise InputError(f"what is in it? Its ending should be one of {known}", path=path)
+        raise InputError(f"unknown file format; the name should end in one of {known}", path=path)
     try:
         import pyarrow as pa  # noqa: PLC0415  # an extra; said so where it is missing
         from pyarrow import csv, json, parquet  # noqa: PLC0415
     except ImportError:
         raise MissingTool("pyarrow is not installed: pip install 'penstock[spark]'") from None
     if not path.is_file():
-        raise InputError("there is no such file; a folder of files goes with --engine spark", path=path)
+        raise InputError("no such file; a folder of files needs --engine spark", path=path)
     if path.stat().st_size == 0:
-        raise InputError("there is no channel in it", path=path)
+        raise InputError("the file has no channels", path=path)
     readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "json": json.read_json}
     try:
         return readers[kind](str(path))
@@ -101,7 +101,7 @@ def _urls(table: pa.Table, path: Path) -> pa.Array:
     if compute.count_distinct(urls).as_py() < len(urls):
         counts = compute.value_counts(urls)
         twice = counts.field("values").filter(compute.greater(counts.field("counts"), 1))[0]
-        raise InputError(f"the channel {twice} stands there twice", path=path)
+        raise InputError(f"duplicate channel {twice}", path=path)
     return urls
 
 
@@ -139,7 +139,7 @@ def _hosts(table: pa.Table, urls: pa.Array, path: Path) -> list[str]:
         if place not in domains:
             domains[place] = _domain(place)
             if not domains[place]:
-                raise InputError(f"there is no host in {url}; give a column 'host'", path=path)
+                raise InputError(f"{url} names no host; add a column 'host'", path=path)
         found.append(domains[place])
     return found
 

@@ -66,7 +66,7 @@ def read_stream_address(url: str) -> StreamAddress:
         shown = f"{parts.scheme}://{parts.hostname or ''}" if parts.scheme else repr(url.rpartition("@")[2])
         raise InputError(f"{shown} should be like stream://127.0.0.1:{PORT}, or streams://… for TLS")
     if parts.query or parts.fragment or parts.path.strip("/"):
-        raise InputError(f"stream://{parts.hostname} goes on behind the port; name the stream by itself")
+        raise InputError(f"stream://{parts.hostname}: the address has a path; give the stream by its name")
     return StreamAddress(
         parts.hostname,
         PORT if port is None else port,
@@ -115,7 +115,7 @@ class StreamLink:
                 return found
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the socket."""
         with suppress(OSError):
             self._socket.close()
 
@@ -187,7 +187,7 @@ class StreamConnection:
         tls: ssl.SSLContext | None = None,
         patience_s: float | None = None,
     ) -> None:
-        """`patience_s`: how long to try to connect before Unreachable is raised; None: for ever."""
+        """`patience_s`: how long to try to connect before Unreachable is raised, or None for ever."""
         self.address = read_stream_address(url)
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._tls = tls
@@ -235,7 +235,7 @@ class StreamConnection:
             else:
                 self._send(data)
         except BaseException:
-            self._asked.pop(number, None)  # nobody knows its number, so nobody could wait for it
+            self._asked.pop(number, None)  # the caller got no number, so no call waits for the answer
             raise
         return number
 
@@ -261,7 +261,7 @@ class StreamConnection:
         return isinstance(self._answers.get(number), Failed)
 
     def forget(self, number: int) -> None:
-        """Forget a request: nobody waits for its answer."""
+        """Forget a request; its answer will be ignored."""
         self._asked.pop(number, None)
         self._answers.pop(number, None)
 
@@ -282,7 +282,8 @@ class StreamConnection:
         return self._number, encode(msgspec.structs.replace(request, id=self._number))
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:  # both would take each other's answers, and write the same numbers
+        # After a fork, parent and child would take each other's answers, and write the same numbers.
+        if os.getpid() != self._process:
             raise InputError(
                 f"this connection belongs to process {self._process}: "
                 "after a fork make a reader or writer anew"
@@ -302,7 +303,7 @@ class StreamConnection:
             self._connect(deadline_s)
             return
         for found in answers:
-            if isinstance(found, Failed) and not found.id:  # the node's last word: it would be said again
+            if isinstance(found, Failed) and not found.id:  # a refusal is final: the node would refuse again
                 self._drop()
                 raise StreamRefused(found.reason, code=found.code)
             if self._asked.pop(found.id, None) is not None:
@@ -317,9 +318,9 @@ class StreamConnection:
             self._connect()
 
     def _connect(self, deadline_s: float | None = None) -> None:
-        """Until it succeeds, or patience is over; then everything that was not answered is asked again.
+        """Connect, trying until `patience_s` is over, and send requests without an answer again.
 
-        TimeoutError once the deadline has passed: whoever asks again goes on.
+        Raises TimeoutError once the deadline has passed; the next call continues with the attempts.
         """
         if self._trying is None:
             now_s = time.monotonic()
@@ -412,7 +413,7 @@ def keep_alive(connected: KeptAlive) -> None:
         ("TCP_KEEPINTVL", limits.STREAM_KEEP_ALIVE_S),
         ("TCP_KEEPCNT", 3),
     ):
-        if hasattr(socket, option):  # not everywhere
+        if hasattr(socket, option):  # missing on some platforms
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
@@ -424,5 +425,5 @@ def _reason(error: OSError | OverflowError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}; is it a TLS port?"
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there; is the node up, and is streams.listen enabled?"
+        return "connection refused; is the node up, and is streams.listen enabled?"
     return getattr(error, "strerror", None) or str(error)

@@ -104,7 +104,7 @@ class StreamReader:
         * `consumer`: name under which `commit` stores the position. A consumer that the node knows continues
           at its position, whatever `start` says.
         * `start`: "new", "earliest" or a tick. `until`: a tick, or "end" for what is there now.
-        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect; None: for ever.
+        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect, or None for ever.
 
         Raises Unreachable if no node answers, StreamRefused if the node refuses, InputError for a wrong
         argument.
@@ -173,7 +173,7 @@ class StreamReader:
         The position is on the node's disk when the call returns. Raises InputError without a consumer.
         """
         if not self._consumer:
-            raise InputError("a reader without a consumer has no place that could be kept; name one")
+            raise InputError("a reader without a consumer stores no position; give a name as `consumer`")
         done = self._last if tick is None else tick
         if done >= 0:
             self._connection.call(Settle(0, self.stream, self._consumer, done + 1))
@@ -196,7 +196,7 @@ class StreamReader:
             except StreamRefused as error:
                 if error.code != "trimmed" or isinstance(start, int):
                     raise
-                first = error.first  # what was there a moment ago has been let go since
+                first = error.first  # the log was trimmed since the figures were read
             else:
                 break
         return first

@@ -55,7 +55,7 @@ class StreamWriter:
         * `url`: the node, as `stream://host:port`. `stream`: the name of the stream.
         * `name`: the node recognises messages that a writer of this name has written before, also from an
           earlier program. Without a name it recognises only repetitions of this very writer.
-        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect; None: for ever.
+        * `tls`: the certificates to trust. `patience_s`: how long to try to reconnect, or None for ever.
 
         Raises Unreachable if no node answers, StreamRefused if the node refuses, InputError for a wrong name.
         """
@@ -150,7 +150,7 @@ class StreamWriter:
         return numbers
 
     def close(self) -> None:
-        """Flush and disconnect."""
+        """Flush, then disconnect."""
         try:
             self.flush()
             if self._passing:
@@ -177,7 +177,7 @@ class StreamWriter:
         )
         if not any(matches(filter_, topic) for filter_ in self._topics):
             takes = ", ".join(self._topics)
-            raise InputError(f"topic '{topic}' is none of stream '{self.stream}', which takes {takes}")
+            raise InputError(f"topic '{topic}' is not in stream '{self.stream}', which takes {takes}")
         if len(packet.payload) > self._most_bytes:
             raise InputError(
                 f"a payload of {len(packet.payload):,} bytes; the node takes up to {self._most_bytes:,}"
@@ -199,7 +199,8 @@ class StreamWriter:
                 0, self.stream, self.name, tuple(one for one, _ in part), tuple(row for _, row in part)
             )
             self._under_way.append((self._connection.ask(request), part))
-            del self._rows[: len(part)]  # not before: whatever happens, each message is in one of the two
+            # After `ask`: whatever it raises, each message is in one of the two lists.
+            del self._rows[: len(part)]
         self._bytes = 0
 
     def _part(self) -> list[tuple[int, Row]]:
@@ -220,7 +221,7 @@ class StreamWriter:
                 and not self._connection.answered(number)
                 and not self._refused()
             ):
-                return  # else nothing more is sent before the refusal's turn has come
+                return  # after a refusal wait for the earlier answers: nothing more may be sent
             try:
                 self._connection.answer(number)
             except StreamRefused:

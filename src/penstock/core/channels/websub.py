@@ -119,7 +119,7 @@ class HubRequest:
     callback: str
     topic: str
     lease_s: int | None = None
-    """Length of the lease asked for; None: the hub chooses."""
+    """Length of the lease asked for; None to let the hub choose."""
     secret: str = ""
     """Key with which the hub signs what it pushes; empty: pushes are not signed."""
 

@@ -38,7 +38,7 @@ class LinkItem:
 
     item: Item
     receiver: str | None
-    """None: one copy for all active receivers behind the link; else only for this one."""
+    """Receiver of this copy; None for one copy for all active receivers behind the link."""
 
 
 @dataclass(frozen=True, slots=True)

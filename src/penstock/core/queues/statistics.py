@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PackRecord:
-    """One pack."""
+    """Record of one pack: its level and what it dropped."""
 
     at_us: Instant
     level: int

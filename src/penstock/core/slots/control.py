@@ -83,7 +83,7 @@ class FlowStanding:
 
 
 def wait_us(failures: int) -> Instant:
-    """Pause of a flow after so many failures."""
+    """Pause of a flow after this number of failures."""
     return AGAIN_US << min(failures, AGAIN_MOST)
 
 

@@ -84,7 +84,7 @@ class ControlOptions:
     def problem_with(self, period_us: float, jitter_us: float = 0) -> str:
         """Why a period cannot be served, a short reason before the colon; empty if it can."""
         if not period_us > 0:
-            return f"bad period: {period_us / 1_000:g} ms is none"
+            return f"bad period: {period_us / 1_000:g} ms is not above 0"
         if period_us < self.slot_us:
             slot_ms = self.slot_us / 1_000
             return f"period too short: {period_us / 1_000:g} ms is less than a slot of {slot_ms:g} ms"

@@ -77,7 +77,7 @@ class Period:
 
 
 def estimate(arrivals_us: Sequence[Instant]) -> Period | None:
-    """Estimate the period of ascending arrival times; None if there is none."""
+    """Estimate the period of ascending arrival times; None if they have no period."""
     if len(arrivals_us) < LEAST:
         return None
     last = arrivals_us[-MOST:]

@@ -67,7 +67,7 @@ class Reservations:
         return range(first, max(first, int(to_us // self.slot_us)) + 1)
 
     def full(self, slots: range) -> int | None:
-        """First of these slots that is full or beyond the window; None: all have room."""
+        """First of these slots that is full or beyond the window; None if all have room."""
         counts, size, last = self._counts, len(self._counts), self.now + self.ahead
         most = self.capacity * WHOLE - WHOLE // len(slots)
         for slot in slots:

@@ -189,7 +189,7 @@ class RequestSlots:
         return {answer.value: count for answer, count in self._retries.answers.items()}
 
     def flow(self, client: str, topic: str, *, now_us: Instant) -> Flow | None:
-        """Flow of a request; None: it has slots anyway, or the table is full."""
+        """Flow of a request; None if the flow has slots already, or the table is full."""
         table, key = self._control.table, key_of(client, topic)
         flow = table.get(key) or table.add(key, client, topic, now_us=now_us)
         if flow is None or flow.state is FlowState.SERVED or (flow.client, flow.topic) != (client, topic):

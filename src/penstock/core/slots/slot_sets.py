@@ -154,7 +154,7 @@ class SlotSets(Protocol):
         ...
 
     def statistics(self) -> SlotStatistics:
-        """Figures now."""
+        """Present figures."""
         ...
 
 

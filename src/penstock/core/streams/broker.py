@@ -149,7 +149,7 @@ class StreamBroker:
         stream.relay.detach(_HERE + name)
 
     def hold(self, pubend: str, name: str, until: int | None) -> None:
-        """Keep everything from a tick on for a subscriber that is away; None: release it."""
+        """Keep everything from a tick on for a subscriber that is away; None releases it."""
         stream = self._stream(pubend)
         stream.relay.hold(name, until)
         if stream.pubend is not None:  # the log may be trimmed up to what was acknowledged

@@ -57,7 +57,7 @@ class Log(Protocol):
     def read(self, since: int, until: int, most: int) -> list[tuple[int, bytes]] | None:
         """The first `most` durable messages of a span, as many as are `bounded`.
 
-        None: not available now; the owner calls `Pubend.resume` later.
+        None if it is not available now; the owner calls `Pubend.resume` later.
         """
         ...
 

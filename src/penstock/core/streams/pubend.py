@@ -180,7 +180,7 @@ class Pubend:
         return len(self._shaper)
 
     def statistics(self) -> PubendStatistics:
-        """Figures now."""
+        """Present figures."""
         return PubendStatistics(
             position=self._told,
             acked=self._acked,
@@ -253,7 +253,7 @@ class Pubend:
                 raise StreamError(f"a pubend does not accept {type(message).__name__}")
 
     def hold(self, name: str, until: int | None) -> None:
-        """Keep messages from a tick on for a subscriber, acknowledged or not; None: release them."""
+        """Keep messages from a tick on for a subscriber, acknowledged or not; None releases them."""
         if until is None:
             self._holds.pop(name, None)
         else:

@@ -207,7 +207,7 @@ class Relay:
         self._down: list[tuple[str, Message]] = []
 
     def statistics(self) -> RelayStatistics:
-        """Figures now."""
+        """Present figures."""
         cache = self._cache
         return RelayStatistics(cache.messages, cache.size, self._nacks, self._nacks_up, self.acked())
 
@@ -239,7 +239,7 @@ class Relay:
         return min((*spoken, *self._holds.values()), default=None)
 
     def hold(self, name: str, until: int | None) -> None:
-        """Count nothing from a tick on as processed, for a subscriber that is away; None: release it."""
+        """Count nothing from a tick on as processed, for a subscriber that is away; None releases it."""
         if until is None:
             self._holds.pop(name, None)
         else:

@@ -94,7 +94,7 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=41):
 
 
 class Split(msgspec.Struct, frozen=True, array_like=True, tag=42):
-    """Cut a span into parts of at most so many messages or bytes."""
+    """Cut a span into parts of at most this number of messages or bytes."""
 
     id: int
     stream: str
@@ -177,7 +177,7 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag=48):
 
 
 class Staged(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A complete attempt."""
+    """An attempt whose rows are all staged, with its number of parts."""
 
     attempt: str
     parts: int
@@ -244,7 +244,7 @@ class Cuts(msgspec.Struct, frozen=True, array_like=True, tag=62):
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True, tag=63):
-    """Position of a consumer; None: unknown."""
+    """Position of a consumer; None if the node does not know the consumer."""
 
     id: int
     place: int | None

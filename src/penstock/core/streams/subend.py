@@ -210,7 +210,7 @@ class Subend:
         return self._knowledge.conflicts if self._knowledge is not None else 0
 
     def statistics(self) -> SubendStatistics:
-        """Figures now."""
+        """Present figures."""
         return SubendStatistics(
             horizon=self.horizon,
             rate=self._meter.rate,

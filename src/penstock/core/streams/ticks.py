@@ -30,7 +30,7 @@ def ticks_in(duration_us: int) -> int:
 
 
 def duration_us(ticks: int) -> int:
-    """Duration of so many ticks."""
+    """Duration of a number of ticks."""
     return ticks * 1_000 // TICKS_PER_MS
 
 

@@ -187,7 +187,7 @@ class ClientConnection:
 
     @property
     def version(self) -> int:
-        """4 or 5."""
+        """Protocol version: 4 (MQTT 3.1.1) or 5."""
         return self.connect.version
 
     @property

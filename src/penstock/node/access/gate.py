@@ -137,6 +137,6 @@ class Gate:
 
 
 def common_name(certificate: dict[str, Any]) -> str:
-    """Return the common name in a certificate of `SSLSocket.getpeercert`; empty if there is none."""
+    """Return the common name in a certificate of `SSLSocket.getpeercert`; empty if it has none."""
     subject = certificate.get("subject", ())
     return next((str(value) for part in subject for name, value in part if name == "commonName"), "")

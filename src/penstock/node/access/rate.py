@@ -27,7 +27,7 @@ class RateLimit:
 
     @classmethod
     def of(cls, per_s: float, *, ahead_s: float) -> RateLimit:
-        """Make a limit of so many units a second; what comes within `ahead_s` may come at once."""
+        """Make a limit of `per_s` units a second; the units of `ahead_s` may be used at once."""
         return cls(interval_us=SECOND_US / per_s, ahead_us=ahead_s * SECOND_US)
 
     def spend(self, amount: float, *, now_us: Instant) -> None:
@@ -47,7 +47,7 @@ class RateLimit:
         return True
 
     def bound(self, *, now_us: Instant) -> None:
-        """Let nobody wait longer than for one unit, whatever was used and wherever the clock was set."""
+        """Limit the wait to one unit, whatever was used and however the clock was set."""
         self._due_us = min(self._due_us, now_us + self._ahead_us + self._interval_us)
 
 

@@ -16,7 +16,7 @@ _Connection = TypeVar("_Connection")
 
 
 class UnfinishedConnections(Generic[_Connection]):
-    """At most so many connections, each for so long; where one too many comes, the oldest is closed."""
+    """A bounded number of connections, each for a bounded time; one too many closes the oldest."""
 
     def __init__(self, *, most: int, wait_s: float, close: Callable[[_Connection], None]) -> None:
         self._most = most

@@ -39,7 +39,7 @@ def read_config(source: Path | str) -> Config:
 
 
 def load(source: Path | str | None, *, change: Callable[[Config], Config] | None = None) -> LoadedConfig:
-    """Read the configuration in a file or a text, with warnings and the files used; None: the defaults.
+    """Read the configuration in a file or a text, with warnings and the files used; defaults if None.
 
     `change` applies the options of the command line, which take precedence over the file.
     """

@@ -228,4 +228,4 @@ def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Resp
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a bug: the dashboard is not updated any more", exc_info=error)
+        _log.error("internal error: the dashboard is no longer updated", exc_info=error)

@@ -65,7 +65,7 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     queue_events: int
     """Items one queue may hold."""
     store: StoreStatus | None = None
-    """None: nothing survives a restart."""
+    """Figures of the store; None if nothing is kept on disk."""
     faults: tuple[str, ...] = ()
     """What does not work at the moment: the disk, the recorder, a control table, a stream."""
 

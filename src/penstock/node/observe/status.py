@@ -25,15 +25,15 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
 
     broker: BrokerStatus
     recorder: RecorderStatus | None = None
-    """None: nothing is recorded."""
+    """Figures of the recorder; None if it is off."""
     flows: FlowsStatus | None = None
-    """None: no listener has slots."""
+    """Figures of flows; None if no listener has slots."""
     channels: ChannelsStatus | None = None
-    """None: channels are off."""
+    """Figures of channels; None if they are off."""
     notify: NotifyFigures | None = None
-    """None: notifications are off."""
+    """Figures of notifications; None if they are off."""
     streams: StreamsStatus | None = None
-    """None: no reliable streams."""
+    """Figures of reliable streams; None if there are none."""
 
     @property
     def faults(self) -> tuple[str, ...]:

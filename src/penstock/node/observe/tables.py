@@ -29,7 +29,7 @@ _BROKER: Final = Table(
         counter("bytes_received", "bytes_received", "bytes/received", "Bytes from clients"),
         counter("bytes_sent", "bytes_sent", "bytes/sent", "Bytes to clients"),
         counter(
-            "unrouted", "unrouted_messages", "publish/messages/unrouted", "Messages nobody subscribed to"
+            "unrouted", "unrouted_messages", "publish/messages/unrouted", "Messages without a subscriber"
         ),
         counter("refused", "refused", "refused", "Connections and packets refused", label="reason"),
         *by(
@@ -121,7 +121,7 @@ _FLOWS: Final = Table(
     (
         gauge("known", "flows_known", "", "Flows of constant rate that are known"),
         gauge("served", "flows_served", "", "Flows with reserved slots"),
-        gauge("silent", "flows_silent", "", "Served flows that do not come any more"),
+        gauge("silent", "flows_silent", "", "Served flows that have stopped sending"),
         gauge("fullest", "flows_fullest_slot", "", "Share taken of the fullest slot ahead"),
         gauge("table_version", "flows_table_version", "", "Version of the control table in force"),
         gauge("table_fault", "flows_table_broken", "", "1 if a newer control table was refused"),

@@ -107,7 +107,7 @@ class BodyReader:
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """An answer with its body, or a sentence why there is none."""
+    """An answer with its body, or a sentence that says why the fetch failed."""
 
     status: int = 0
     """HTTP status; 0: no answer."""

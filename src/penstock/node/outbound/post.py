@@ -79,7 +79,7 @@ class Poster:
         self._session: aiohttp.ClientSession | None = None
 
     def check(self, url: str) -> str:
-        """Return the canonical URL; BadAddress if it is none, or its host is a forbidden address."""
+        """Return the canonical URL; BadAddress if it is not a URL, or its host is a forbidden address."""
         found = canonical(url)
         refusal = self._guard.refusal(URL(found, encoded=True).host or "")
         if refusal:

@@ -1,9 +1,9 @@
-"""What clients declare about their flows: the user properties of CONNECT and PUBLISH.
+"""Reads the user properties of CONNECT and PUBLISH by which clients declare their flows.
 
 CONNECT   penstock-period: 100ms                 every topic this client publishes on
-CONNECT   penstock-period: 1s ward/7/#           those that match the filter; may be said several times
+CONNECT   penstock-period: 1s ward/7/#           topics that match the filter; may be repeated
 PUBLISH   penstock-period: 100ms                 this message's topic, from now on
-PUBLISH   penstock-period: none                  it has no period any more
+PUBLISH   penstock-period: none                  this topic no longer has a period
 both      penstock-jitter: 5ms                   how far messages are from their times (one σ)
 PUBLISH   penstock-retry: 100ms                  needs a place; else it comes again after 100, 200, 400 … ms
 """
@@ -30,10 +30,10 @@ NO_PERIOD: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A period that was told."""
+    """A period that a client declared."""
 
     period_us: int
-    """0: there is none any more."""
+    """0: the topic no longer has a period."""
     jitter_us: int = 0
     filter: str = "#"
 
@@ -58,7 +58,7 @@ def of_publish(user: Iterable[tuple[str, str]]) -> Declared | None:
 
 
 def retry_of(user: Iterable[tuple[str, str]]) -> int:
-    """After how long the first retry of a PUBLISH would come; 0: it is no request. SlotError, too."""
+    """Return the pause before the first retry of a PUBLISH, or 0 if it is no request; raises SlotError."""
     for name, value in user:
         if name == RETRY:
             return _above_0(RETRY, value)

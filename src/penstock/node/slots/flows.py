@@ -1,8 +1,8 @@
 """The flows of a node: drives the control of flows, and publishes what happens to them on $flows topics.
 
-$flows/silent     a served flow does not come any more
-$flows/back       it comes again
-$flows/refused    a flow is not served, or no more, with the reason
+$flows/silent     a served flow has stopped sending
+$flows/back       a silent flow sends again
+$flows/refused    a flow is not served, or no longer, with the reason
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 TOPICS: Final = "$flows/"
 
 TICK_S: Final = 0.05
-"""How often flows are looked at that may be silent."""
+"""Interval of checks for silent flows."""
 
 RESERVATIONS: Final = "reservations"
 """The control table."""
@@ -71,7 +71,7 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """What a client publishes on, as flows know it."""
+    """A topic that a client publishes on, with the key of its flow."""
 
     key: int
     name: str
@@ -102,7 +102,7 @@ class Flows:
     # -- living ----------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look after flows from now on."""
+        """Start to check for silent flows and to follow the control table."""
         self._loop = loop
         if self._follower is not None:
             if not Path(self.settings.reservations).is_dir():
@@ -111,7 +111,7 @@ class Flows:
         self._look()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking for silent flows."""
         if self._timer is not None:
             self._timer.cancel()
         if self._following is not None:
@@ -131,7 +131,7 @@ class Flows:
     def take(
         self, client_id: str, topic: Topic, count: int, *, now_us: Instant
     ) -> tuple[Flow, list[Lane]] | None:
-        """Messages of a topic that came together; their flow and lanes, None if it never was served."""
+        """Record messages of a topic that arrived together; return flow and lanes, None if never served."""
         flow = self.control.flow(topic.key, client_id, topic.name, now_us=now_us)
         if flow is None:
             self.control.packets[Lane.BEST_EFFORT] += count
@@ -140,19 +140,20 @@ class Flows:
         return (flow, lanes) if flow.laned else None
 
     def tell(self, client_id: str, topic: str, declared: Declared, *, now_us: Instant) -> str:
-        """A client tells a period; why it cannot be served, empty if it can."""
+        """Accept a period that a client declares; return why it cannot be served, empty if it can."""
         if not declared.period_us:
             self.control.untell(client_id, topic, now_us=now_us)
             return ""
         why = self.control.tell(
             client_id, topic, declared.period_us, jitter_us=declared.jitter_us, now_us=now_us
         )
-        if why and self.control.table.get(key_of(client_id, topic)) is None:  # of others the core has events
+        # For a flow in the table the core makes an event, which `_tell_all` publishes.
+        if why and self.control.table.get(key_of(client_id, topic)) is None:
             self._say_refused(client_id, topic, why)
         return why
 
     def unreadable(self, client_id: str, topic: str, why: str, *, what: str = "bad period") -> None:
-        """A client says something about a flow that cannot be read."""
+        """Count and publish a declaration of a client that is malformed."""
         self.control.standing.count(what)
         self._say_refused(client_id, topic, why)
 
@@ -177,7 +178,7 @@ class Flows:
             self._publish(TOPICS + name, _json.encode(_facts(event)))
 
     def _take_table(self, loaded: TableVersion) -> None:
-        """Periods worked out by Spark; what clients tell themselves counts more."""
+        """Adopt the periods of a control table; those that clients declare take precedence."""
         if loaded.version.rows > self.settings.flows:
             raise InputError(
                 f"has {loaded.version.rows:,} flows, slots.flows is {self.settings.flows:,}",
@@ -205,13 +206,13 @@ class Flows:
     # -- what can be known -----------------------------------------------------------------------------------
 
     def rows(self) -> list[FlowStatistics]:
-        """All flows: silent ones first, then refused, served, learning; each by client and topic."""
+        """Return all flows: silent ones first, then refused, served, learning; each by client and topic."""
         order = {FlowState.SILENT: 0, FlowState.REFUSED: 1, FlowState.SERVED: 2, FlowState.LEARNING: 3}
         found = sorted(self.control.table.values(), key=lambda one: (order[one.state], one.client, one.topic))
         return [flow.statistics() for flow in found]
 
     def status(self) -> FlowsStatus:
-        """All flows in figures."""
+        """Return the figures of all flows together."""
         control = self.control
         follower = self._follower
         version = follower.version if follower is not None else None
@@ -234,7 +235,7 @@ class Flows:
 
 
 def _is_known_at(flow: Flow, period_us: int) -> bool:
-    """Whether telling a period again would only interrupt a flow, or hide that it is silent."""
+    """Whether a flow has this period already: declaring it again would interrupt it, or hide its silence."""
     grid = flow.grid
     return (
         flow.state in (FlowState.SERVED, FlowState.SILENT)

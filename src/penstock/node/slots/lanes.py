@@ -75,7 +75,7 @@ class SessionLanes(SessionSource):
     def offer(
         self, subscription: Subscription, event: Event, place: int, flow: Assigned, *, now_us: Instant
     ) -> bool:
-        """Take a message of a flow; False: it belongs in the subscription's queue."""
+        """Put a message of a flow into a lane; return False if it belongs in the subscription's queue."""
         taken = self.lanes.put(
             Entry(subscription, event, place),
             (id(subscription), flow.flow.key),
@@ -110,7 +110,7 @@ def _picked(subscription: Subscription, event: Event) -> list[Entry]:
 
 
 def _oldest_us(subscription: Subscription) -> Instant | None:
-    """Since when the first item of the queue waits."""
+    """Return when the first item of the queue was queued; None if the queue is empty."""
     queue = subscription.queue
     if queue is None or not len(queue):
         return None

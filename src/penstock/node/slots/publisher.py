@@ -1,8 +1,8 @@
-"""A publisher whose messages are parts of flows.
+"""The publisher of a connection at a listener with slots: assigns its messages to flows and lanes.
 
-Messages that came together are looked up by topic, not one by one, and go the way of all others, as runs.
-Only where a receiver is behind do messages of a flow that was ever served go alone: each carries its flow
-and lane, by which that receiver knows what goes ahead.
+Messages that arrive together are looked up by topic, not one by one, and are forwarded as runs, as without
+slots. Only if a receiver is behind are the messages of a flow that was ever served forwarded one by one: each
+carries its flow and lane, by which the receiver's session knows which message goes first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class FlowPublisher(Publisher):
-    """A connection's way in at a listener with slots."""
+    """Handles what a client publishes at a listener with slots."""
 
     def __init__(
         self, broker: Host, connection: ClientLink, session: Session, connect: Connect, flows: Flows
@@ -55,24 +55,24 @@ class FlowPublisher(Publisher):
         self._topics: dict[bytes, Topic] = {}
         """Topics that came on this connection; what CONNECT declares about each of them was applied."""
         self._together: dict[bytes, Fan] = {}
-        """Fans of the topics in what has just come."""
+        """Fans of the topics in the bytes that have just arrived."""
         self._said: Properties | None = None
-        """What the answer to the message at hand says beside its reason code."""
+        """Properties of the answer to the present message."""
         self._words: dict[int, Properties] = {}
-        """Properties of answers that wait, by packet identifier."""
+        """Properties of answers that are not sent yet, by packet identifier."""
         for problem in problems:
             flows.unreadable(session.client_id, "", problem)
 
     # -- messages that came together -------------------------------------------------------------------------
 
     def begin(self, now_us: Instant) -> None:
-        """Bytes have come; each topic in them is missed once, so that it is known which there are."""
+        """Bytes have arrived. The cache of routes starts empty, so `miss` sees each topic in them once."""
         super().begin(now_us)
         self.routes = self._together
         self.routes.clear()
 
     def miss(self, topic: bytes) -> Fan | None:
-        """The fan of a topic that comes for the first time in these bytes."""
+        """Return the fan of a topic that occurs for the first time in these bytes."""
         fan = self._fans.get(topic) or super().miss(topic)
         if fan is not None:
             self._together[topic] = fan
@@ -89,7 +89,7 @@ class FlowPublisher(Publisher):
         return True
 
     def run(self, fan: Fan, data: bytes, count: int, first: int) -> None:
-        """Plain messages for the same receivers; one by one if one of them may be ahead of others."""
+        """Forward plain messages to the same receivers; one by one if one of them may overtake others."""
         if first == QOS1 or fan.denied or fan.into is not None:
             super().run(fan, data, count, first)
             return
@@ -110,7 +110,7 @@ class FlowPublisher(Publisher):
     def _run_laned(
         self, fan: Fan, data: bytes, count: int, lanes: Mapping[bytes, Iterator[Assigned]]
     ) -> None:
-        """A receiver is behind, and some of these go ahead of what waits for it."""
+        """Forward messages one by one: a receiver is behind, and some of them overtake what waits for it."""
         session, now_us = self._session, self._now_us
         sender, seq = session.client_id, session.published + 1
         run = Run(data, count, version=self._mqtt, sender=sender, seq=seq, now_us=now_us)
@@ -134,7 +134,7 @@ class FlowPublisher(Publisher):
         """Forward a run with QoS 1 if all receivers keep up: lanes do not matter then."""
         topics = self._counted(data, count)
         if self._told and any(topic not in self._topics for topic in topics):
-            return False  # the answer may say why its flow is refused
+            return False  # the PUBACK may have to say why its flow is refused
         if not super()._run_qos1(fan, data, count):
             return False
         for topic, messages in topics.items():
@@ -142,7 +142,7 @@ class FlowPublisher(Publisher):
         return True
 
     def _counted(self, data: bytes, count: int) -> dict[bytes, int]:
-        """The topics of a run, and how many messages each has."""
+        """Return the number of messages of each topic of a run."""
         if len(self._together) == 1:
             return dict.fromkeys(self._together, count)
         return topics_of(data)
@@ -150,7 +150,7 @@ class FlowPublisher(Publisher):
     # -- single messages -------------------------------------------------------------------------------------
 
     def _accept(self, message: Message, fan: Fan, qos: int) -> int:
-        """A message with properties or a QoS: it may tell its flow's period, or ask for a place."""
+        """Forward a message with properties or a QoS; it may declare a period, or request a place."""
         self._said = None
         if fan.denied:
             return super()._accept(message, fan, qos)
@@ -186,7 +186,7 @@ class FlowPublisher(Publisher):
         return known
 
     def _tell_declared(self, topic: str) -> None:
-        """A topic's first message on this connection: CONNECT may have told its period."""
+        """Apply the period that CONNECT declared, at a topic's first message on this connection."""
         declared = next((one for one in self._told if one.covers(topic)), None)
         if declared is not None:
             self._say(self._flows.tell(self._session.client_id, topic, declared, now_us=self._now_us))
@@ -202,12 +202,12 @@ class FlowPublisher(Publisher):
             return
         if declared is not None:
             if self._told:
-                self._know(event.topic.encode())  # it counts more than what CONNECT said
+                self._know(event.topic.encode())  # it takes precedence over CONNECT
             client_id = self._session.client_id
             self._say(self._flows.tell(client_id, event.topic, declared, now_us=self._now_us))
 
     def _asked(self, event: Event) -> tuple[Verdict, Flow] | None:
-        """The answer to a message that is of use only with a place; None: it goes the way of its flow."""
+        """Return the verdict on a request for a place; None if the message is no request."""
         client_id, now_us = self._session.client_id, self._now_us
         try:
             period_us = retry_of(event.properties)
@@ -220,13 +220,13 @@ class FlowPublisher(Publisher):
         return None if flow is None else (requests.arrive(flow, period_us, now_us=now_us), flow)
 
     def _turned_away(self, verdict: Verdict) -> int:
-        """No place: the answer says when there will be one, or that trying again is of no use."""
+        """Refuse a request; the answer says when there will be a place, or that a retry is useless."""
         broker = self._broker
         if broker.journal is not None:
             broker.journal.begin()
         broker.count_refused("no place in a slot")
         again = "rejected"
-        if verdict.at_us:  # no exponent: it is read as it may be asked for
+        if verdict.at_us:  # without an exponent, which durations in user properties do not allow
             again = f"{(verdict.at_us - self._now_us) / 1_000:.3f}".rstrip("0").rstrip(".") + "ms"
         self._said = Properties(reason_string=verdict.why, user=((RETRY, again),))
         return Reason.QUOTA_EXCEEDED
@@ -251,12 +251,12 @@ class FlowPublisher(Publisher):
 
 
 def _keep_up(fan: Fan) -> bool:
-    """Whether all receivers take a run at once, so that nothing of it can be ahead of anything."""
+    """Whether all receivers take a run at once, so that none of its messages can overtake another."""
     return not fan.special and all(target.delivery.keeping_up for target in (*fan.plain4, *fan.plain5))
 
 
 def add_flows(broker: Broker, flows: Flows) -> None:
-    """Have the sessions of a broker lanes, and the messages of listeners with slots assigned to flows."""
+    """Give the sessions of a broker lanes, and assign messages of listeners with slots to flows."""
     settings, plain = flows.settings, broker.new_publisher
 
     def new_publisher(connection: Connection, session: Session, connect: Connect) -> Publisher:

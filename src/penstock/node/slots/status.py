@@ -12,7 +12,7 @@ class FlowsStatus(msgspec.Struct, frozen=True, gc=False):
     served: int
     silent: int
     refused: dict[str, int]
-    """Flows not admitted or served no more, by reason; each time counts."""
+    """Flows not admitted or no longer served, by reason; each occurrence counts."""
     alarms: int
     """Flows that fell silent so far."""
     reserved: int

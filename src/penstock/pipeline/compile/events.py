@@ -197,7 +197,7 @@ class _Leaf:
     """Whether it is inside a payload that must be parsed."""
 
     def value(self) -> Column:
-        """Its value for the JSON."""
+        """The value of a leaf as it goes into the JSON."""
         if self.variant is not None:
             return self.variant
         assert self.reading is not None

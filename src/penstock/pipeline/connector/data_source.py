@@ -35,22 +35,22 @@ class Penstock(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> BatchSource:
-        """For `spark.read`."""
+        """Reader for `spark.read`."""
         check_schema(schema)
         return BatchSource(SourceOptions.of(self.options))
 
     def streamReader(self, schema: StructType) -> StreamSource:  # noqa: N802  # Spark's name
-        """For `spark.readStream`."""
+        """Reader for `spark.readStream`."""
         check_schema(schema)
         return StreamSource(SourceOptions.of(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """For `frame.write`."""
+        """Writer for `frame.write`."""
         options = SinkOptions.of(self.options)
         return BatchSink(options, check_columns(schema, options, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
-        """For `frame.writeStream`."""
+        """Writer for `frame.writeStream`."""
         options = SinkOptions.of(self.options)
         return StreamSink(options, check_columns(schema, options, overwrite=overwrite))
 

@@ -279,7 +279,7 @@ class StreamSource(_Source, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 self._settle(name, until)
 
     def stop(self) -> None:
-        """The query ended."""
+        """Disconnect: the query has ended."""
         self._close()
 
     def _keep(self, start: dict[str, int]) -> None:

@@ -150,7 +150,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
         self._job = f"spark-job:{secrets.token_hex(16)}"
 
     def write(self, iterator: Iterator[RecordBatch]) -> StagedRows:
-        """On a worker."""
+        """Write the rows of a partition; runs on a worker."""
         return self._stage(iterator, self._job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -166,7 +166,7 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """For `frame.writeStream`: the query is a writer, its batches are numbered."""
 
     def write(self, iterator: Iterator[RecordBatch]) -> StagedRows:
-        """On a worker."""
+        """Write the rows of a partition; runs on a worker."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY)
         if not query:

@@ -75,7 +75,7 @@ def _mosquitto_pub() -> str:
     found = shutil.which(RIVAL)
     if found is None:
         raise MissingTool(
-            f"this benchmark needs {RIVAL} as its rival, and there is none; on Debian: "
+            f"this benchmark needs {RIVAL} as its rival, which is not installed; on Debian: "
             "apt install mosquitto mosquitto-clients"
         )
     return found

@@ -78,7 +78,7 @@ class Continuous:
 
     scheme: Scheme
     budget: float | None = None
-    """Polls per τ to share; None: as many as legacy clients would make."""
+    """Polls per τ to share; None for as many as legacy clients would make."""
     target_us: int | None = None
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Check(Protocol):
-    """One rule."""
+    """One rule that a run has to keep."""
 
     def problems(self, history: History, tree: Tree) -> Iterator[str]:
         """Return a message for each violation of the rule in a history."""

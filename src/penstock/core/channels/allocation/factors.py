@@ -114,7 +114,7 @@ class Goal:
     """One row of Corona's table 1: the weight is q·(τ/u)^power, with q subscribers and update interval u."""
 
     power: float | None
-    """None: the weight is q·log τ/log u, in seconds."""
+    """Exponent of τ/u in the weight; None for the weight q·log τ/log u, in seconds."""
     says: str
     target: bool = False
 

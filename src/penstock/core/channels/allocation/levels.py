@@ -40,7 +40,7 @@ class Levels:
     mean_delay_us: float
     """Per subscription, orphans included: τ/2n."""
     next_step: tuple[int, int] | None
-    """Channel and level of the step that would give L*_u; None: no step is left."""
+    """Channel and level of the step that would give L*_u; None if no step is left."""
     met: bool
     """Whether the budget or target is met."""
 

@@ -110,7 +110,7 @@ class Problem:
     count: Floats
     """Channels the row represents."""
     group: NDArray[np.intp] | None
-    """Index of the channel's host; None: hosts have no limits."""
+    """Index of the channel's host; None if hosts have no limits."""
     limits: Floats
     """Cost per τ allowed at each host; infinity: no limit."""
     tau_us: int

@@ -136,7 +136,7 @@ def _is_binary(start: str) -> bool:
 
 
 def read(body: bytes, *, content_type: str, url: str, rules: Rules) -> Content:
-    """Content of a body; ChannelError says why there is none, with the address."""
+    """Content of a body; raises ChannelError, with the address, if it cannot be read."""
     try:
         return _read(body, content_type, rules)
     except ChannelError as error:

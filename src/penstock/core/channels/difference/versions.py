@@ -102,7 +102,7 @@ class Versions:
         self._state = msgspec.structs.replace(self._state, learned=learned)
 
     def receive(self, content: Content, *, now_us: int) -> Delta | None:
-        """Delta to this content, from version 0 if it is the first; None: no news."""
+        """Delta to this content, from version 0 if it is the first; None if there is no news."""
         state = self._state
         if state.version == 0 or state.kind != content.kind:
             return self._anew(content, now_us=now_us)

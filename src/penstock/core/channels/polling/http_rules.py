@@ -132,7 +132,7 @@ class FeedSchedule(Protocol):
 
     @property
     def ttl_s(self) -> int | None:
-        """RSS ttl."""
+        """RSS ttl, in seconds."""
         ...
 
     @property

@@ -69,7 +69,7 @@ class RedirectHop:
 
 @dataclass(frozen=True, slots=True)
 class FetchOutcome:
-    """A response, or a sentence why there is none."""
+    """A response, or a sentence that says why the fetch failed."""
 
     status: int = 0
     """0: no response."""
@@ -160,7 +160,7 @@ class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     problem: str = ""
     """Last error as a sentence; empty: none."""
     missing_since_us: int = 0
-    """Not found since; 0: found."""
+    """Since when the page is not found; 0 if it was found."""
     gone: bool = False
     """The page is gone for good."""
     status: int = 0
@@ -168,7 +168,7 @@ class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     moved: str = ""
     """New address after a permanent redirect; empty: none."""
     feed: bool | None = None
-    """Whether it is a feed; None: unknown."""
+    """Whether the channel is a feed; None if not known yet."""
     rest_s: int = 0
     """Minimum interval requested by the feed: ttl, sy:updatePeriod."""
     skip_hours: tuple[int, ...] = ()

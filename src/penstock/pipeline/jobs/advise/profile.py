@@ -44,7 +44,7 @@ LEARN: Final = "penstock_learn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceRequest:
-    """Arguments of `advise`."""
+    """Arguments of `advise`: what matters, and how much may be kept."""
 
     attributes: tuple[str, ...]
     budget: float

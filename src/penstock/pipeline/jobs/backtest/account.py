@@ -37,7 +37,7 @@ class Histogram(msgspec.Struct, frozen=True):
     """Counts by bin; bin 0 is below 1 µs."""
 
     def merge(self, other: Histogram) -> Histogram:
-        """Sum of both."""
+        """Sum of two histograms."""
         bins = dict(self.bins)
         for place, count in other.bins.items():
             bins[place] = bins.get(place, 0) + count
@@ -45,7 +45,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def mean_us(self) -> float | None:
-        """Mean."""
+        """Mean in microseconds; None if the histogram is empty."""
         return self.total / self.n if self.n else None
 
     def quantile_us(self, rank: float) -> float | None:
@@ -88,7 +88,7 @@ class Slices(msgspec.Struct, frozen=True):
     waited_us: list[int]
 
     def merge(self, other: Slices) -> Slices:
-        """Sum of both."""
+        """Sum of the slices of two accounts."""
         return Slices(
             _added(self.events, other.events),
             _added(self.delivered, other.delivered),
@@ -140,7 +140,7 @@ class Account(msgspec.Struct, frozen=True):
     worst: list[Worst]
 
     def merge(self, other: Account) -> Account:
-        """Sum of both."""
+        """Sum of two accounts, field by field."""
         filters = dict(self.filters)
         for name, (level, position, kind, seen, dropped) in other.filters.items():
             before = filters.get(name, (level, position, kind, 0, 0))

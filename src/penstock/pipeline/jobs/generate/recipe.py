@@ -144,7 +144,7 @@ class Recipe:
 
     @property
     def dice(self) -> Dice:
-        """Its random values."""
+        """Random values of this stream, from its seed."""
         return Dice(self.seed)
 
 
