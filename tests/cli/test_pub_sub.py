@@ -158,7 +158,7 @@ def test_what_is_wrong_is_said(node: Up, tmp_path: Path) -> None:
     where = ["--url", url(node)]
     assert "give exactly one of MESSAGE" in penstock("pub", "a", *where, ok=2).stderr
     assert "should be like unit=bpm" in penstock("pub", "a", "x", "--property", "unit", ok=2).stderr
-    assert "is no address" in penstock("pub", "a", "x", "--url", "mqtt://h:port", ok=3).stderr
+    assert "is not a valid address" in penstock("pub", "a", "x", "--url", "mqtt://h:port", ok=3).stderr
     assert "wildcard in 'a/#'" in penstock("pub", "a/#", "x", *where, ok=3).stderr
     found = answer("pub", "a", "x", "--url", "mqtt://127.0.0.1:1", ok=3)
     assert "Connection refused; is the node up?" in found["error"]["message"]

@@ -362,10 +362,10 @@ async def test_nobody_there() -> None:
         ("127.0.0.1:1883", "should be like"),
         ("http://a", "should be like"),
         ("mqtt://", "should be like"),
-        ("mqtt://a:x", "is no address"),
+        ("mqtt://a:x", "is not a valid address"),
         ("mqtt://ann:secret@a", "no user and no password"),
         ("mqtt://a/b", "only ws"),
-        ("ws://a/b?c", "goes on behind"),
+        ("ws://a/b?c", "none has a query"),
     ],
 )
 async def test_addresses_that_are_none(address: str, problem: str) -> None:

@@ -62,7 +62,7 @@ def read_address(url: str) -> Address:
         raise InputError("an address holds no user and no password; give them as `user` and `password`")
     web = parts.scheme in ("ws", "wss")
     if parts.query or parts.fragment or (parts.path.strip("/") and not web):
-        raise InputError(f"'{url}' has a path; only ws:// and wss:// allow one")
+        raise InputError(f"'{url}' has a path or query; only ws:// and wss:// have a path, none has a query")
     path = (parts.path if parts.path.strip("/") else "/mqtt") if web else ""
     return Address(parts.scheme, parts.hostname, port or PORTS[parts.scheme], path)
 

@@ -53,8 +53,8 @@ URLS = ["https://a.org/", "https://b.org/"]
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.csv", "", r"a\.csv: there is no channel in it"),
-        ("a.csv", "url,subscribers\n", r"a\.csv: there is no channel in it"),
+        ("a.csv", "", r"a\.csv: the file has no channels"),
+        ("a.csv", "url,subscribers\n", r"a\.csv: the file has no channels"),
         ("a.csv", "url,readers\nx,1\n", r"there is no column 'subscribers'; there are: url, readers"),
         ("a.csv", "subscribers\n1\n", r"there is no column 'url'"),
         ("a.csv", "url,subscribers\nx,1,2,3\n", r"is not csv"),

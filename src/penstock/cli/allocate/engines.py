@@ -56,7 +56,7 @@ def read_channels(path: Path, *, needed: list[str], hosts: bool) -> Channels:
     for name in ("url", *needed):
         if name not in table.column_names:
             there = ", ".join(table.column_names) or "none"
-            raise InputError(f"no column '{name}'; found: {there}", path=path)
+            raise InputError(f"there is no column '{name}'; there are: {there}", path=path)
     if len(table) == 0:
         raise InputError("the file has no channels", path=path)
     urls = _urls(table, path)
@@ -79,7 +79,7 @@ def _table(path: Path) -> pa.Table:
     except ImportError:
         raise MissingTool("pyarrow is not installed: pip install 'penstock[spark]'") from None
     if not path.is_file():
-        raise InputError("no such file; a folder of files needs --engine spark", path=path)
+        raise InputError("there is no such file; a folder of files needs --engine spark", path=path)
     if path.stat().st_size == 0:
         raise InputError("the file has no channels", path=path)
     readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "json": json.read_json}
@@ -139,7 +139,7 @@ def _hosts(table: pa.Table, urls: pa.Array, path: Path) -> list[str]:
         if place not in domains:
             domains[place] = _domain(place)
             if not domains[place]:
-                raise InputError(f"{url} names no host; add a column 'host'", path=path)
+                raise InputError(f"there is no host in {url}; add a column 'host'", path=path)
         found.append(domains[place])
     return found
 

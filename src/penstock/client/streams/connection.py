@@ -66,7 +66,7 @@ def read_stream_address(url: str) -> StreamAddress:
         shown = f"{parts.scheme}://{parts.hostname or ''}" if parts.scheme else repr(url.rpartition("@")[2])
         raise InputError(f"{shown} should be like stream://127.0.0.1:{PORT}, or streams://… for TLS")
     if parts.query or parts.fragment or parts.path.strip("/"):
-        raise InputError(f"stream://{parts.hostname}: the address has a path; give the stream by its name")
+        raise InputError(f"stream://{parts.hostname}: an address ends with the port, without the stream")
     return StreamAddress(
         parts.hostname,
         PORT if port is None else port,
