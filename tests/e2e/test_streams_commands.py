@@ -76,7 +76,7 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
         said = printed("streams", "read", door(node), "nothing", ok=3)
         assert "has no stream 'nothing'; there are: orders" in said
         said = printed("streams", "write", door(node), "orders", "else/x", stdin="x\n", ok=3)
-        assert "topic 'else/x' is not in stream 'orders'" in said
+        assert "topic 'else/x' does not belong to stream 'orders'" in said
         said = printed("streams", "read", door(node), "orders", "--from", "yesterday", ok=2)
         assert "earliest, new or a tick" in said
         said = printed("streams", "forget", door(node), "orders", "nobody", ok=3)

@@ -21,9 +21,8 @@ ENTRY_POINTS: Final = "penstock.commands"
 
 LAB_COMMANDS: Final = {
     "bench": "Measure against a named rival in the same run; a ratio above 1 means ours is better.",
-    "conformance": "Send what the cases say and judge what comes back; exits 1 if less than 98 % go as they "
-    "should.",
-    "demo": "The tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded.",
+    "conformance": "Play byte-level MQTT cases against a broker; exits 1 if fewer than 98 % pass.",
+    "demo": "Run the tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded.",
     "reproduce": "Run an experiment of one of the papers: what they found beside what we find.",
     "sim": "Random runs in the simulator; a failure is a seed.",
 }

@@ -177,7 +177,9 @@ class StreamWriter:
         )
         if not any(matches(filter_, topic) for filter_ in self._topics):
             takes = ", ".join(self._topics)
-            raise InputError(f"topic '{topic}' is not in stream '{self.stream}', which takes {takes}")
+            raise InputError(
+                f"topic '{topic}' does not belong to stream '{self.stream}', whose topics are {takes}"
+            )
         if len(packet.payload) > self._most_bytes:
             raise InputError(
                 f"a payload of {len(packet.payload):,} bytes; the node takes up to {self._most_bytes:,}"

@@ -266,7 +266,7 @@ def test_a_writer_without_a_name_is_forgotten_when_it_is_closed(node: Running) -
 
 def test_topics_of_others_and_bad_arguments_are_refused(node: Running, connection: StreamConnection) -> None:
     with StreamWriter(node.url, STREAM, "w") as writer:
-        with pytest.raises(InputError, match="topic 'x' is not in stream 's', which takes a/#"):
+        with pytest.raises(InputError, match="topic 'x' does not belong to stream 's', whose topics are a/#"):
             writer.write("x", "")
         with pytest.raises(InputError, match="a payload is bytes or a text, found int"):
             writer.write("a/b", 7)  # type: ignore[arg-type]
@@ -276,7 +276,7 @@ def test_topics_of_others_and_bad_arguments_are_refused(node: Running, connectio
         with pytest.raises(InputError, match="the numbers of a writer grow"):
             writer.write("a/b", "", number=4)
     connection.call(Begin(0, STREAM, "v", "t"))
-    with pytest.raises(StreamRefused, match="topic 'x' is not in stream 's'"):
+    with pytest.raises(StreamRefused, match="topic 'x' does not belong to stream 's'"):
         connection.call(Append(0, STREAM, "v", (1,), (Row("x", b""),)))
     with pytest.raises(StreamRefused, match="begin again"):
         connection.call(Append(0, STREAM, "v", (2,), (Row("a/b", b""),)))
