@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock import client, mqtt, node, pipeline, policy
 from penstock.core import queues, slots
+from penstock.lazy_names import lazy_names
 
 NAMES = """
     BufferFull Client ClientError ConnectionLost Digest Event InputError PenstockError Policy PolicyError
@@ -43,3 +44,16 @@ def test_a_name_loads_only_what_it_needs(name: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_name_whose_library_is_missing_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    get, _ = lazy_names("penstock", {"pack": "pyspark"})
+    with pytest.raises(ModuleNotFoundError, match=r"penstock\.pack needs pyspark.*'penstock\[spark\]'"):
+        get("pack")
+
+
+def test_a_module_of_ours_that_is_missing_is_not_blamed_on_a_library() -> None:
+    get, _ = lazy_names("penstock", {"pack": "penstock.no_such_module"})
+    with pytest.raises(ModuleNotFoundError, match=r"No module named .penstock\.no_such_module"):
+        get("pack")
