@@ -124,7 +124,7 @@ def _unreadable(policy: Policy, step: Step) -> Iterator[str]:
     kind = "a number" if is_number else "a text"
     wanted = _wanted(found)
     if wanted and wanted != kind:
-        yield f"{path} is always {kind}, `{found.name}` here reads only {wanted}: it never matches"
+        yield f"{path} is always {kind}, `{found.name}` here reads only {wanted}: it decides about no event"
 
 
 def _wanted(found: filters.Filter) -> str:

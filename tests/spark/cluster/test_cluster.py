@@ -49,7 +49,7 @@ def run(module: str, kind: str, address: str, folder: Path) -> dict[str, Any]:
         "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1\n"  # as the tests' own JVMs, and why
     )
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.spark.{module}", kind, address, str(folder)],
+        [sys.executable, "-m", f"tests.spark.cluster.{module}", kind, address, str(folder)],
         capture_output=True,
         text=True,
         timeout=600,
@@ -77,7 +77,7 @@ def job(kind: str, address: str, folder: Path) -> dict[str, Any]:
             for spot in range(30)
         ]
         pq.write_table(pa.Table.from_pylist(rows), folder / "in" / f"{number}.parquet")
-    found = run("cluster_job", kind, address, folder)
+    found = run("job", kind, address, folder)
     assert found["queue"] == [8, 8.0, 1, None]
     assert found["effects"] == [["delta", 11, 5], ["within", 6, 2], ["latest", 4, 2]]
     assert found["stream"] == reference(folder / "checkpoint", POLICY, CAPACITY)
@@ -96,7 +96,7 @@ def test_a_connect_server(remote: str, tmp_path: Path) -> None:
 
 def commands(kind: str, address: str, folder: Path) -> dict[str, Any]:
     """Run the commands there, and check what each says of the same 600 events."""
-    found = run("cluster_commands", kind, address, folder)
+    found = run("commands", kind, address, folder)
     assert (found["generate"]["events"], found["generate"]["sources"]) == (600, 3)
     assert found["backtest"]["stream"]["queues"] == 3
     assert list(found["backtest"]["candidates"]) == ["vitals", "drop-newest", "drop-oldest"]
@@ -135,7 +135,7 @@ def test_streams_of_a_node_on_both(master: str, remote: str, tmp_path: Path) -> 
             with StreamWriter(node.url, "s", "w") as writer:
                 for number in range(300):
                     writer.write("a/b", str(number))
-            assert run("cluster_streams", kind, address, folder) == {"rows": 300, "parts": 3}
+            assert run("streams", kind, address, folder) == {"rows": 300, "parts": 3}
             with StreamReader(node.url, "t", start="earliest", until="end") as reader:
                 found = [(message.topic, int(message.payload)) for message in reader]
         assert found == [(topic, number) for topic in ("t/b", "t/c") for number in range(300)]
