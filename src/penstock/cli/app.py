@@ -93,10 +93,12 @@ def _open_streams() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # open to the end of the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
+            # In a C locale, a topic with an umlaut must not end in a UnicodeEncodeError.
             stream.reconfigure(errors="backslashreplace")
 
 
 def _report(message: str, facts: dict[str, object]) -> None:
+    # Not from the parsed options: the error may come before they are parsed.
     if "--json" in sys.argv:
         print_json({"error": {"message": message, **facts}})
     complain(message)

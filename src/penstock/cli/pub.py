@@ -215,6 +215,7 @@ async def _chunks() -> AsyncIterator[bytes]:
     handle = sys.stdin.fileno()
     loop = asyncio.get_running_loop()
     came: asyncio.Queue[bytes] = asyncio.Queue()
+    # Bounds how far the thread reads ahead of a slow node.
     free = threading.Semaphore(CHUNKS)
 
     def read() -> None:
@@ -225,6 +226,7 @@ async def _chunks() -> AsyncIterator[bytes]:
                 chunk = os.read(handle, 1 << 16)
                 loop.call_soon_threadsafe(came.put_nowait, chunk)
 
+    # A daemon: a read that blocks on a terminal must not keep the process alive.
     threading.Thread(target=read, daemon=True).start()
     while chunk := await came.get():
         free.release()

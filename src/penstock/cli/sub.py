@@ -214,6 +214,7 @@ class Printer:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._texts: SimpleQueue[tuple[str, asyncio.Future[None]]] = SimpleQueue()
+        # A daemon: a write that blocks on a full pipe must not keep the process alive.
         threading.Thread(target=self._run, daemon=True).start()
 
     async def print(self, text: str) -> None:

@@ -155,6 +155,7 @@ class Connection:
             packet = self.rules.receive(frame)
             if isinstance(packet, Connack):
                 self._reading = False
+                # Messages behind CONNACK wait until the owner has resumed its session and calls `begin`.
                 self._answer.set_result(packet)
             elif isinstance(packet, Disconnect):
                 self._dismissed(packet)
@@ -180,6 +181,7 @@ class Connection:
         if self._reading:
             return
         self._reading = True
+        # A PINGRESP may be among what was not read meanwhile: allow one interval of pings before judging.
         self._patient_until_us = self._now_us() + self.rules.keep_alive_s * 750_000
         self._deal()
         if self._reading and self._link is not None:
@@ -197,6 +199,7 @@ class Connection:
 
     def _write(self, frame: bytes) -> None:
         if not self._unsent:
+            # One write for all packets of this turn: fewer system calls and TCP segments.
             self._loop.call_soon(self._flush)
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)

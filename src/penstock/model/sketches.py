@@ -54,8 +54,10 @@ def value_hash(value: Scalar) -> int:
     if isinstance(value, str):
         return hash64(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bool):
+        # Spark hashes a boolean as an int of 32 bits.
         return hash64(struct.pack("<i", value))
     if isinstance(value, int) or (value.is_integer() and INT64_LEAST <= value <= INT64_MOST):
+        # A whole number counts once, whether it was written as 3 or 3.0.
         return hash64(struct.pack("<q", int(value)))
     return hash64(struct.pack("<d", value))
 

@@ -124,6 +124,7 @@ class Node:
             self._stack.push_async_callback(self.channels.close)
             await self.channels.start()
             self.observed.channels = self.channels
+        # No client is let in before sessions, streams and channels are restored.
         await self._listeners.open(config.listeners, config.bounds)
         if config.http.enabled:
             from penstock.node.http import start_http  # noqa: PLC0415  # a node without it starts sooner
@@ -173,6 +174,7 @@ class Node:
         try:
             loaded = self._again()
             config, waiting = applicable(self.config, loaded.config)
+            # What can fail comes first: a wrong configuration changes nothing.
             self._listeners.reload_certificates(config.listeners)
             if self.streams is not None:
                 self.streams.reconfigure(config)
@@ -230,6 +232,7 @@ async def serve(
 
     def on_stop(name: str) -> None:
         log.info("%s: %s", name, "stopping at once" if stop.is_set() else "stopping")
+        # A second signal gives up waiting for clients and writers.
         (hurry if stop.is_set() else stop).set()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -412,6 +412,7 @@ def _random(node: filters.Random, view: View) -> list[Verdict]:
 
 def lot(seed: int, event: Event) -> float:
     """The event's lot in [0, 1): the upper 53 bits of XXH64 (seed 42) of `<seed>|<sender>|<seq>`."""
+    # A hash instead of dice: nodes, Spark and repeated packs draw the same lot (decision 0003).
     drawn = sketches.hash64(f"{seed}|{event.sender}|{event.seq}".encode("utf-8", "surrogatepass"))
     return ((drawn % (1 << 64)) >> 11) / (1 << 53)
 

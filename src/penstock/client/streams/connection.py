@@ -385,6 +385,7 @@ def _dialled(address: StreamAddress, tls: ssl.SSLContext | None) -> socket.socke
     plain: socket.socket | None = None
     try:
         plain = socket.create_connection((address.host, address.port), timeout=limits.CONNECT_S)
+        # Small requests wait for answers: Nagle's algorithm would delay them.
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         keep_alive(plain)
         if not address.secure:

@@ -72,6 +72,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 def crc_of(lines: Sequence[str]) -> int:
     """Checksum that tells two contents apart; never 0."""
+    # Never 0, which means unknown in `Delta.old_crc`.
     return crc32("\n".join(lines).encode()) or 1
 
 

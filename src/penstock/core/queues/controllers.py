@@ -139,6 +139,7 @@ class Ladder:
             usual_us = float(observed_us)
         self._usual_us = self._weight * observed_us + (1 - self._weight) * usual_us
         self._turnaround_us[self._level] = self._usual_us
+        # At least 1: two packs within one microsecond have a turnaround of 0.
         return (observed_us - usual_us) / max(usual_us, 1.0)
 
     def packed(self, outcome: PackOutcome) -> None:

@@ -94,6 +94,7 @@ class PackingQueue(BoundedQueue):
         done = 0
         while level and level <= self._highest:
             assert self._plan is not None
+            # The next level goes on with what is packed so far; no step runs twice (decision 0006).
             packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
             items = packed.items
             effects += packed.effects
@@ -141,6 +142,7 @@ class PackingQueue(BoundedQueue):
     def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
         """Whether the headroom is free: one item more than `behind`, and `size` more bytes."""
         options = self.options
+        # A pack that frees a single place would be repeated at every arrival (decision 0006).
         room = max(1, int(options.headroom * options.capacity_events))
         count = len(items) - self._controls + behind
         if count > options.capacity_events - room:

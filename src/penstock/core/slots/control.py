@@ -212,12 +212,14 @@ class FlowControl:
         else:
             flow.late += 1
         if flow.failures and now_us - flow.since_us > wait_us(flow.failures):
+            # Served for longer than its pause was: earlier failures no longer count.
             flow.failures, flow.disbelieved_us = 0, 0.0
         self.places.fit_tolerance(flow)
         # A packet may follow closely on one that was late by up to a period.
         police.period_us = slow.period_us = flow.declared_us or grid.period_us
         police.tolerance_us = slow.tolerance_us = grid.period_us
         reserved = self.places.reserve_next(flow)
+        # A packet is treated as its reservation says before its flow leaves (decision 0020).
         lane, stays = treated(served=True, on_time=on_time, reserved=reserved)
         if not stays:
             self._leave(flow, FULL_SLOT, now_us)
@@ -319,6 +321,7 @@ class FlowControl:
         flow.police = Police(period_us, grid.period_us)
         flow.slow_police = Police(period_us, grid.period_us, credit_us=credit_us)
         flow.police.conforms(now_us)
+        # A new flow gets credit for what its client had buffered; one that failed before gets none.
         flow.slow_police.conforms(now_us - (0 if flow.failures else round(FIRST_CREDIT * grid.period_us)))
         flow.laned = True
         flow.on_time_rate, flow.excess_rate = 1.0, 0.0

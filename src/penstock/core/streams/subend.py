@@ -115,6 +115,7 @@ class RoundTrips:
         found = [now_us - asked.at_us for asked in done if asked.tries == 1]
         for rtt_us in found:
             before = self.smoothed_us
+            # 1/8, the gain by which TCP smooths round trips (RFC 6298).
             self.smoothed_us = rtt_us if before is None else before + 0.125 * (rtt_us - before)
         return found
 
@@ -137,6 +138,7 @@ class RoundTrips:
     def _wait_us(self, asked: _Asked) -> int:
         if not self._adaptive:
             return self._retry_us
+        # Four round trips at least, doubled each time: NACKs must not add to congestion (decision 0024).
         least_us = max(self._retry_us, int(4 * (self.smoothed_us or 0)))
         return min(least_us << min(asked.tries - 1, 5), MOST_RETRY_US)
 

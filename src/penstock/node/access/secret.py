@@ -25,6 +25,7 @@ def own_secret(folder: Path | None) -> bytes:
         return secrets.token_bytes(_BYTES)
     path = folder / SECRET_FILE
     try:
+        # O_EXCL: an existing secret is never overwritten. 0o600: only the user of the node may read it.
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return _read(path)
@@ -34,6 +35,7 @@ def own_secret(folder: Path | None) -> bytes:
     with os.fdopen(made, "wb") as file:
         file.write(found)
         file.flush()
+        # On disk before it is used: with another secret, keys of webhooks and addresses of feeds change.
         os.fsync(file.fileno())
     return found
 
@@ -54,6 +56,7 @@ def _read(path: Path) -> bytes:
 
 def derived(secret: bytes, *purpose: str) -> bytes:
     """Derive 32 bytes for one purpose; they reveal nothing about those for another purpose."""
+    # Joined by NUL: ("a", "bc") and ("ab", "c") give different keys.
     return hmac.digest(secret, "\0".join(purpose).encode(), sha256)
 
 

@@ -96,6 +96,7 @@ class Guard:
             self._check_token(request)
         if request.method not in ("GET", "HEAD"):
             _check_origin(request)
+            # A form on another site can post to this address, but not as JSON without asking first (CORS).
             answered = request.match_info.http_exception is None  # else: no such path, or wrong method
             if answered and request.content_type != "application/json":
                 raise RequestRefused(

@@ -183,6 +183,7 @@ async def start_http(
     )
     for path, file in OPEN.items():
         app.router.add_get(path, _fixed(file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]))
+    # The node itself handles signals (service.py): aiohttp must not replace its handlers.
     runner = web.AppRunner(
         app, logger=_server_log(), access_log=None, handle_signals=False, shutdown_timeout=2.0
     )
