@@ -141,6 +141,7 @@ class Broker:
             connection.end(
                 MqttError("the node is shutting down", where="node", reason=Reason.SERVER_SHUTTING_DOWN)
             )
+        # One turn of the loop, in which the DISCONNECTs are written.
         await asyncio.sleep(0)
         for session in list(self.sessions):
             if session.link is not None:

@@ -131,6 +131,7 @@ class Connection(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # What is in the kernel's buffer is out of the policy's reach: keep little there.
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_LOWAT)
         # Not 0: TLS transports pause at that many bytes, others beyond them, and 0 are always there.

@@ -188,9 +188,11 @@ class ChannelEngine:
             await asyncio.sleep(limits.ALLOCATE_SOON_S)
             self._allocate_soon.clear()
             began_s = time.thread_time()
+            # In slices: the event loop serves clients in between.
             for _ in self.schedule.allocate():
                 await asyncio.sleep(0)
             self._forget()
+            # A pause in proportion to the time used: allocating takes at most this share of a core.
             await asyncio.sleep((time.thread_time() - began_s) / limits.ALLOCATE_SHARE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.allocate_s):

@@ -36,6 +36,7 @@ class DataFolder:
         except OSError as error:
             raise NodeError(f"data folder {folder}: cannot be used: {error.strerror}") from None
         try:
+            # A lock of the kernel ends with the process, even after kill -9; a file with its id would stay.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             other = os.read(self._lock, 32).decode(errors="replace").strip()
@@ -98,6 +99,7 @@ class Database(SqliteReader):
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
+            # No implicit transactions: `transact` begins them. Opened here, used in the thread of the writer.
             connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot be opened: {error}; check the folder and its rights", path) from None
@@ -114,6 +116,7 @@ class Database(SqliteReader):
     def _prepare(self, tables: Sequence[str], schema: int) -> None:
         run = self._database.execute
         run("PRAGMA journal_mode = WAL")
+        # FULL: an acknowledged message survives a power cut. With NORMAL, WAL may lose the last commits.
         run("PRAGMA synchronous = FULL")
         (version,) = run("PRAGMA user_version").fetchone()
         if version not in (0, schema):

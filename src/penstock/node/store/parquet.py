@@ -161,6 +161,7 @@ class RecordFiles:
         if path is None:
             return []
         self._writer.close()
+        # Content, then name, then folder: after a power cut a finished name never has half a file.
         _sync(path)
         done = path.with_name(path.name.removeprefix(".").removesuffix(UNFINISHED))
         path.rename(done)

@@ -129,6 +129,7 @@ class SqliteLog:
     def append(self, tick: int, body: bytes) -> None:
         """Add a message; it is durable after the next commit."""
         work = self._next
+        # The checksum starts from the tick: a body under another tick is found to be damaged, too.
         work.values += (tick, crc32(body, tick & _32_BITS), body)
         work.messages += 1
         work.bytes += len(body)
