@@ -269,7 +269,7 @@ class DeferredAnswer:
         self._answer = answer
 
     def send(self) -> bool:
-        """Answer."""
+        """Send the answer; nothing else holds it back."""
         self._answer()
         return True
 

@@ -191,7 +191,7 @@ class Broker:
         await self.sessions.admit(connection, connect)
 
     def lost(self, session: Session, link: Link) -> None:
-        """A connection does not carry a session any more."""
+        """Detach a session from a connection that has ended."""
         self.sessions.lost(session, link)
 
     def closed(self, connection: Connection) -> None:

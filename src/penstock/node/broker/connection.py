@@ -66,7 +66,7 @@ class ConnectionHost(Host, Protocol):
         ...
 
     def lost(self, session: Session, link: Link) -> None:
-        """Have a session wait that a connection does not carry any more."""
+        """Detach a session from a connection that has ended."""
         ...
 
     def closed(self, connection: Connection) -> None:
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
         self._marked = False
         """Whether the broker knows that there is something to flush."""
         self._early: list[bytes] = []
-        """What came before the CONNECT was whole, then what came behind it before it was decided about."""
+        """Bytes before the CONNECT was complete, then bytes behind it until the CONNECT is decided about."""
         self._admitted = False
         self.owed = Owed()
         """Messages of this connection for reliable streams that are not acknowledged yet."""
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self.broker.opened(self)
 
     def data_received(self, chunk: bytes) -> None:
-        """Bytes have come."""
+        """Handle bytes from the client."""
         broker = self.broker
         now_us = broker.now_us = self.heard_us = broker.clock()
         broker.bytes_received += len(chunk)

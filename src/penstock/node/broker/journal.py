@@ -86,7 +86,7 @@ class Journal:
         self._note(sql.MOVE_MESSAGE, MessageState.RELEASED, packet_id, place)
 
     def settled(self, place: int) -> None:
-        """Note that nobody needs a message any more."""
+        """Note that a message was delivered or dropped, and can be deleted."""
         if not self._rows.cancel(place):
             self._note(sql.END_MESSAGE, place)
 

@@ -71,7 +71,7 @@ class WebSocketTransport(asyncio.Transport):
         return self._below.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The connection."""
+        """Return the MQTT connection above the WebSocket."""
         return self.above
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:

@@ -77,7 +77,7 @@ class Policies:
         self._install = config.install
 
     def names(self) -> list[str]:
-        """Registered policies."""
+        """Names of the registered policies."""
         return list(self._registered)
 
     def chosen(self, *, client_id: str, filter_: str, asked: str | None) -> Chosen:

@@ -230,7 +230,7 @@ class Publisher:
     # -- messages --------------------------------------------------------------------------------------------
 
     def frame(self, frame: bytes) -> None:
-        """Any other PUBLISH."""
+        """Handle a PUBLISH that is not part of a run."""
         session = self._session
         first, topic, packet_id, properties_at, payload_at = spans(frame, self._mqtt)
         properties = NONE

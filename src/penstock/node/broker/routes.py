@@ -261,13 +261,13 @@ class Router:
             peer.interest_changed(filter_, wanted=True)
 
     def remove_peer(self, peer: Peer) -> None:
-        """A node is gone: nothing is wanted there any more, and it is told nothing."""
+        """Remove a node that is gone, with its subscriptions; it is not notified of changes."""
         for filter_ in self._peers.pop(peer, {}):
             self._tree.remove(filter_, peer)
         self.forget()
 
     def peer_wants(self, peer: Peer, filter_: str, *, wanted: bool) -> None:
-        """Somebody at another node subscribed to a filter, or nobody there is subscribed to it any more."""
+        """Add or remove the interest of another node in a filter."""
         filters = self._peers[peer]
         if wanted and filter_ not in filters:
             filters[filter_] = None

@@ -53,7 +53,7 @@ class Sessions:
         return iter(self._by_id.values())
 
     def get(self, client_id: str) -> Session | None:
-        """A client's session."""
+        """Return a client's session, or None."""
         return self._by_id.get(client_id)
 
     def restore(self, session: Session, *, now_us: Instant) -> None:

@@ -82,7 +82,7 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClientStatus(msgspec.Struct, frozen=True, gc=False):
-    """One session."""
+    """Figures of one session."""
 
     client_id: str
     user: str
@@ -172,7 +172,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, gc=False):
     refused: dict[str, int]
     """Connections and packets refused, by reason."""
     unrouted: int
-    """Messages nobody subscribed to."""
+    """Messages without a subscriber."""
     departed: Account
     """Account of sessions and subscriptions that are gone, so that totals never fall."""
     clients: tuple[ClientStatus, ...]

@@ -45,9 +45,9 @@ class Subscription:
         self.options = options
         self.ids: tuple[int, ...] = (subscription_id,) if subscription_id else ()
         self.chosen = chosen
-        """Its policy."""
+        """Policy of the subscription."""
         self.content = content
-        """Its content filter."""
+        """Content filter of the subscription."""
         self._queueing = queueing
         self.queue: BoundedQueue | None = None
         """Made when something has to wait for the first time."""

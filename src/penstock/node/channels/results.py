@@ -55,7 +55,7 @@ class ChangePublisher:
         self._broker = broker
         self._retain = retain
         self.notifier: Notifier | None = None
-        """Notifies subscribers other than MQTT clients; None: nobody does."""
+        """Notifies subscribers other than MQTT clients; None if notifications are off."""
         self.published = 0
         """Changes published."""
         self.handed = 0

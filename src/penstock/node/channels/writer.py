@@ -28,12 +28,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A transaction."""
+    """What one transaction writes."""
 
     made: list[Callable[[], Sequence[Row]]]
     facts: dict[str, None]
     rows: list[Row]
-    """What both give at this moment."""
+    """The rows of `made` and `facts` when the transaction was begun."""
 
 
 class ChannelWriter:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A transaction."""
+    """What one transaction writes."""
 
     beside: list[Row]
     queued: list[Row]

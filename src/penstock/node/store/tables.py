@@ -43,7 +43,7 @@ _PLACES: Final = {
     PUT_RETAINED: ("retained", 1),
     END_RETAINED: ("retained", 1),
 }
-"""What a statement is about, and how many of its first parameters identify that."""
+"""Subject of each statement, and how many of its first parameters identify it."""
 
 _TABLES: Final = (
     "CREATE TABLE session (client_id TEXT PRIMARY KEY, facts BLOB NOT NULL) WITHOUT ROWID",
@@ -66,7 +66,7 @@ class StoredRows(NamedTuple):
 
 
 def place_of(row: Row) -> tuple[Any, ...] | None:
-    """What a row is about: a later row about the same makes this one needless. None: no other row does."""
+    """Key of what a row changes: a later row with the same key replaces it. None: no row replaces it."""
     statement, parameters = row
     about, count = _PLACES.get(statement, ("", 0))
     return (about, *parameters[:count]) if count else None
@@ -80,7 +80,7 @@ class Store(Database):
         super().__init__(path, _TABLES, schema=SCHEMA)
 
     def load(self) -> StoredRows:
-        """Read all rows."""
+        """Read everything that is stored."""
         return StoredRows(
             sessions=self.rows("SELECT client_id, facts FROM session ORDER BY client_id"),
             messages=self.rows(

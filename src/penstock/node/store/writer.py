@@ -39,7 +39,7 @@ class Backlog(Protocol[Work]):
         ...
 
     def take(self) -> Work | None:
-        """Give away all that waits; None if nothing is to be written, and then nothing waits any more."""
+        """Return everything that waits and forget it; None if nothing is to be written."""
         ...
 
     def write(self, work: Work) -> None:

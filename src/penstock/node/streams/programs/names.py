@@ -243,7 +243,7 @@ class Consumers:
 
 
 def _nothing() -> None:
-    """For `done`, where nobody waits."""
+    """Callback for `done` if no caller waits."""
 
 
 _NOBODY: Final = _Writer("")

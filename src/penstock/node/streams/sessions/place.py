@@ -110,7 +110,7 @@ class SessionPlace:
     # -- the cursor on disk ----------------------------------------------------------------------------------
 
     def cursor(self) -> Cursor:
-        """What has to survive a restart."""
+        """Return the cursor: the part of a place that has to survive a restart."""
         lesser = self.flight.keys() - self.second.keys() if self.given else ()
         return Cursor(
             self._session.born_us,
