@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.policy.nodes import Policy
 
 
-DIGEST = "In the place of dropped events stands a digest that tells how many they were and from when to when"
+DIGEST = "A digest replaces dropped events and states how many they were and from when to when"
 
 
 def test_the_vitals_policy() -> None:

@@ -67,7 +67,7 @@ def _unreadable(policy: Policy) -> Iterator[str]:
 def _digests(policy: Policy) -> str:
     told = "how many they were and from when to when"
     asked = (f"; of {attribute} also {_listed(names)}" for attribute, names in policy.asked().items())
-    return f"In the place of dropped events stands a digest that tells {told}{''.join(asked)}."
+    return f"A digest replaces dropped events and states {told}{''.join(asked)}."
 
 
 def _worst_case(policy: Policy) -> str:
