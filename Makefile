@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench docs clean clean-all python java rivals
+.PHONY: help setup demo test test-fast test-long check format bench docs clean clean-all python java rivals
 
 BIN := .venv/bin
 WORKERS ?= 2
@@ -21,6 +21,9 @@ demo: setup ## the tour
 # loadgroup keeps the tests that share a cluster or a server in one worker (see pytest in pyproject.toml).
 test: setup rivals ## all tests
 	PENSTOCK_TESTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-long: setup rivals ## all tests, every seed of the sweeps, twice the examples
+	PENSTOCK_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not e2e and not slow" $(ARGS)

@@ -1,4 +1,4 @@
-"""Two sizes of property test: a score of examples in the fast run, hundreds in the full one."""
+"""Three sizes of property test: 20 examples in the fast run, 100 in the full one, 200 in the long one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile(
-    "full", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+for name, examples in (("full", 100), ("long", 200)):
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.load_profile(os.environ.get("PENSTOCK_TESTS", "fast"))
 
 

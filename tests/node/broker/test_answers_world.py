@@ -10,6 +10,7 @@ import pytest
 
 from penstock.mqtt.packets.connect import Pingreq, Pingresp
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from tests.kit.effort import seeds
 from tests.kit.peer import run
 from tests.kit.stream_nodes import ORDERS, streams_node
 
@@ -159,5 +160,5 @@ async def test_a_client_that_comes_and_goes(seed: int) -> None:
 
 @pytest.mark.slow
 def test_many_clients_that_come_and_go() -> None:
-    for seed in range(100, 400):
+    for seed in seeds(100, 300):
         run(story(seed))

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.mqtt.packets.publish import Pubcomp, Publish, Pubrec, Pubrel
+from tests.kit.effort import seeds
 from tests.kit.peer import run
 from tests.kit.stream_nodes import streams_node
 from tests.kit.stream_sessions import KEPT
@@ -126,5 +127,5 @@ async def test_disks_that_fail_and_nodes_that_crash(tmp_path: Path, seed: int) -
 
 @pytest.mark.slow
 def test_many_disks_that_fail_and_nodes_that_crash(tmp_path: Path) -> None:
-    for seed in range(100, 130):
+    for seed in seeds(100, 30):
         run(story(seed, tmp_path / str(seed)))

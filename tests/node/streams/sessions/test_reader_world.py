@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.kit.effort import seeds
 from tests.node.streams.sessions.world import Wants, World
 
 
@@ -86,7 +87,7 @@ def test_each_message_in_order_whatever_changes(seed: int, remote: bool) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("remote", [False, True])
 def test_many_more_stories(remote: bool) -> None:
-    for seed in range(1_000, 1_100):
+    for seed in seeds(1_000, 100):
         story(seed, remote=remote)
-    for seed in range(1_000, 1_030):
+    for seed in seeds(1_000, 30):
         changing(seed, remote=remote)
