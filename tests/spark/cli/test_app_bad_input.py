@@ -203,7 +203,7 @@ def test_a_policy_that_cannot_be_written_is_said_before_it_is_made(
         ("digests", ("--format", "json"), "column 'digest' where patient = 'a': a damaged digest: it needs"),
         ("good", ("--key", "ward"), "there is no column 'ward' to make queues by"),
         ("good", ("--ts", "when"), "there is no column 'when' for the time of an event"),
-        ("good", ("--out", "{}/file"), "file: is a file; a folder is needed there"),
+        ("good", ("--out", "{}/file"), "file: is a file; a folder is needed"),
         ("mixed.parquet", (), "b.parquet: cannot be read: Data type mismatches"),
     ],
 )

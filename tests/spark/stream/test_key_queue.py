@@ -246,7 +246,7 @@ def test_what_was_held_of_queues_by_other_columns_is_refused() -> None:
     key.turn([event(0, 1), digest(1)], 0)
     assert key.held is not None
     assert of_key(key.held.rows, key.queue._rules.key) is key.held.rows
-    with pytest.raises(InputError, match="of queues by other columns than v; use a new checkpoint"):
+    with pytest.raises(InputError, match="has queues by other columns than v; use a new checkpoint"):
         of_key(key.held.rows, ("v",))
 
 
