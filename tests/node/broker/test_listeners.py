@@ -16,7 +16,8 @@ import uvloop
 from penstock import limits
 from penstock.errors import NodeError
 from penstock.node.access.tls import TlsHandshakes
-from penstock.node.broker.listeners import Listeners, frame
+from penstock.node.broker.listeners import Listeners
+from penstock.node.broker.websocket import frame
 from penstock.node.config import certificates as files
 from penstock.node.config.schema import Bounds, Listener
 from tests.kit import certificates

@@ -2,7 +2,8 @@
 
 Bytes:
 
-    listeners.py     TCP, TLS and WebSocket listeners; a WebSocket is a transport like TCP
+    listeners.py     TCP, TLS and WebSocket listeners
+    websocket.py     a WebSocket as a transport like TCP: handshake, frames, masks
     connection.py    one connection: bytes in, bytes out
     flushing.py      one write for each connection and turn of the event loop
     runs.py          neighbouring messages that are forwarded as the bytes they came in; their queue

@@ -46,7 +46,7 @@ class Listener(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_ca: str = ""
     """PEM file of certificate authorities; if given, clients need a certificate signed by one of them."""
     path: str = "/mqtt"
-    """Path of the WebSocket in the URL."""
+    """Path of the WebSocket in the URL; / answers, too, for clients that are given no path."""
     origins: tuple[str, ...] = ()
     """Origins of web pages that may open a WebSocket, as https://example.org; loopback origins always may."""
     slots: bool = False

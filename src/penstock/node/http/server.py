@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from penstock import limits
 from penstock.errors import NodeError
 from penstock.model.host import is_loopback
 from penstock.node.access.unfinished import UnfinishedConnections
 from penstock.node.broker.listeners import cannot_listen
+from penstock.node.broker.websocket import http_log
 from penstock.node.http import openapi
 from penstock.node.http.channels import CHANNEL_ROUTES, ChannelHandlers
 from penstock.node.http.guard import OPEN, Guard
@@ -185,7 +185,7 @@ async def start_http(
         app.router.add_get(path, _fixed(file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]))
     # The node itself handles signals (service.py): aiohttp must not replace its handlers.
     runner = web.AppRunner(
-        app, logger=_server_log(), access_log=None, handle_signals=False, shutdown_timeout=2.0
+        app, logger=http_log(__name__), access_log=None, handle_signals=False, shutdown_timeout=2.0
     )
     await runner.setup()
     assert runner.server is not None
@@ -208,16 +208,6 @@ def _open_routes(channels: ChannelService | None, notify: NotifyService | None) 
 
         found += HubCallbacks(channels.hub_subscriber).routes()
     return found
-
-
-def _server_log() -> logging.Logger:
-    """Return a log for aiohttp that leaves out tracebacks about requests that are not valid HTTP."""
-    log = logging.getLogger(f"{__name__}.aiohttp")
-    if not log.filters:
-        log.addFilter(
-            lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-        )
-    return log
 
 
 def _fixed(body: bytes, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
