@@ -30,7 +30,7 @@ def test_every_name_is_there(package: object) -> None:
     names: list[str] = package.__all__  # type: ignore[attr-defined]
     assert len(set(names)) == len(names)
     for name in names:
-        assert getattr(package, name).__name__ == name if name not in ("drop", "keep") else True
+        assert getattr(package, name).__name__ == name if name not in ("drop", "keep", "when") else True
     assert set(names) <= set(dir(package))
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
         _ = package.no_such_name  # type: ignore[attr-defined]

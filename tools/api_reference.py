@@ -20,7 +20,7 @@ HEAD: Final = """\
 # Public names
 
 `from penstock import …` gives these names; each is imported on first use. More names are one folder deep:
-`penstock.policy` (`policy`, `drop` and `keep` build a policy, `to_yaml` and others write it),
+`penstock.policy` (`policy`, `drop`, `keep` and `when` build a policy, `to_yaml` and others write it),
 `penstock.model`, `penstock.client`, `penstock.core.queues`, `penstock.pipeline`, `penstock.node`.
 
 This page is written by `tools/api_reference.py` from the docstrings.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.model.values import INT64_LEAST, INT64_MOST
 from penstock.policy import digesters, params
-from penstock.policy.filters import CATALOGUE, Filter, Verb, Within
+from penstock.policy.filters import CATALOGUE, PREDICATES, Filter, Verb, Within
 from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step
 from penstock.policy.params import ParamKind, params_of
 
@@ -174,4 +174,22 @@ def policies(
         payload=st.sampled_from(PayloadFormat),
         name=texts(),
         description=texts(max_size=40),
+        fresh_us=st.none() | fresh(),
+        urgent=st.lists(predicates(attribute=chosen, scalar=scalar), max_size=3).map(tuple),
     )
+
+
+def fresh() -> SearchStrategy[int]:
+    """Bounds of waiting time in microseconds."""
+    usual = st.sampled_from((1_000, 500_000, 1_000_000, 1_500_000, 90_000_000, 86_400_000_000))
+    return usual | st.integers(1_000, 86_400_000_000)
+
+
+def predicates(
+    *, attribute: SearchStrategy[str] | None = None, scalar: SearchStrategy[Scalar] | None = None
+) -> SearchStrategy[Step]:
+    """Any predicate of `urgent`."""
+    chosen = attributes() if attribute is None else attribute
+    scalar = scalars() if scalar is None else scalar
+    kinds = [_filter(CATALOGUE[name], attribute=chosen, scalar=scalar) for name in PREDICATES]
+    return st.builds(Step, st.just(Verb.KEEP), st.one_of(kinds), st.none() | chosen)

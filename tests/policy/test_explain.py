@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 
 from penstock.policy.explain import explain
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock.policy.text.python_form import drop, keep, policy, when
 from tests.kit.policies import policies
 
 if TYPE_CHECKING:
@@ -35,6 +35,24 @@ def test_the_vitals_policy() -> None:
         f"{DIGEST}; of pulse also mean, min and max.",
         "If even level 3 frees too little, all waiting events are dropped into one digest.",
     ]
+
+
+def test_fresh_and_urgent() -> None:
+    made = policy(
+        drop.delta(5), attribute="pulse", fresh="1s", urgent=[when.gt(120), when(attribute="spo2").lt(90)]
+    )
+    found = explain(made)
+    assert found[1:3] == [
+        (
+            "No event should wait longer than 1 s: before one would, the queue is packed at the lowest level "
+            "that suffices."
+        ),
+        (
+            "An event is urgent if pulse is greater than 120 or spo2 is less than 90: it goes ahead of what "
+            "waits, and no level drops it. The order among urgent events, and among all others, stays."
+        ),
+    ]
+    assert "all waiting events, the urgent ones last, are dropped into one digest" in found[-1]
 
 
 def test_chains_and_settings() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from penstock.model.event import Event
 from penstock.policy import evaluate
 from penstock.policy.lint import lint
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock.policy.text.python_form import drop, keep, policy, when
 from tests.kit.policies import policies
 
 if TYPE_CHECKING:
-    from penstock.policy.nodes import Level, Policy
+    from penstock.policy.nodes import Level, Policy, Step
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,31 @@ if TYPE_CHECKING:
 )
 def test_warnings(levels: list[Level], warning: str) -> None:
     (found,) = lint(policy(*levels))
+    assert found.startswith(warning)
+
+
+def test_urgent_reorders_a_topic_declared_ordered() -> None:
+    made = policy(drop.delta(5), urgent=when.gt(120))
+    assert lint(made) == []
+    assert lint(made, ordered=["ward/log", "ward/a"]) == [
+        "urgent: its events overtake others of the same topic, but the order of ward/a, ward/log is declared"
+    ]
+    assert lint(policy(drop.delta(5)), ordered=["ward/log"]) == []
+
+
+@pytest.mark.parametrize(
+    ("urgent", "warning"),
+    [
+        (when(attribute="$topic").gt(5), "urgent: $topic is always a text, `gt` here reads only a number"),
+        (when.match(""), "urgent: `match` matches every event it can read: none goes ahead of the others"),
+        (
+            [when.gt(1), when(attribute="$ts").match("a")],
+            "urgent, predicate 2: $ts is always a number, `match` here reads only a text",
+        ),
+    ],
+)
+def test_urgent_that_is_not_meant(urgent: Step | list[Step], warning: str) -> None:
+    (found,) = lint(policy(drop.uniq(), urgent=urgent))
     assert found.startswith(warning)
 
 

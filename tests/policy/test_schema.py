@@ -43,6 +43,8 @@ def test_accepts_what_we_write(policy: Policy) -> None:
         '{"levels": [{"drop": {"inset": "a"}}, [{"keep": {"inset": {"set": [1, "a", true]}}}]]}',
         '{"levels": [{"drop": {"random": "10%"}}], "digest": {"a.b": ["mean"], "$topic": ["distinct"]}}',
         '{"levels": [{"drop": {"delta": [5, "event"]}}], "digest": ["mean"]}',
+        '{"levels": [{"drop": "uniq"}], "fresh": "1.5 s", "urgent": [{"gt": {"value": 5}}]}',
+        '{"levels": [{"drop": "uniq"}], "fresh": 2, "urgent": {"match": "a", "attribute": "b"}}',
     ],
 )
 def test_accepts_other_spellings_that_parse(text: str) -> None:
@@ -85,6 +87,12 @@ def test_accepts_other_spellings_that_parse(text: str) -> None:
         '{"levels": [{"drop": "uniq"}], "missing": "ignore"}',
         '{"levels": [{"drop": "uniq"}], "attribute": 5}',
         '{"levels": [{"drop": "uniq"}], "level": 1}',
+        '{"levels": [{"drop": "uniq"}], "fresh": "-1s"}',
+        '{"levels": [{"drop": "uniq"}], "fresh": 0}',
+        '{"levels": [{"drop": "uniq"}], "urgent": 120}',
+        '{"levels": [{"drop": "uniq"}], "urgent": []}',
+        '{"levels": [{"drop": "uniq"}], "urgent": {"latest": 5}}',
+        '{"levels": [{"drop": "uniq"}], "urgent": {"gt": 5, "missing": "drop"}}',
     ],
 )
 def test_refuses_what_does_not_parse(text: str) -> None:

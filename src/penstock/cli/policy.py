@@ -35,10 +35,18 @@ PolicyFile = Annotated[
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Policies: YAML, JSON or XML.")],
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    ordered: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ordered",
+            metavar="FILTER",
+            help="Topics of the policy whose order matters: `urgent` is warned about; repeatable.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check policies: errors, and warnings about likely mistakes."""
-    results = [_checked(path) for path in files]
+    results = [_checked(path, ordered or ()) for path in files]
     good = all(result["ok"] and not (strict and result["warnings"]) for result in results)
     if as_json:
         print_json({"ok": good, "policies": results})
@@ -51,7 +59,7 @@ def check(
         raise typer.Exit(GoalMissed.exit_code)
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path, ordered: Sequence[str]) -> dict[str, Any]:
     try:
         policy = read_policy(path)
     except PolicyError as error:
@@ -69,7 +77,7 @@ def _checked(path: Path) -> dict[str, Any]:
         "name": policy.name,
         "levels": policy.highest,
         "filters": sum(map(len, policy.levels)),
-        "warnings": lint(policy),
+        "warnings": lint(policy, ordered=ordered),
     }
 
 

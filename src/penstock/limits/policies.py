@@ -18,6 +18,15 @@ POLICY_FILTERS: Final = 64
 POLICY_DEPTH: Final = 16
 """Nesting of the text (YAML, JSON, XML): the language itself needs 6."""
 
+URGENT_PREDICATES: Final = 16
+"""Predicates of `urgent`: each is asked about every event that has to wait."""
+
+FRESH_LEAST_US: Final = 1_000
+"""Shortest `fresh`: below a millisecond the node's own turns of work take as long."""
+
+FRESH_MOST_US: Final = 86_400_000_000
+"""Longest `fresh`, a day: what may wait longer needs no bound in time."""
+
 SET_VALUES: Final = 4_096
 """Members of an `inset`, `first`, `subset` … list; together they also stay below POLICY_BYTES."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 Instant: TypeAlias = int
@@ -22,6 +24,28 @@ def to_us(seconds: float) -> int:
 
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+UNITS_S: Final[dict[str, float]] = {"ms": 0.001, "s": 1, "min": 60, "h": 3_600, "d": 86_400}
+"""Units in which durations are written, in seconds."""
+
+_UNITS_US: Final = {"ms": 1_000, "s": SECOND_US, "min": 60 * SECOND_US, "h": HOUR_US, "d": DAY_US}
+_WRITTEN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([a-z]+)")
+
+
+def written_us(text: str) -> int | None:
+    """Microseconds of a duration as people write it: 500ms, 1.5s, 2min; None if the text is none."""
+    found = _WRITTEN.fullmatch(text)
+    if found is None or found[2] not in _UNITS_US:
+        return None
+    return min(round(Fraction(found[1]) * _UNITS_US[found[2]]), LONGEST_US)
+
+
+def written(us: int) -> str:
+    """Exact text of a duration that `written_us` reads back: 1s, 500ms, 1.5ms."""
+    if us % SECOND_US == 0:
+        return f"{us // SECOND_US}s"
+    return f"{us / 1_000:.3f}".rstrip("0").rstrip(".") + "ms"
+
+
 _LATEST_S: Final = 253_402_300_799 - 86_400
 """Latest date shown: a day before the end of year 9999, the end of datetime, to be valid in every time
 zone."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.policy.columns.plan import Plan
     from penstock.policy.nodes import Policy, Step
     from penstock.policy.text.forms import parse, to_json, to_python, to_xml, to_yaml
-    from penstock.policy.text.python_form import drop, keep, policy
+    from penstock.policy.text.python_form import drop, keep, policy, when
 
 __all__ = [
     "Plan",
@@ -38,6 +38,7 @@ __all__ = [
     "to_python",
     "to_xml",
     "to_yaml",
+    "when",
 ]
 
 _MODULES: Final = {
@@ -52,6 +53,7 @@ _MODULES: Final = {
     "to_python": "penstock.policy.text.forms",
     "to_xml": "penstock.policy.text.forms",
     "to_yaml": "penstock.policy.text.forms",
+    "when": "penstock.policy.text.python_form",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULES)

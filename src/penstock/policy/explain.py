@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.model.instant import duration
 from penstock.policy import params
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat
@@ -22,7 +23,15 @@ def explain(policy: Policy) -> list[str]:
 
     Returns sentences, one for each line: the levels, what is digested, the worst case.
     """
-    return [*_opening(policy), *_levels(policy), *_unreadable(policy), _digests(policy), _worst_case(policy)]
+    return [
+        *_opening(policy),
+        *_fresh(policy),
+        *_urgent(policy),
+        *_levels(policy),
+        *_unreadable(policy),
+        _digests(policy),
+        _worst_case(policy),
+    ]
 
 
 def looks(step: Step) -> bool:
@@ -39,6 +48,23 @@ def _opening(policy: Policy) -> Iterator[str]:
         yield policy.description
     if policy.payload is not PayloadFormat.AUTO:
         yield f"Payloads are read as {policy.payload.value}, unless an event says otherwise."
+
+
+def _fresh(policy: Policy) -> Iterator[str]:
+    if policy.fresh_us is not None:
+        yield (
+            f"No event should wait longer than {duration(policy.fresh_us)}: before one would, the queue is "
+            "packed at the lowest level that suffices."
+        )
+
+
+def _urgent(policy: Policy) -> Iterator[str]:
+    if policy.urgent:
+        ways = " or ".join(step.filter.says(policy.path_of(step).text) for step in policy.urgent)
+        yield (
+            f"An event is urgent if {ways}: it goes ahead of what waits, and no level drops it. The order "
+            "among urgent events, and among all others, stays."
+        )
 
 
 def _levels(policy: Policy) -> Iterator[str]:
@@ -71,7 +97,10 @@ def _digests(policy: Policy) -> str:
 
 
 def _worst_case(policy: Policy) -> str:
-    return f"If even level {policy.highest} frees too little, all waiting events are dropped into one digest."
+    what = "all waiting events"
+    if policy.urgent:
+        what = "all waiting events, the urgent ones last,"
+    return f"If even level {policy.highest} frees too little, {what} are dropped into one digest."
 
 
 def counted(number: int, what: str) -> str:

@@ -438,6 +438,11 @@ CATALOGUE: Final[dict[str, type[Filter]]] = {
 }  # fmt: skip
 """Every filter by name, in the order of the documentation."""
 
+PREDICATES: Final = tuple(
+    name for name, kind in CATALOGUE.items() if kind.shape is Shape.PREDICATE and kind.reads
+)
+"""Filters that decide by the value of one event alone, at any time: what `urgent` may be made of."""
+
 
 def _exact(found: object) -> object:
     if isinstance(found, tuple):

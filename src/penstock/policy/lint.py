@@ -11,7 +11,7 @@ from penstock.policy.filters import Shape, Verb
 from penstock.policy.paths import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from penstock.policy.nodes import Placed, Policy, Step
 
@@ -54,8 +54,11 @@ _WANT_NUMBERS: Final = (filters.Delta, filters.Swing, filters.Top)
 _WANT_LISTS: Final = (filters.Contain, filters.Subset, filters.Supset)
 
 
-def lint(policy: Policy) -> list[str]:
+def lint(policy: Policy, *, ordered: Collection[str] = ()) -> list[str]:
     """Look for mistakes in a valid policy.
+
+    `ordered` are topics, or topic filters, that the policy is for and that are declared ordered: their
+    events must not overtake one another.
 
         lint(parse("levels: [{drop: {latest: 10}}]"))  # it drops the newest events
 
@@ -66,7 +69,7 @@ def lint(policy: Policy) -> list[str]:
     for number, each in enumerate(placed):
         earlier = placed[:number]
         found += [f"{_place(policy, each)}: {warning}" for warning in _about(policy, each.step, earlier)]
-    return [*found, *_about_digest(policy)]
+    return [*found, *_about_urgent(policy, ordered), *_about_digest(policy)]
 
 
 def _place(policy: Policy, placed: Placed) -> str:
@@ -140,6 +143,21 @@ def _wanted(found: filters.Filter) -> str:
     if isinstance(found, filters.Within):
         return "a text" if isinstance(found.low, str) else "a number"
     return ""
+
+
+def _about_urgent(policy: Policy, ordered: Collection[str]) -> Iterator[str]:
+    if policy.urgent and ordered:
+        topics = ", ".join(sorted(ordered))
+        yield f"urgent: its events overtake others of the same topic, but the order of {topics} is declared"
+    for number, step in enumerate(policy.urgent, start=1):
+        place = "urgent" if len(policy.urgent) == 1 else f"urgent, predicate {number}"
+        for warning in (*_constant_urgent(step), *_unreadable(policy, step)):
+            yield f"{place}: {warning}"
+
+
+def _constant_urgent(step: Step) -> Iterator[str]:
+    if isinstance(step.filter, filters.Match) and not step.filter.pattern:
+        yield "`match` matches every event it can read: none goes ahead of the others"
 
 
 def _about_digest(policy: Policy) -> Iterator[str]:

@@ -14,7 +14,7 @@ from penstock import limits
 from penstock.errors import PolicyError
 from penstock.model.digest import Cause
 from penstock.policy import digesters, params, paths
-from penstock.policy.filters import Random, Verb
+from penstock.policy.filters import PREDICATES, Random, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,12 +93,19 @@ class Policy:
     payload: PayloadFormat = PayloadFormat.AUTO
     name: str = ""
     description: str = ""
+    fresh_us: int | None = None
+    """Time that no event should wait longer; None: a queue is bounded by its capacity only."""
+    urgent: tuple[Step, ...] = ()
+    """Predicates, as steps that keep: an event that one of them matches goes ahead of what waits, and is
+    dropped last. An event that a predicate cannot read does not match it."""
 
     def __post_init__(self) -> None:
         _checked_path(self.attribute)
         _check_text("name", self.name)
         _check_text("description", self.description)
         _check_levels(self.levels)
+        _check_fresh(self.fresh_us)
+        _check_urgent(self.urgent)
         object.__setattr__(self, "digest", _checked_digest(self.digest))
         object.__setattr__(self, "levels", _with_seeds(self.levels))
 
@@ -158,6 +165,37 @@ def _check_levels(levels: tuple[Level, ...]) -> None:
     steps = sum(map(len, levels))
     if steps > limits.POLICY_FILTERS:
         raise PolicyError(f"{steps} filters; at most {limits.POLICY_FILTERS}", path="levels")
+
+
+def _check_fresh(fresh_us: int | None) -> None:
+    if fresh_us is not None:
+        try:
+            params.check_duration(fresh_us, shown=str(fresh_us))
+        except PolicyError as error:
+            raise error.inside("fresh") from None
+
+
+def _check_urgent(urgent: tuple[Step, ...]) -> None:
+    if len(urgent) > limits.URGENT_PREDICATES:
+        raise PolicyError(f"{len(urgent)} predicates; at most {limits.URGENT_PREDICATES}", path="urgent")
+    for place, step in enumerate(urgent):
+        name = step.filter.name
+        if name not in PREDICATES:
+            raise not_a_predicate(name).inside(f"urgent[{place}]")
+        if step.verb is not Verb.KEEP or step.missing is not None:
+            raise PolicyError(
+                "a predicate has neither a verb nor `missing`",
+                path=f"urgent[{place}]",
+                allowed=f"when.{name}(…)",
+            )
+
+
+def not_a_predicate(name: str) -> PolicyError:
+    """The error about a filter that cannot say of one event by its value whether it is urgent."""
+    return PolicyError(
+        f"'{name}' does not look at the value of one event alone: it is no predicate",
+        allowed=", ".join(PREDICATES),
+    )
 
 
 def _checked_digest(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

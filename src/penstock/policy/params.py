@@ -11,6 +11,7 @@ import re2
 
 from penstock import limits
 from penstock.errors import PolicyError
+from penstock.model.instant import HOUR_US, to_us, written, written_us
 from penstock.model.values import INT64_LEAST, INT64_MOST, Scalar, identity
 from penstock.policy import paths
 
@@ -103,6 +104,25 @@ def _fraction(raw: object) -> int | float:
     if not 0 <= found <= 1:
         raise PolicyError(f"expected a share between 0 and 1, found {shown(raw)}")
     return found
+
+
+def _duration(raw: object) -> int:
+    """Microseconds of a time such as `500ms` or `1s`; a plain number is seconds."""
+    is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    found = written_us(raw) if isinstance(raw, str) else to_us(_number(raw)) if is_number else None
+    if found is None:
+        raise PolicyError(f"expected a time like 500ms, 1s or 2min, found {shown(raw)}", allowed=_DURATIONS)
+    return check_duration(found, shown=shown(raw))
+
+
+_DURATIONS: Final = f"{written(limits.FRESH_LEAST_US)} to {limits.FRESH_MOST_US // HOUR_US}h"
+
+
+def check_duration(us: int, *, shown: str) -> int:
+    """Return a duration in microseconds; PolicyError if it is out of bounds."""
+    if not limits.FRESH_LEAST_US <= us <= limits.FRESH_MOST_US:
+        raise PolicyError(f"expected a time above 0 and not above a day, found {shown}", allowed=_DURATIONS)
+    return us
 
 
 def _seed(raw: object) -> int:
@@ -226,6 +246,16 @@ FRACTION: Final = ParamKind(
     "share 0…1",
     _fraction,
     {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%$"}]},
+)
+DURATION: Final = ParamKind(
+    "time such as 1s",
+    _duration,
+    {
+        "anyOf": [
+            {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})? ?(ms|s|min|h|d)$"},
+            {"type": "number", "exclusiveMinimum": 0, "maximum": limits.FRESH_MOST_US / 1_000_000},
+        ]
+    },
 )
 SEED: Final = ParamKind("whole number", _seed, {"type": "integer"})
 SCALAR: Final = ParamKind("number, text or true/false", _scalar, _SCALAR_SCHEMA)

@@ -35,6 +35,11 @@ def json_schema() -> dict[str, Any]:
             "attribute": _ref("attribute", f"read by every filter that names no other; default {_default()}"),
             "missing": _ref("missing"),
             "payload": _enum(PayloadFormat, "how payloads are encoded, where the event itself does not say"),
+            "fresh": {
+                **params.DURATION.schema,
+                "description": "time that no event should wait longer, as 1s or in seconds",
+            },
+            "urgent": _urgent(),
             "digest": _digest(),
             "levels": _levels(),
         },
@@ -55,6 +60,7 @@ def json_schema() -> dict[str, Any]:
                 "maxItems": limits.DIGESTERS,
             },
             "step": _step(),
+            "predicate": _predicate(),
             **{f"filter-{kind.name}": _filter(kind) for kind in filters.CATALOGUE.values()},
         },
     }
@@ -105,6 +111,27 @@ def _levels() -> dict[str, Any]:
         "minItems": 1,
         "maxItems": limits.POLICY_LEVELS,
     }
+
+
+def _urgent() -> dict[str, Any]:
+    several = {
+        "type": "array",
+        "items": _ref("predicate"),
+        "minItems": 1,
+        "maxItems": limits.URGENT_PREDICATES,
+        "description": "several: an event must match one",
+    }
+    return {
+        "description": "events that go ahead of what waits and are dropped last",
+        "anyOf": [_ref("predicate"), several],
+    }
+
+
+def _predicate() -> dict[str, Any]:
+    kinds = [filters.CATALOGUE[name] for name in filters.PREDICATES]
+    found = _one_of(kinds, attribute=_ref("attribute"))
+    del found["properties"]["missing"]
+    return {"title": "predicate", **found}
 
 
 def _step() -> dict[str, Any]:

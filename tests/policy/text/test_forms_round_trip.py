@@ -48,6 +48,6 @@ def test_python(policy: Policy) -> None:
 
 
 def evaluated(source: str) -> Policy:
-    made = eval(source, {"policy": python_form.policy, "drop": python_form.drop, "keep": python_form.keep})  # noqa: S307
+    made = eval(source, {name: getattr(python_form, name) for name in ("policy", "drop", "keep", "when")})  # noqa: S307
     assert isinstance(made, nodes.Policy)
     return made

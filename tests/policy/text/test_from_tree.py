@@ -226,6 +226,53 @@ def test_complaints_about_a_step(use: str, says: str) -> None:
     assert str(refused(f"levels:\n- drop: {use}")).startswith(f"2:{column} levels[0].drop{rest}")
 
 
+@pytest.mark.parametrize(
+    ("written", "us"),
+    [("1s", 1_000_000), ("500ms", 500_000), ("1.5 s", 1_500_000), ("2min", 120_000_000), (2, 2_000_000),
+     (0.25, 250_000), ("1d", 86_400_000_000)],
+)  # fmt: skip
+def test_fresh(written: object, us: int) -> None:
+    assert parse(f"fresh: {written}\n{LEVELS}").fresh_us == us
+
+
+def test_urgent() -> None:
+    one = parse(f"urgent: {{gt: 120}}\n{LEVELS}")
+    assert one.urgent == (Step(Verb.KEEP, filters.Gt(value=120)),)
+    two = parse(f"urgent: [{{gt: 120}}, {{inset: [a, b], attribute: kind}}]\n{LEVELS}")
+    assert two.urgent[1] == Step(Verb.KEEP, filters.Inset(values=("a", "b")), attribute="kind")
+    assert parse(f"urgent: [{{gt: 120}}]\n{LEVELS}") == one
+
+
+PREDICATES = "allowed: gt, ge, eq, ne, lt, le, match, within, inset, contain, subset, supset"
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("fresh: -1s", "1:8 fresh: expected a time like 500ms, 1s or 2min, found '-1s'; allowed: 1ms to 24h"),
+        ("fresh: 0", "1:8 fresh: expected a time above 0 and not above a day, found 0; allowed: 1ms to 24h"),
+        ("fresh: 0s", "1:8 fresh: expected a time above 0 and not above a day, found '0s'; allowed: 1ms"),
+        ("fresh: 25h", "1:8 fresh: expected a time above 0 and not above a day, found '25h'"),
+        ("fresh: [1]", "1:8 fresh: expected a time like 500ms, 1s or 2min, found a list"),
+        ("fresh: true", "1:8 fresh: expected a time like 500ms, 1s or 2min, found true"),
+        (
+            "urgent: 120",
+            f"1:9 urgent: expected a predicate, for example `{{gt: 120}}`, found 120; {PREDICATES}",
+        ),
+        ("urgent: []", "1:9 urgent: expected a predicate, for example `{gt: 120}`, found an empty list"),
+        ("urgent: {latest: 5}", "1:10 urgent: 'latest' does not look at the value of one event alone"),
+        ("urgent: {older: 5}", "1:10 urgent: 'older' does not look at the value of one event alone"),
+        ("urgent: {keep: {gt: 5}}", f"1:10 urgent: unknown predicate 'keep'; {PREDICATES}"),
+        ("urgent: [{gt: 1}, {lt: 2, missing: drop}]", "1:27 urgent[1]: unknown predicate 'missing'"),
+        ("urgent: {gt: 1, lt: 5}", "1:9 urgent: a predicate has one filter, found gt and lt; write several"),
+        ("urgent: {gt: []}", "1:14 urgent.gt: 'gt' needs 'value'"),
+        (f"urgent: [{'{gt: 1}, ' * 17}]", "1:9 urgent: 17 predicates; at most 16"),
+    ],
+)
+def test_complaints_about_fresh_and_urgent(key: str, says: str) -> None:
+    assert str(refused(f"{key}\n{LEVELS}")).startswith(says)
+
+
 def test_a_complaint_names_its_source() -> None:
     with pytest.raises(PolicyError) as caught:
         parse("levels:\n- drop: {detla: 5}", source="my.yaml")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from inspect import Parameter, getdoc, signature
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -14,7 +15,7 @@ from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.params import params_of
 from penstock.policy.text import python_form
 from penstock.policy.text.forms import parse, to_python
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock.policy.text.python_form import drop, keep, policy, when
 
 VITALS = """
 name: vitals
@@ -118,3 +119,26 @@ def test_equality_tells_truth_from_one() -> None:
     assert drop.eq(1) != drop.eq(True)
     assert drop.inset(1, 2) != drop.inset(True, 2)
     assert drop.gt(1) != drop.ge(1)
+
+
+def test_fresh_and_urgent() -> None:
+    made = policy(drop.uniq(), fresh=0.5, urgent=when.gt(120))
+    assert made == parse("{fresh: 500ms, urgent: {gt: 120}, levels: [drop: uniq]}")
+    assert 'fresh="500ms"' in to_python(made)
+    assert "urgent=when.gt(120)" in to_python(made)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"fresh": "-1s"}, "fresh: expected a time like 500ms"),
+        ({"fresh": 0}, "fresh: expected a time above 0"),
+        ({"urgent": 120}, "urgent: expected a predicate like when.gt"),
+        ({"urgent": [120]}, "urgent: expected a predicate like when.gt"),
+        ({"urgent": drop.gt(5)}, "urgent[0]: a predicate has neither a verb nor `missing`"),
+        ({"urgent": when.latest(5)}, "urgent[0]: 'latest' does not look at the value of one event alone"),
+    ],
+)
+def test_wrong_fresh_and_urgent(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(PolicyError, match=re.escape(says)):
+        policy(drop.uniq(), **given)

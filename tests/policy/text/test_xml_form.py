@@ -286,3 +286,38 @@ def test_canonical_text() -> None:
         "  </level>\n"
         "</policy>\n"
     )
+
+
+def test_fresh_and_urgent() -> None:
+    text = """<policy attribute="pulse" fresh="1s">
+  <urgent>
+    <filter name="GT">
+      <para name="value" value="120"/>
+    </filter>
+    <filter name="WITHIN" attribute="spo2">
+      <para name="low" value="0"/>
+      <para name="high" value="90"/>
+    </filter>
+  </urgent>
+  <level>
+    <filter name="UNIQ"/>
+  </level>
+</policy>
+"""
+    made = parse(text)
+    assert made.fresh_us == 1_000_000
+    assert [step.filter.name for step in made.urgent] == ["gt", "within"]
+    assert to_xml(made) == text
+
+
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [
+        ('<filter name="LATEST"><para name="n" value="5"/></filter>', "'latest' does not look at"),
+        ('<filter name="GT" action="drop"><para name="value" value="5"/></filter>', "has no 'action'"),
+        ("", "expected a predicate"),
+    ],
+)
+def test_what_is_not_urgent(inside: str, says: str) -> None:
+    with pytest.raises(PolicyError, match=says):
+        parse(f'<policy><urgent>{inside}</urgent><level><filter name="UNIQ"/></level></policy>')

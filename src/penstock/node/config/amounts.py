@@ -7,6 +7,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from penstock.model.instant import UNITS_S
+
 SECONDS: Final = "s"
 BYTES: Final = "bytes"
 """Units a setting may have; `quantity` reads texts with them, as 10min and 1MiB."""
@@ -30,7 +32,7 @@ UpToHour = Annotated[float, Meta(gt=0, le=3_600, extra={"unit": SECONDS})]
 UpToDay = Annotated[float, Meta(gt=0, le=86_400, extra={"unit": SECONDS})]
 
 UNITS: Final[dict[str, dict[str, float]]] = {
-    SECONDS: {"ms": 0.001, "s": 1, "min": 60, "h": 3_600, "d": 86_400},
+    SECONDS: UNITS_S,
     BYTES: {
         "B": 1,
         "kB": 1_000,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.errors import PolicyError
-from penstock.policy import digesters, filters, paths
+from penstock.policy import digesters, filters, params, paths
 from penstock.policy.filters import Verb
-from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step
+from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step, not_a_predicate
 from penstock.policy.params import params_of
 from penstock.policy.text import tree
 from penstock.policy.text import tree as complaints
@@ -111,7 +111,9 @@ T = TypeVar("T")
 D = TypeVar("D")
 E = TypeVar("E", bound="Enum")
 
-KEYS: Final = ("name", "description", "attribute", "missing", "payload", "digest", "levels")
+KEYS: Final = (
+    "name", "description", "attribute", "missing", "payload", "fresh", "urgent", "digest", "levels",
+)  # fmt: skip
 """Keys of a policy, in the order they are written."""
 
 BESIDE: Final = ("attribute", "missing")
@@ -137,6 +139,8 @@ def policy_of(root: tree.Tree) -> Policy:
         "description": _get(found, "description", _text, ""),
         "missing": _get(found, "missing", lambda part: _choice(part, Missing), Missing.KEEP),
         "payload": _get(found, "payload", lambda part: _choice(part, PayloadFormat), PayloadFormat.AUTO),
+        "fresh_us": _get(found, "fresh", _fresh, None),
+        "urgent": _get(found, "urgent", predicates_of, ()),
         "digest": _get(found, "digest", lambda part: _digest(part, attribute), ()),
         "levels": _get(found, "levels", _levels, ()),
     }
@@ -215,6 +219,53 @@ def _digesters(part: tree.Tree) -> list[str]:
                 raise complaints.unknown("digester", name, digesters.CATALOGUE, item.place)
             names.append(name)
     return names
+
+
+# -- urgent --------------------------------------------------------------------------------------------------
+
+_PREDICATE: Final = "for example `{gt: 120}`"
+
+
+def _fresh(part: tree.Tree) -> int:
+    found: int = params.DURATION.parse(_plain(part, params.DURATION))
+    return found
+
+
+def predicates_of(part: tree.Tree) -> tuple[Step, ...]:
+    """One predicate, or a list of them, of which an event must match one: steps that keep."""
+    if not isinstance(part, tree.ListNode):
+        return (_predicate(part),)
+    if not part.items:
+        raise PolicyError(f"expected a predicate, {_PREDICATE}, found an empty list")
+    steps: list[Step] = []
+    for number, item in enumerate(part.items):
+        with complaints.inside(f"[{number}]", item.place):
+            steps.append(_predicate(item))
+    return tuple(steps)
+
+
+def _predicate(part: tree.Tree) -> Step:
+    """A filter that looks at one event alone, without a verb."""
+    allowed = ", ".join(filters.PREDICATES)
+    if not isinstance(part, tree.MapNode):
+        raise PolicyError(f"expected a predicate, {_PREDICATE}, found {tree.shown(part)}", allowed=allowed)
+    for entry in part.entries:
+        if entry.key in filters.CATALOGUE and entry.key not in filters.PREDICATES:
+            raise not_a_predicate(entry.key).at(line=entry.place.line, column=entry.place.column)
+    found = _entries(part, (*filters.PREDICATES, "attribute"), "predicate")
+    names = [key for key in found if key != "attribute"]
+    if len(names) != 1:
+        raise PolicyError(
+            f"a predicate has one filter, found {' and '.join(names) or 'none'}; "
+            "write several predicates as a list: an event must match one of them",
+            allowed="" if names else allowed,
+        )
+    entry = found[names[0]]
+    with complaints.inside(entry.key, entry.place):
+        made = filter_of(filters.CATALOGUE[entry.key], entry.value)
+    attribute = _get(found, "attribute", _text, None)
+    with complaints.placed({key: found[key].value.place for key in found}, entry.place):
+        return Step(Verb.KEEP, made, attribute=attribute)
 
 
 # -- levels --------------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@
         keep.latest(10),
         attribute="pulse",
         digest=["count", "mean"],
+        fresh="1s",
+        urgent=when.gt(120),
     )
 
-Each positional argument is a level: a step, or a list of steps.
+Each positional argument is a level: a step, or a list of steps. `when` makes predicates.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from penstock.errors import PolicyError
 from penstock.policy import filters
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step
-from penstock.policy.params import params_of, shown
+from penstock.policy.params import DURATION, params_of, shown
 from penstock.policy.paths import Source
-from penstock.policy.text.short_form import short_form, spoken
+from penstock.policy.text.short_form import said_of, short_form, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,8 +50,15 @@ def policy(
     payload: PayloadName = "auto",
     name: str = "",
     description: str = "",
+    fresh: str | float | None = None,
+    urgent: Step | Sequence[Step] = (),
 ) -> Policy:
-    """Build a policy of these levels; `digest` lists digesters of the policy's attribute, or by attribute."""
+    """Build a policy of these levels.
+
+    `digest` lists digesters of the policy's attribute, or by attribute. `fresh` is the time that no event
+    should wait longer, as a text like 1s or in seconds. `urgent` is a predicate, as `when.gt(120)`, or
+    several.
+    """
     asked = digest if isinstance(digest, Mapping) else {attribute: digest}
     return Policy(
         levels=tuple((level,) if isinstance(level, Step) else tuple(level) for level in levels),
@@ -59,7 +68,25 @@ def policy(
         payload=_choice(PayloadFormat, "payload", payload),
         name=name,
         description=description,
+        fresh_us=None if fresh is None else _fresh(fresh),
+        urgent=(urgent,) if isinstance(urgent, Step) else _predicates(urgent),
     )
+
+
+def _fresh(written: str | float) -> int:
+    try:
+        found: int = DURATION.parse(written)
+    except PolicyError as error:
+        raise error.inside("fresh") from None
+    return found
+
+
+def _predicates(urgent: object) -> tuple[Step, ...]:
+    if not isinstance(urgent, list | tuple) or not all(isinstance(step, Step) for step in urgent):
+        raise PolicyError(
+            f"expected a predicate like when.gt(120), or several, found {shown(urgent)}", path="urgent"
+        )
+    return tuple(urgent)
 
 
 def _choice(options: type[E], path: str, word: str) -> E:
@@ -208,11 +235,18 @@ keep: Final = Steps(Verb.KEEP)
 """Steps that keep only the events their filter matches."""
 
 
+when: Final = Steps(Verb.KEEP)
+"""Predicates for `urgent`: `when.gt(120)`, `when(attribute="spo2").lt(90)`."""
+
+
 def text_of(policy: Policy) -> str:
-    """Python expression that builds the policy with `policy`, `drop` and `keep`."""
-    said = short_form(policy)
-    del said["levels"]
-    arguments = [*_levels(policy), *(f"{key}={_literal(part)}" for key, part in said.items())]
+    """Python expression that builds the policy with `policy`, `drop`, `keep` and `when`."""
+    said = {
+        key: _literal(part) for key, part in short_form(policy).items() if key not in ("levels", "urgent")
+    }
+    if policy.urgent:
+        said["urgent"] = _urgent(policy)
+    arguments = [*_levels(policy), *(f"{key}={part}" for key, part in said.items())]
     return "policy(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")\n"
 
 
@@ -223,10 +257,15 @@ def _levels(policy: Policy) -> Iterator[str]:
         yield calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
 
 
-def _call(step: Step, given: dict[str, Any]) -> str:
+def _urgent(policy: Policy) -> str:
+    calls = [_call(step, said_of(step.filter), maker="when") for step in policy.urgent]
+    return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
+
+
+def _call(step: Step, given: dict[str, Any], maker: str = "") -> str:
     beside = {"attribute": step.attribute, "missing": step.missing and step.missing.value}
     settings = [f"{word}={_literal(text)}" for word, text in beside.items() if text is not None]
-    maker = step.verb.value + (f"({', '.join(settings)})" if settings else "")
+    maker = (maker or step.verb.value) + (f"({', '.join(settings)})" if settings else "")
     written = (
         _argument(name, given[name], is_list=param.kind.is_list, required=param.required)
         for param in params_of(type(step.filter))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from penstock.model.instant import written
 from penstock.policy.filters import Random
 from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.params import params_of
@@ -29,10 +30,22 @@ def short_form(policy: Policy) -> dict[str, Any]:
         "attribute": "" if policy.attribute == Source.PAYLOAD.value else policy.attribute,
         "missing": "" if policy.missing is Missing.KEEP else policy.missing.value,
         "payload": "" if policy.payload is PayloadFormat.AUTO else policy.payload.value,
+        "fresh": "" if policy.fresh_us is None else written(policy.fresh_us),
+        "urgent": _urgent(policy),
         "digest": _digest(policy),
         "levels": list(_levels(policy)),
     }
     return {key: part for key, part in said.items() if part}
+
+
+def _urgent(policy: Policy) -> dict[str, Any] | list[dict[str, Any]]:
+    found = [_predicate(step) for step in policy.urgent]
+    return found[0] if len(found) == 1 else found
+
+
+def _predicate(step: Step) -> dict[str, Any]:
+    beside = {} if step.attribute is None else {"attribute": step.attribute}
+    return {step.filter.name: _shortest(step.filter, said_of(step.filter)), **beside}
 
 
 def spoken(policy: Policy) -> Iterator[tuple[Step, dict[str, Any]]]:
@@ -40,13 +53,14 @@ def spoken(policy: Policy) -> Iterator[tuple[Step, dict[str, Any]]]:
     numbers = count()
     for chain in policy.levels:
         for step in chain:
-            given = _given(step.filter)
+            given = said_of(step.filter)
             if isinstance(step.filter, Random) and step.filter.seed == next(numbers):
                 del given["seed"]
             yield step, given
 
 
-def _given(found: Filter) -> dict[str, Any]:
+def said_of(found: Filter) -> dict[str, Any]:
+    """The parameters of a filter that must be written, by name."""
     values = ((param, getattr(found, param.name)) for param in params_of(type(found)))
     return {param.name: value for param, value in values if param.required or value != param.default}
 

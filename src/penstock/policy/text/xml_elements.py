@@ -1,7 +1,8 @@
 """XML as elements with their places; only the elements of a policy are accepted.
 
-    policy [attribute, name, missing, payload]
+    policy [attribute, name, missing, payload, fresh]
         description
+        urgent              filter [name, attribute]
         summary             digester [name, attribute]
         level               filter [name, attribute, action, missing]
                                 para [name, value, type]      item [value, type]
@@ -26,8 +27,9 @@ from penstock.policy.text import tree
 from penstock.policy.text import tree as complaints
 
 ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
-    "policy": ("attribute", "name", "missing", "payload", "escapes"),
+    "policy": ("attribute", "name", "missing", "payload", "fresh", "escapes"),
     "description": ("escapes",),
+    "urgent": (),
     "summary": (),
     "digester": ("name", "attribute", "escapes"),
     "level": (),
@@ -39,8 +41,9 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
 
 INSIDE: Final[dict[str, tuple[str, ...]]] = {
     "": ("policy",),
-    "policy": ("description", "summary", "level"),
+    "policy": ("description", "urgent", "summary", "level"),
     "description": (),
+    "urgent": ("filter",),
     "summary": ("digester",),
     "digester": (),
     "level": ("filter",),

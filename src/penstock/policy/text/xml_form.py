@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PolicyError
+from penstock.model.instant import written
 from penstock.policy import filters, paths
 from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.params import params_of, shown
@@ -15,7 +17,7 @@ from penstock.policy.paths import Source
 from penstock.policy.text import tree
 from penstock.policy.text import tree as complaints
 from penstock.policy.text import tree as core_schema
-from penstock.policy.text.short_form import spoken
+from penstock.policy.text.short_form import said_of, spoken
 from penstock.policy.text.xml_elements import FREE, Element, elements_of, unescaped_text
 
 if TYPE_CHECKING:
@@ -44,10 +46,11 @@ def _mapping(parts: Iterable[tuple[str, tree.Tree]], place: tree.Place) -> tree.
 def _policy(policy: Element) -> tree.MapNode:
     parts: list[tuple[str, tree.Tree]] = [
         (word, _leaf(policy.said[word], policy.place))
-        for word in ("name", "attribute", "missing", "payload")
+        for word in ("name", "attribute", "missing", "payload", "fresh")
         if word in policy.said
     ]
     parts += [("description", _leaf(_description(each), each.place)) for each in policy.all("description")]
+    parts += [("urgent", _urgent(each)) for each in policy.all("urgent")]
     attribute = policy.said.get("attribute", paths.Source.PAYLOAD.value)
     parts += [("digest", _digest(each, attribute)) for each in policy.all("summary")]
     levels = tuple(_level(each) for each in policy.all("level"))
@@ -94,8 +97,26 @@ def _step(element: Element) -> tree.Tree:
         for word in ("attribute", "missing")
         if word in element.said
     ]
-    parameters = _mapping(((_name(para), _value(para)) for para in element.held), element.place)
-    return _mapping([(verb, _mapping([(name, parameters), *beside], element.place))], element.place)
+    return _mapping([(verb, _mapping([(name, _parameters(element)), *beside], element.place))], element.place)
+
+
+def _urgent(element: Element) -> tree.Tree:
+    return tree.ListNode(tuple(_predicate(each) for each in element.held), element.place)
+
+
+def _predicate(element: Element) -> tree.Tree:
+    for word in ("action", "missing"):
+        if word in element.said:
+            problem = f"a filter in <urgent> has no '{word}'"
+            raise complaints.wrong(problem, element.place, allowed="name, attribute")
+    parts: list[tuple[str, tree.Tree]] = [(_name(element), _parameters(element))]
+    if "attribute" in element.said:
+        parts.append(("attribute", _leaf(element.said["attribute"], element.place)))
+    return _mapping(parts, element.place)
+
+
+def _parameters(element: Element) -> tree.MapNode:
+    return _mapping(((_name(para), _value(para)) for para in element.held), element.place)
 
 
 def _value(para: Element) -> tree.Tree:
@@ -145,10 +166,16 @@ def _lines(policy: Policy) -> Iterator[str]:
         "attribute": None if policy.attribute == Source.PAYLOAD.value else policy.attribute,
         "missing": None if policy.missing is Missing.KEEP else policy.missing.value,
         "payload": None if policy.payload is PayloadFormat.AUTO else policy.payload.value,
+        "fresh": None if policy.fresh_us is None else written(policy.fresh_us),
     }
     yield f"<{_tag('policy', said)}>"
     if policy.description:
         yield f"  {_description_text(policy.description)}"
+    if policy.urgent:
+        yield "  <urgent>"
+        for step in policy.urgent:
+            yield from _filter(replace(step, verb=step.filter.verb), said_of(step.filter))
+        yield "  </urgent>"
     if policy.digest:
         yield "  <summary>"
         for attribute, digester in policy.digest:

@@ -167,7 +167,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             yield "levels:"
             for level in part:
                 yield from _level(level)
-        elif isinstance(part, dict):
+        elif isinstance(part, dict) and key != "urgent":
             yield f"{key}:"
             for name, members in part.items():
                 yield from _entry(name, members)
@@ -196,7 +196,7 @@ def _flow(part: Any, *, indent: int) -> str:
     if isinstance(part, dict):
         return "{" + ", ".join(f"{key}: {_flow(value, indent=indent)}" for key, value in part.items()) + "}"
     if isinstance(part, list):
-        return "[" + _wrapped([_scalar(member) for member in part], indent) + "]"
+        return "[" + _wrapped([_flow(member, indent=indent) for member in part], indent) + "]"
     return _scalar(part)
 
 
