@@ -6,7 +6,8 @@ SHELL := /bin/bash
 .PHONY: help setup demo test test-fast test-long check format bench docs clean clean-all python java rivals
 
 BIN := .venv/bin
-WORKERS ?= 2
+# One more than the two cores of a small machine: tests with real processes often wait.
+WORKERS ?= 3
 # Anything for the command behind the target: make test ARGS="-k queue", make bench ARGS=--quick
 ARGS ?=
 

@@ -27,6 +27,11 @@ for name, examples in (("full", 100), ("long", 200)):
 settings.load_profile(os.environ.get("PENSTOCK_TESTS", "fast"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests start first: workers share what is short when these are done."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Folders that a run leaves out by their marker are not even imported."""
     name = collection_path.name

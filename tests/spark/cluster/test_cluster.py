@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cluster")  # one cluster, not one for each worker
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster")]  # one cluster, not one for each worker
 
 
 @pytest.fixture(scope="module")

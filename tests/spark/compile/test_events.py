@@ -17,6 +17,7 @@ from penstock.policy.attributes import read
 from penstock.policy.nodes import PayloadFormat
 from penstock.policy.paths import parse
 from tests.agreement.comparing import assert_same_digest
+from tests.kit.effort import LONG
 from tests.spark.compile.frames import frame_of, policies, queues, typed_frame_of, typed_queues
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_agreement_on_typed_columns(spark: SparkSession, kind: str) -> None:
     kinds = {"v": kind, "tags": "array<string>", "a.b": "string"}
     frame = typed_frame_of(spark, typed_queues(5, QUEUES, kinds), kinds).cache()
     some = [policy for policy in policies(31, 12) if "$value" not in read_by(policy)]
-    for policy in some[:3]:
+    for policy in some[: 3 if LONG else 1]:
         agree(frame, policy)
 
 

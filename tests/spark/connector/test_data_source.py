@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from penstock.client import StreamReader, StreamWriter
 from penstock.client.streams.reader import list_streams
 from penstock.pipeline import register
+from tests.kit.effort import LONG
 from tests.kit.killed_node import Killed
 from tests.kit.stream_programs import running
 
@@ -126,9 +127,10 @@ def test_what_is_wrong_is_said(spark: SparkSession, node: Running) -> None:
     assert read(node.url, "s") == []
 
 
-ROUNDS = 2
+ROUNDS = 2 if LONG else 1
 
 
+@pytest.mark.long
 def test_the_query_and_the_node_are_killed_in_turn(tmp_path: Path) -> None:
     dice = Random(9)
     node = Killed(tmp_path, streams=2)

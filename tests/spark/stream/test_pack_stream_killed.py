@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from penstock.pipeline.stream.pack_stream import held_count, stands_for
+from tests.kit.effort import LONG
 from tests.kit.streaming_reference import reference, triggers
 from tests.spark.stream.pack_query import CAPACITY, POLICY
 
@@ -23,14 +25,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-FILES = 12
+FILES = 12 if LONG else 8
+KILLED_AFTER = (2, 6) if LONG else (3,)
+"""How many triggers are finished when the query is killed, somewhere in those that follow."""
 ROOMS = ("a", "b", "c")
 
 
+@pytest.mark.long
 def test_the_rows_are_the_same_however_often_it_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     dice = Random(os.environ.get("PENSTOCK_SEED", "27"))
     given = write_files(tmp_path / "in", dice)
-    for finished in (2, 6):
+    for finished in KILLED_AFTER:
         query = start(tmp_path)
         wait_for(query, tmp_path, finished)
         time.sleep(dice.uniform(0, 1.5))  # somewhere in the triggers that follow

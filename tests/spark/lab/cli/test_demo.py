@@ -7,10 +7,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.long
 def test_the_tour_shows_every_part_and_writes_one_page(tmp_path: Path) -> None:
     command = ["demo", "--quick", "--json", "--out", str(tmp_path)]
     done = subprocess.run(

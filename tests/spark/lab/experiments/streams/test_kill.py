@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock_lab.experiments.streams.kill import reproduce
 
 
+@pytest.mark.long
 def test_a_killed_query_reads_everything_once_and_in_order() -> None:
     outcome = reproduce(
         seed=3,
