@@ -120,8 +120,8 @@ FEED_ITEMS: Final = 2_000
 FEED_ITEMS_READ: Final = 10_000
 """A feed with more items is refused: 100,000 items in 8 MB would keep the reader busy for 10 s."""
 
-ITEM_CHARS: Final = 20_000
-"""Characters compared of one item: a long article."""
+ITEM_CHARS: Final = 200_000
+"""Characters of the text of one item that are kept as lines: half a novel. The rest is compared by hash."""
 
 ITEM_TEXT_CHARS: Final = 2_000
 """Characters of one item in a delta: what a person reads before following the link."""
@@ -132,11 +132,17 @@ SEEN_ITEMS: Final = 4_000
 TITLE_CHARS: Final = 300
 """Longest title of a page or an item."""
 
-MARKUP_DEPTH: Final = 256
-"""Deepest nesting of elements or JSON: libxml2's own bound for elements."""
+PAGE_DEPTH: Final = 2_048
+"""Deepest nesting of elements: libxml2's own bound. Pages that never close their `<font>` reach hundreds."""
+
+PAGE_ELEMENTS: Final = 150_000
+"""Elements of a page: the longest lists of Wikipedia have 80,000; each takes 280 bytes while it is read."""
 
 TAG_ATTRIBUTES: Final = 1_000
-"""Attributes of one tag: libxml2 takes a second for 20,000 and a hundred times that for 200,000."""
+"""Attributes of one tag: libxml2 takes 3 s for 50,000, and four times that for twice as many."""
+
+DOCUMENT_DEPTH: Final = 256
+"""Deepest nesting of JSON."""
 
 SELECTORS: Final = 32
 """Selectors of one channel, and ignore patterns of one channel."""

@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 
 LIBRARIES: Final = (
     "cssselect",
-    "fastfeedparser",
-    "feedparser",
     "jsonpath",
     "lxml.etree",
     "protego",

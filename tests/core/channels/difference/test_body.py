@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock import limits
 from penstock.core.channels.difference import Content, FeedHints, Rules, read
-from penstock.core.channels.difference.body import decoded
+from penstock.core.channels.difference.charset import decoded
 from penstock.core.channels.difference.content import cleaned, pieces
 from penstock.errors import ChannelError
 

@@ -4,10 +4,13 @@
 `text_of`, `html_of` and `to_json` present a delta.
 
     content.py         content as lines with their places, and the parts every reader shares
+    charset.py         bytes to text
     rules.py           what a watcher selects and ignores; CSS, XPath and JSONPath selectors
     html.py            HTML as lines
     json_document.py   JSON as lines
     feed.py            RSS, Atom and JSON Feed as items
+    markup.py          the elements of a feed, without a parser of XML
+    identity.py        which items of feeds are the same
     body.py            a body of any kind to content
     hunks.py           where two lists of lines differ
     noise.py           changes that are not news: by pattern, and learned

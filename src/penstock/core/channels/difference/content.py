@@ -94,6 +94,8 @@ class Content(msgspec.Struct, frozen=True):
     """For a feed: the lines of its items, in order."""
     places: tuple[str, ...] = ()
     """Place of each line: its enclosing elements by tag, id and class, or its JSON path."""
+    linked: tuple[int, ...] = ()
+    """Characters of each line that are in links, for a page; empty otherwise."""
     items: tuple[FeedItem, ...] = ()
     title: str = ""
     modified_us: int | None = None
@@ -135,9 +137,11 @@ class ContentLines:
 
     lines: list[str] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    linked: list[int] = field(default_factory=list)
+    """Characters of each line that are in links."""
     _known: dict[str, str] = field(default_factory=dict)
 
-    def add(self, text: str, place: str) -> None:
+    def add(self, text: str, place: str, *, linked: int = 0) -> None:
         """Add a line unless it is blank."""
         line = cleaned(text)
         if not line:
@@ -148,6 +152,8 @@ class ContentLines:
                 raise ChannelError(f"more than {limits.CONTENT_LINES} lines; select a part of the page")
             self.lines.append(piece)
             self.places.append(place)
+            self.linked.append(min(linked, len(piece)))
+            linked -= self.linked[-1]
 
     def _place(self, place: str) -> str:
         known = self._known.get(place)

@@ -1,14 +1,16 @@
 """HTML as lines: the main content, without scripts, advertisements and hidden elements.
 
 A line is a block of text or a row of a table. Its place is the path to it by tag, id and class; noise is
-learned by place. libxml2 parses the page within a bounded depth: lexbor, as fast on ordinary pages, takes
-0.95 s for 20,000 nested elements and two minutes for 200,000.
+learned by place. libxml2 parses the page, because selectors are XPath; since 2.14 it reads tags and
+attributes as HTML 5 says. What it does in quadratic time, or what takes more memory than a page is worth, is
+refused before it parses: decision 0029 has the figures.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
@@ -17,78 +19,51 @@ from penstock.core.channels.difference.rules import compiled_css, compiled_xpath
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.core.channels.difference.rules import Rules
 
-_CROWDED_BYTES: Final = 4_096
-"""Bytes between two `>` above which a tag may have a thousand attributes."""
-
-_TOO_DEEP: Final = f"the page is nested deeper than {limits.MARKUP_DEPTH} elements"
+_VALUE: Final = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)"""
+_ATTRIBUTE: Final = rb"[\s/]++[^\s/>][^\s/>=]*+(?:%s)?+" % _VALUE
+_CROWDED: Final = re.compile(rb"<[A-Za-z][^\s/>]*+(?:%s){%d}" % (_ATTRIBUTE, limits.TAG_ATTRIBUTES + 1))
+_CROWDED_BYTES: Final = 1 << 14
+"""Smaller pages cannot have so many attributes that it matters."""
 
 
 def tree_of(text: str) -> Any:
-    """Parse a page; ChannelError if it is empty or nested too deeply."""
+    """Parse a page; ChannelError if it is empty, or too large or too deep to be worth its cost."""
     etree = library("lxml.etree")
     body = text.encode()
-    options = {
-        "recover": True,
-        "no_network": True,
-        "encoding": "utf-8",
-        "remove_comments": True,
-        "remove_pis": True,
-    }
-    builder = _Builder(etree) if any(map(_is_crowded, body.split(b">"))) else None
-    parser = etree.HTMLParser(**options, **({"target": builder} if builder else {}))
+    _check(body)
+    parser = etree.HTMLParser(
+        recover=True,
+        no_network=True,
+        encoding="utf-8",
+        remove_comments=True,
+        remove_pis=True,
+        huge_tree=len(body) >= _DEEP_BYTES,
+    )
     try:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError, AssertionError) as error:
-        problem = (builder and builder.problem) or f"the page cannot be read: {error}"
-        raise ChannelError(problem) from None
-    if builder and builder.problem:
-        raise ChannelError(builder.problem)
+        raise ChannelError(f"the page cannot be read: {error}") from None
     if root is None:
         raise ChannelError("the page is empty")
     if any("depth" in entry.message for entry in parser.error_log):
-        raise ChannelError(_TOO_DEEP)
+        raise ChannelError(f"the page is nested deeper than {limits.PAGE_DEPTH} elements")
+    etree.strip_elements(root, *_DROPPED, with_tail=False)
     return root
 
 
-def _is_crowded(piece: bytes) -> bool:
-    if len(piece) < _CROWDED_BYTES:
-        return False
-    ends = len(piece.split()) + piece.count(b"/") + piece.count(b'"') // 2 + piece.count(b"'") // 2
-    return ends > limits.TAG_ATTRIBUTES
+_DEEP_BYTES: Final = 512
+"""Smaller pages do not reach the depth at which libxml2 has to be told to go on."""
+_DROPPED: Final = ("script", "style")
+"""Never content, and often most of a page: gone before its texts are measured."""
 
 
-class _Builder:
-    """Tree builder that refuses tags with many attributes: libxml2's own takes quadratic time for them."""
-
-    def __init__(self, etree: Any) -> None:
-        self._tree = etree.TreeBuilder()
-        self._depth = 0
-        self.problem = ""
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._depth += 1
-        if len(attributes) > limits.TAG_ATTRIBUTES:
-            self.problem = f"a tag <{tag[:20]}> of the page has over {limits.TAG_ATTRIBUTES} attributes"
-        elif self._depth > limits.MARKUP_DEPTH:
-            self.problem = _TOO_DEEP
-        if not self.problem:
-            self._tree.start(tag, attributes)
-
-    def end(self, tag: str) -> None:
-        self._depth -= 1
-        if not self.problem:
-            self._tree.end(tag)
-
-    def data(self, text: str) -> None:
-        if not self.problem:
-            self._tree.data(text)
-
-    def close(self) -> Any:
-        return None if self.problem else self._tree.close()
+def _check(body: bytes) -> None:
+    if body.count(b"<") - body.count(b"</") > limits.PAGE_ELEMENTS:
+        raise ChannelError(f"the page has over {limits.PAGE_ELEMENTS} elements")
+    if len(body) >= _CROWDED_BYTES and _CROWDED.search(body) is not None:
+        raise ChannelError(f"a tag of the page has over {limits.TAG_ATTRIBUTES} attributes")
 
 
 def _set(words: str) -> frozenset[str]:
@@ -121,19 +96,25 @@ _CONSENT_WORDS: Final = frozenset(
 _NOT_SHOWN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _STEADY: Final = re.compile(r"[A-Za-z_-]{1,30}")
+_BARE: Final = re.compile(r"<[^<>]*>")
 _STYLE_CHARS: Final = 1_000
 
 
 def is_hidden(element: Any) -> bool:
     """Whether the element is invisible."""
     if element.tag in _UNSEEN or not isinstance(element.tag, str):
-        return True
+        return element.tag != "template" or not (element.keys() and _is_shadow(element))
     if not element.attrib:
         return False
     if element.get("hidden") is not None or element.get("aria-hidden") == "true":
         return True
     style = element.get("style")
     return style is not None and _NOT_SHOWN.search(style[:_STYLE_CHARS]) is not None
+
+
+def _is_shadow(element: Any) -> bool:
+    """Whether a template is shown at once, as the inside of a custom element."""
+    return any(element.get(name) is not None for name in ("shadowrootmode", "shadowroot"))
 
 
 def is_advertisement(element: Any) -> bool:
@@ -180,6 +161,8 @@ def _words(own: str, classes: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORDS.findall(f"{own} {classes}"[:_STYLE_CHARS]))
 
 
+_PLACE_CHARS: Final = 2 * limits.PLACE_CHARS
+"""Longest path while a page is read: of deep pages only the innermost elements are named."""
 _DOUBTS: Final = 16
 """Containers named like advertisements that are measured and found too large to be one; after so many the
 names are ignored, because each costs a walk over its text.
@@ -224,7 +207,23 @@ def page_lines(root: Any, rules: Rules) -> ContentLines:
         _Walk(found, gone=gone, ads=ads, asides=False).over(_main(body))
     if not found.lines:
         _Walk(found, gone=gone, ads=ads, asides=True).over(body)
+    if not found.lines:
+        _add_frames(found, root)
     return found
+
+
+_FRAMES: Final = 100
+
+
+def _add_frames(found: ContentLines, root: Any) -> None:
+    """Of a page that consists of frames, tell which: their pages can be watched instead."""
+    for text in (text for each in root.iter("noframes") for text in each.itertext()):
+        for line in _BARE.sub("\n", text).splitlines():
+            found.add(line, "noframes")
+    for frame in islice(root.iter("frame", "iframe"), _FRAMES):
+        source = frame.get("src") or ""
+        if source:
+            found.add(f"frame {source[: limits.URL_CHARS]}", "frame")
 
 
 def _selected(root: Any, rules: Rules, *, gone: set[Any], ads: bool) -> ContentLines:
@@ -279,29 +278,37 @@ class _Walk:
         """Collect the lines."""
         self._room = sum(map(len, top.itertext())) // 3
         line: list[str] = []
+        linked = 0
         stack: list[tuple[Any, str, bool]] = [(top, "", True)]
+        links = 0
+        """Links that are open here."""
         while stack:
             element, place, enters = stack.pop()
             tag = element.tag
             if enters and not (is_hidden(element) or (element is not top and self._is_left_out(element))):
                 outer = place
                 if tag in BLOCKS and not _fills_cell(element):
-                    place = f"{place}/{label(element)}"
-                    _flush(line, self._found, outer)
+                    place = f"{place}/{label(element)}"[-_PLACE_CHARS:]
+                    linked = _flush(line, self._found, outer, linked)
                 elif tag in CELLS and any(map(str.strip, line)):
                     line.append(" | ")
                 elif tag == "br":
-                    _flush(line, self._found, place)
+                    linked = _flush(line, self._found, place, linked)
+                links += tag == "a"
                 stack.append((element, place, False))
                 if element.text:
                     line.append(element.text)
+                    linked += len(element.text) if links else 0
                 stack.extend((child, place, True) for child in element.iterchildren(reversed=True))
                 continue
-            if not enters and tag in BLOCKS and not _fills_cell(element):
-                _flush(line, self._found, place, preformatted=tag in PREFORMATTED)
+            if not enters:
+                links -= tag == "a"
+                if tag in BLOCKS and not _fills_cell(element):
+                    linked = _flush(line, self._found, place, linked, preformatted=tag in PREFORMATTED)
             if element is not top and element.tail:
                 line.append(element.tail)
-        _flush(line, self._found, "")
+                linked += len(element.tail) if links else 0
+        _flush(line, self._found, "", linked)
 
     def _is_left_out(self, element: Any) -> bool:
         if element in self._gone or (not self._asides and is_aside(element)):
@@ -333,10 +340,13 @@ def _fills_cell(element: Any) -> bool:
     return parent is not None and parent.tag in CELLS and len(parent) == 1
 
 
-def _flush(line: list[str], found: ContentLines, place: str, *, preformatted: bool = False) -> None:
-    if not line:
-        return
-    text = "".join(line)
-    line.clear()
-    for part in text.splitlines() if preformatted else (text,):
-        found.add(part, place)
+def _flush(
+    line: list[str], found: ContentLines, place: str, linked: int, *, preformatted: bool = False
+) -> int:
+    """Add what was collected as a line, or as several; the next one begins with no character in a link."""
+    if line:
+        text = "".join(line)
+        line.clear()
+        for part in text.splitlines() if preformatted else (text,):
+            found.add(part, place, linked=linked)
+    return 0

@@ -52,8 +52,8 @@ def _walk(root: Any, name: str, path: str, found: ContentLines, *, gone: set[str
         value, called, place, where, depth = stack.pop()
         if gone and where in gone:
             continue
-        if depth > limits.MARKUP_DEPTH:
-            raise ChannelError(f"the document is nested deeper than {limits.MARKUP_DEPTH} levels")
+        if depth > limits.DOCUMENT_DEPTH:
+            raise ChannelError(f"the document is nested deeper than {limits.DOCUMENT_DEPTH} levels")
         if len(called) > limits.LINE_CHARS // 2:
             called = "…" + called[-limits.LINE_CHARS // 4 :]
         if isinstance(value, dict) and value:

@@ -19,6 +19,7 @@ from xxhash import xxh3_64_intdigest
 from penstock import limits
 from penstock.core.channels.delta import DeltaItem
 from penstock.core.channels.difference.hunks import Hunk, hunks, joined
+from penstock.core.channels.difference.identity import renamed
 from penstock.core.channels.difference.noise import Template, is_noise, template
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class FeedNews:
 
     def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[DeltaItem]:
         """Items to report, in the order of the feed, those gone at the end."""
+        self._rename(items)
         told: list[tuple[Literal["new", "changed"], ItemMark]] = []
         for item in items:
             old = self._old.get(item.id)
@@ -188,6 +190,13 @@ class FeedNews:
         return [mark.told(kind, self.lines) for kind, mark in told] + [
             mark.told("gone", self._old_lines) for mark in gone
         ]
+
+    def _rename(self, items: Sequence[FeedItem]) -> None:
+        """Give the new ids to items that are known under others."""
+        names = renamed(tuple(self._old.values()), items)
+        if names:
+            marks = (msgspec.structs.replace(mark, id=names.get(own, own)) for own, mark in self._old.items())
+            self._old = {mark.id: mark for mark in marks}
 
     def _gone(self) -> list[ItemMark]:
         now = {mark.id: place for place, mark in enumerate(self.marks)}

@@ -110,7 +110,7 @@ def _jsonpath_environment() -> Any:
     environment = library("jsonpath").JSONPathEnvironment(strict=True)
     for name in ("match", "search"):  # their patterns may take exponential time
         environment.function_extensions.pop(name, None)
-    environment.max_recursion_depth = limits.MARKUP_DEPTH
+    environment.max_recursion_depth = limits.DOCUMENT_DEPTH
     return environment
 
 
