@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin
 
 from xxhash import xxh3_64_hexdigest
+from yarl import URL
 
 from penstock import limits
 from penstock.core.channels.difference.content import (
@@ -218,7 +218,7 @@ def _joined(base: str, link: str) -> str:
     if link.startswith(("http://", "https://")):
         return link
     try:
-        return urljoin(base, link)
+        return str(URL(base).join(URL(link)))
     except ValueError:  # such as http://[broken
         return ""
 
