@@ -81,7 +81,7 @@ def properties(kind: int, **values: Any) -> Properties:
 
 def is_digest(message: Any) -> bool:
     found = getattr(getattr(message, "properties", None), "UserProperty", [])
-    return ("penstock-digest", "1") in found
+    return ("penstock-digest", "2") in found
 
 
 class Paho:
@@ -248,7 +248,7 @@ class Tools:
         for line in process.stdout:
             if line.startswith("HEARD "):
                 _, topic, qos, retain, payload, *user = line.rstrip("\n").split(" ", 5)
-                digest = bool(user) and "penstock-digest:1" in user[0]
+                digest = bool(user) and "penstock-digest:2" in user[0]
                 self.heard.append(Heard(topic, bytes.fromhex(payload), int(qos), retain == "1", digest))
             self._subscribed |= line.startswith("Subscribed")
 
@@ -291,7 +291,7 @@ client.on('error', (error) => { say({ failed: String(error) }); process.exit(1);
 client.on('message', (topic, payload, packet) => {
   const user = (packet.properties && packet.properties.userProperties) || {};
   say({ topic, payload: payload.toString('hex'), qos: packet.qos, retain: packet.retain,
-        digest: user['penstock-digest'] === '1' });
+        digest: user['penstock-digest'] === '2' });
 });
 const answer = (what) => (error) => say(error ? { failed: String(error) } : { done: what });
 require('readline').createInterface({ input: process.stdin }).on('line', (line) => {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.model.digest_wire import from_message
 from penstock_lab.rigs.brokers import our_node
 from tests.e2e.real_clients import Aiomqtt, Client, Heard, How, Npm, Paho, Tools, install_npm_mqtt, wait
 
@@ -147,14 +148,14 @@ def readings() -> list[bytes]:
 
 def check_ward(heard: list[Heard]) -> None:
     events = [json.loads(one.payload)["pulse"] for one in heard if not one.digest]
-    digests = [json.loads(one.payload) for one in heard if one.digest]
+    digests = [from_message(one.payload)[1] for one in heard if one.digest]
     assert digests
     assert {30, 140} <= set(events)
     assert len(events) + sum(digest["count"] for digest in digests) == len(readings())
 
 
 def counted(heard: list[Heard]) -> int:
-    return sum(json.loads(one.payload)["count"] if one.digest else 1 for one in heard)
+    return sum(from_message(one.payload)[0].count if one.digest else 1 for one in heard)
 
 
 @pytest.mark.parametrize("kind", KINDS_5)

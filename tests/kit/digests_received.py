@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.model.digest_wire import DIGEST_MARK
+from penstock.model.digest_wire import from_message, is_marked
 
 if TYPE_CHECKING:
     from penstock.mqtt.packets.publish import Publish
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 def is_digest(message: Publish) -> bool:
-    return DIGEST_MARK in message.properties.user
+    return is_marked(message.properties.user)
 
 
 def body(message: Publish) -> dict[str, Any]:
+    """The JSON of an event, or of a digest in either form."""
+    if is_digest(message):
+        return from_message(message.payload)[1]
     found: dict[str, Any] = json.loads(message.payload)
     return found
 

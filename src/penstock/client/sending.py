@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.client.buffer import Buffer
@@ -20,7 +19,7 @@ from penstock.client.statistics import SendStatistics
 from penstock.core.queues import PackingQueue, QueueOptions
 from penstock.errors import MqttError, PublishRefused, printable
 from penstock.model.digest import Digest
-from penstock.model.digest_wire import DIGEST_MARK, to_json
+from penstock.model.digest_wire import to_message
 from penstock.model.event import Event
 from penstock.mqtt.codes import Reason, explained
 from penstock.mqtt.packets.properties import Properties
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
 
 SEVERAL: Final = "*"
 """Stands in a digest's topic for levels in which the topics of its events differ."""
-
-_DIGEST_PROPERTIES: Final = Properties(
-    payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,)
-)
-
-_json = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +235,14 @@ class Sender:
     def _send_digest(self, connection: Connection, digest: Digest) -> None:
         """Send a digest; leave out its attributes if it is too large for the node."""
         for shown in (digest, replace(digest, attributes=())):
-            body = _json.encode({"filter": self._topic} | to_json(shown))
+            told = to_message(shown, filter_=self._topic, compact=True)
+            properties = Properties(
+                payload_format_indicator=1 if told.is_text else None,
+                content_type=told.content_type,
+                user=(told.mark,),
+            )
             packet = self._session.publish(
-                Publish(self._topic, body, qos=self._qos, properties=_DIGEST_PROPERTIES)
+                Publish(self._topic, told.payload, qos=self._qos, properties=properties)
             )
             try:
                 connection.send(packet)

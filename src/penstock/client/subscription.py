@@ -16,7 +16,7 @@ from penstock.client.statistics import ReceiveStatistics
 from penstock.core.queues import DropOldestQueue, PackingQueue, QueueOptions
 from penstock.errors import DigestError, InputError, PolicyError
 from penstock.model.digest import Digest
-from penstock.model.digest_wire import DIGEST_MARK, from_message
+from penstock.model.digest_wire import from_message, is_marked
 from penstock.model.event import Event
 from penstock.mqtt.topics import SHARE, matches, shared_of
 
@@ -114,7 +114,7 @@ def plan_here(policy: Policy | str | None) -> Plan | None:
 
 
 class ReceivedDigest(Digest, frozen=True, array_like=True):
-    """A digest as a node sent it: with its topic and the node's JSON object.
+    """A digest as a node sent it: with its topic and its JSON object.
 
         print(item.topic, item.count, item.told["attributes"])
 
@@ -123,7 +123,8 @@ class ReceivedDigest(Digest, frozen=True, array_like=True):
 
     topic: str = ""
     told: dict[str, Any] = {}  # noqa: RUF012  # msgspec makes a new one for each
-    """The node's JSON object; distinct counts and quantiles are estimates."""
+    """The digest as JSON, sent so by the node or made of the compact form here; distinct counts and
+    quantiles are estimates."""
 
 
 class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
@@ -138,10 +139,12 @@ class ReceivedEvent(Event, frozen=True, gc=False, eq=False, kw_only=True):
     """The PUBLISH itself: its QoS, RETAIN and all its properties."""
 
 
-def item_of(message: Publish, *, now_us: Instant, seq: int) -> ReceivedEvent | ReceivedDigest:
+def item_of(
+    message: Publish, *, now_us: Instant, seq: int, filter_: str = ""
+) -> ReceivedEvent | ReceivedDigest:
     """Make an event or a digest of a message; one that is wrongly marked as a digest is an event."""
-    if DIGEST_MARK in message.properties.user:
-        found = _digest(message)
+    if is_marked(message.properties.user):
+        found = _digest(message, filter_)
         if found is not None:
             return found
     properties = message.properties
@@ -156,13 +159,13 @@ def item_of(message: Publish, *, now_us: Instant, seq: int) -> ReceivedEvent | R
     )
 
 
-def _digest(message: Publish) -> ReceivedDigest | None:
+def _digest(message: Publish, filter_: str) -> ReceivedDigest | None:
     try:
         read, told = from_message(message.payload)
     except DigestError:
         return None
     fields = {name: getattr(read, name) for name in Digest.__struct_fields__}
-    return ReceivedDigest(**fields, topic=message.topic, told=told)
+    return ReceivedDigest(**fields, topic=message.topic, told={"filter": filter_} | told)
 
 
 class SubscriptionOwner(Protocol):
@@ -309,7 +312,7 @@ class Subscription:
         """Put a message into the buffer, unless it was received before."""
         if not self.places.passes(message.properties.user):
             return
-        item = item_of(message, now_us=now_us, seq=self._events + 1)
+        item = item_of(message, now_us=now_us, seq=self._events + 1, filter_=self.filter)
         if isinstance(item, ReceivedEvent):
             self._events += 1
         else:

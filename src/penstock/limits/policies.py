@@ -66,6 +66,9 @@ DIGEST_CAUSES: Final = 512
 order, are counted together as `other`.
 """
 
+CAUSE_CHARACTERS: Final = 64
+"""Longest name of a filter in a digest's causes; ours have at most 10 characters."""
+
 DIGEST_COUNT: Final = 1 << 48
 """Events a digest from another node may stand for: nine years of a million a second. Sums of 32,768 such
 counts still fit the 63 bits of the wire."""

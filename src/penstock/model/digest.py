@@ -32,7 +32,7 @@ class Cause(msgspec.Struct, frozen=True, array_like=True, order=True):
     level: Natural
     position: Natural
     """Position of the filter within its level's chain, from 1."""
-    filter: Annotated[str, msgspec.Meta(max_length=64)]
+    filter: Annotated[str, msgspec.Meta(max_length=limits.CAUSE_CHARACTERS)]
 
     def __str__(self) -> str:
         return f"{self.level}.{self.position} {self.filter}" if self.level else self.filter

@@ -1,4 +1,7 @@
-"""A digest as bytes between nodes (MessagePack behind a version byte) and as JSON for people."""
+"""A digest as bytes in stores and for Spark (MessagePack), as a message (compact or JSON), and as JSON.
+
+Whatever comes from outside is checked here, in any of the forms.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,34 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import DigestError
-from penstock.model import sketches
+from penstock.model import digest_compact, sketches
 from penstock.model.digest import AttributeSummary, Cause, Digest, Mark, Natural
 from penstock.model.values import INT64_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DIGEST_MARK: Final = ("penstock-digest", "1")
-"""User property that marks a message as a digest."""
+MARK: Final = "penstock-digest"
+"""Name of the user property that marks a message as a digest; its value is the form of the payload."""
+
+JSON_MARK: Final = (MARK, "1")
+COMPACT_MARK: Final = (MARK, "2")
+
+JSON_TYPE: Final = "application/json"
+COMPACT_TYPE: Final = "digest/2"
+"""Content type of the compact form: short, since every digest on a slow link carries it."""
 
 VERSION: Final = 0xD1
 """First byte of version 1; no UTF-8 text and no MessagePack map begins with it."""
 
+_json_encoder = msgspec.json.Encoder()
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Digest)
 _json = msgspec.json.Decoder()
 
 
 def to_bytes(digest: Digest) -> bytes:
-    """Encode a digest in the compact form used between nodes and by Spark."""
+    """Encode a digest for stores and for Spark: exact and fast."""
     try:
         return bytes((VERSION,)) + _encoder.encode(digest)
     except OverflowError:
@@ -38,18 +49,36 @@ def to_bytes(digest: Digest) -> bytes:
 
 
 def from_bytes(data: bytes) -> Digest:
-    """Decode a digest; DigestError says what is wrong."""
+    """Decode a digest of either binary form; DigestError says what is wrong."""
     if len(data) > limits.DIGEST_BYTES:
         raise DigestError(f"a digest of {len(data)} bytes; at most {limits.DIGEST_BYTES} are accepted")
-    if not data or data[0] != VERSION:
+    if data[:1] == _COMPACT:
+        digest = digest_compact.decode(data)
+    elif data[:1] == _PACKED:
+        try:
+            digest = _decoder.decode(data[1:])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DigestError(f"a damaged digest: {error}") from None
+    else:
         found = f"0x{data[0]:02x}" if data else "nothing"
-        raise DigestError(f"not a digest of version 1: it should begin with 0x{VERSION:02x}, found {found}")
-    try:
-        digest = _decoder.decode(data[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DigestError(f"a damaged digest: {error}") from None
+        raise DigestError(
+            f"not a digest: it should begin with 0x{VERSION:02x} or 0x{digest_compact.VERSION:02x}, "
+            f"found {found}"
+        )
     _check(digest)
     return digest
+
+
+_PACKED: Final = bytes((VERSION,))
+_COMPACT: Final = bytes((digest_compact.VERSION,))
+
+
+def to_compact(digest: Digest) -> bytes:
+    """Encode a digest in the compact form; `from_bytes` reads it.
+
+    A sum is exact to rounding, all else is exact. DigestError if a number has more than 64 bits.
+    """
+    return digest_compact.encode(digest)
 
 
 def to_json(digest: Digest, *, with_sketches: bool = False) -> dict[str, Any]:
@@ -73,7 +102,7 @@ def to_json(digest: Digest, *, with_sketches: bool = False) -> dict[str, Any]:
 class _CauseJson(msgspec.Struct, gc=False):
     level: Natural
     position: Natural
-    filter: Annotated[str, msgspec.Meta(max_length=64)]
+    filter: Annotated[str, msgspec.Meta(max_length=limits.CAUSE_CHARACTERS)]
     count: Natural
 
 
@@ -127,11 +156,47 @@ def from_json(found: object) -> Digest:
     return digest
 
 
+class DigestMessage(msgspec.Struct, frozen=True):
+    """A digest as a message: its payload, and the properties that say what it is."""
+
+    payload: bytes
+    content_type: str
+    mark: tuple[str, str]
+    """User property."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the payload is UTF-8, as MQTT's payload format indicator says."""
+        return self.mark == JSON_MARK
+
+
+def to_message(digest: Digest, *, filter_: str, compact: bool) -> DigestMessage:
+    """Encode a digest as the payload of a message; `filter_` is what JSON says it is about.
+
+    JSON also where the compact form cannot express it: a `first` or `last` beyond 64 bits.
+    """
+    if compact:
+        try:
+            return DigestMessage(to_compact(digest), COMPACT_TYPE, COMPACT_MARK)
+        except DigestError:
+            pass
+    body = _json_encoder.encode({"filter": filter_} | to_json(digest))
+    return DigestMessage(body, JSON_TYPE, JSON_MARK)
+
+
+def is_marked(user: Sequence[tuple[str, str]]) -> bool:
+    """Whether a message's user properties say that it is a digest."""
+    return bool(user) and (COMPACT_MARK in user or JSON_MARK in user)
+
+
 def from_message(payload: bytes) -> tuple[Digest, dict[str, Any]]:
-    """Digest of a message marked with DIGEST_MARK, and the whole JSON object.
+    """Digest of a message that is marked as one, and its JSON object; the payload itself tells its form.
 
     DigestError if it is not one.
     """
+    if payload[:1] in (_COMPACT, _PACKED):
+        digest = from_bytes(payload)
+        return digest, to_json(digest)
     if len(payload) > limits.DIGEST_BYTES:
         raise DigestError(f"a digest of {len(payload)} bytes; at most {limits.DIGEST_BYTES} are accepted")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import socket
 
@@ -15,7 +14,7 @@ from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.publish import Publish
 from penstock.node.config.schema import Config, Queues
-from tests.kit.digests_received import is_digest
+from tests.kit.digests_received import body, is_digest
 from tests.kit.peer import Peer, Running, node, run
 
 MOST_SWALLOWED = 2_500
@@ -63,7 +62,7 @@ async def test_a_stalled_client_that_reads_again_gets_the_newest_and_a_count_of_
         while not got or got[-1] != 19_999:
             message = await peer.message()
             if is_digest(message):
-                digested += json.loads(message.payload)["count"]
+                digested += body(message)["count"]
             else:
                 got.append(int(message.payload))
         assert got == sorted(got)

@@ -14,7 +14,7 @@ import pytest
 from penstock import limits
 from penstock.errors import StoreError
 from penstock.model.digest import Cause, Digest
-from penstock.model.digest_wire import DIGEST_MARK, to_json
+from penstock.model.digest_wire import JSON_MARK, to_json
 from penstock.mqtt.codes import V4, Reason
 from penstock.mqtt.packets.connect import Disconnect, Will
 from penstock.mqtt.packets.properties import Properties
@@ -320,7 +320,7 @@ async def test_digests_of_all_sessions_are_written_and_take_no_others_place(
         said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
         for _ in range(60):
             if dice.random() < 0.1:
-                await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
+                await sensor.publish1("ward/pulse", said, user=(JSON_MARK,))
             elif dice.random() < 0.3:
                 sensor.publish0("ward/pulse", pulse(dice.choice([70, 150])))
             else:
@@ -341,7 +341,7 @@ async def test_digests_that_were_merged_and_taken_do_not_come_again(tmp_path: Pa
         sensor = await running.connect("sensor")
         said = json.dumps(to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))).encode()
         for _ in range(3):
-            await sensor.publish1("a", said, user=(DIGEST_MARK,))
+            await sensor.publish1("a", said, user=(JSON_MARK,))
         assert written(tmp_path / STORE, "phone") == [15]
         phone = await running.connect("phone", **KEPT)
         assert body(await phone.message())["count"] == 15
@@ -539,7 +539,7 @@ def test_what_waits_is_packed_in_the_store_too(tmp_path: Path) -> None:
             items = running.broker.status().clients[0].subscriptions[0].items
             client = await running.connect("c", **KEPT)
             found = [await client.message() for _ in range(items)]
-            total = sum(json.loads(each.payload)["count"] if is_digest(each) else 1 for each in found)
+            total = sum(body(each)["count"] if is_digest(each) else 1 for each in found)
             assert total == 200
             assert is_digest(found[0])
             assert found[-1].payload == b"199"

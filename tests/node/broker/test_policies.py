@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.errors import PolicyError
 from penstock.model.digest import Cause, Digest
-from penstock.model.digest_wire import DIGEST_MARK, to_json
+from penstock.model.digest_wire import COMPACT_MARK, JSON_MARK, from_message, to_compact, to_json
 from penstock.mqtt.codes import V4, Reason
 from penstock.node.config.schema import Config, Installed, Queues
 from penstock.node.store.tables import STORE, Store
@@ -31,10 +32,18 @@ def subscription(running: Running, client_id: str) -> SubscriptionStatus:
     return client.subscriptions[0]
 
 
-async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() -> None:
-    async with node(Config(data="", queues=SMALL)) as running:
+@pytest.mark.parametrize("form", ["", "compact", "json"])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest(
+    tmp_path: Path, form: str, *, restarted: bool
+) -> None:
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(
+            node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE))
+        )
         phone = await running.connect("phone", session_expiry_s=100)
-        answer = await phone.subscribe("ward/pulse", qos=1, user=(("policy", VITALS),))
+        asked = (("policy", VITALS), *((("digests", form),) if form else ()))
+        answer = await phone.subscribe("ward/pulse", qos=1, user=asked)
         assert answer.reasons == (1,)
         await away(running, phone, "phone")
         sensor = await running.connect("sensor")
@@ -43,6 +52,11 @@ async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() ->
             await sensor.publish1("ward/pulse", pulse(value))
         status = subscription(running, "phone")
         assert (status.policy, status.packs, status.level) == ("vitals", 1, 1)
+        if restarted:
+            await stack.aclose()
+            running = await stack.enter_async_context(
+                node(Config(data="", queues=SMALL), store=Store(tmp_path / STORE))
+            )
         phone = await running.connect("phone", clean=False, session_expiry_s=100)
         found = [await phone.message() for _ in range(status.items)]
         kept = [body(each)["pulse"] for each in found if not is_digest(each)]
@@ -50,21 +64,29 @@ async def test_a_full_queue_keeps_what_its_policy_says_and_digests_the_rest() ->
         digests = [body(each) for each in found if is_digest(each)]
         assert len(kept) + sum(each["count"] for each in digests) == len(values)
         assert {each.topic for each in found} == {"ward/pulse"}
+        marks = {each.properties.user[0] for each in found if is_digest(each)}
+        types = {each.properties.content_type for each in found if is_digest(each)}
+        if form == "json":
+            assert (marks, types) == ({JSON_MARK}, {"application/json"})
+            assert digests[0]["filter"] == "ward/pulse"
+        else:
+            assert (marks, types) == ({COMPACT_MARK}, {"digest/2"})
         first = digests[0]
-        assert first["filter"] == "ward/pulse"
         assert first["level"] == 1
         assert first["seq"] == [1, 3]
         assert first["causes"] == [{"level": 1, "position": 1, "filter": "within", "count": 3}]
         assert first["attributes"]["pulse"]["mean"] == 71
         status = subscription(running, "phone")
         assert status.digests == len(digests)
-        assert [(each.filter, each.dropped) for each in status.filters] == [("within", 8)]
+        if not restarted:
+            assert [(each.filter, each.dropped) for each in status.filters] == [("within", 8)]
         assert running.account_holds()
 
 
+@pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_publishers_digest_is_what_it_stands_for_and_no_event(
-    tmp_path: Path, *, restarted: bool
+    tmp_path: Path, *, restarted: bool, compact: bool
 ) -> None:
     """A client that packs before it sends: what it dropped is counted on, whatever the policy here takes."""
     before = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
@@ -86,9 +108,9 @@ async def test_a_publishers_digest_is_what_it_stands_for_and_no_event(
         await away(running, phone, "phone")
         sensor = await running.connect("sensor")
         await sensor.publish1("ward/pulse", pulse(70))
-        said = json.dumps(to_json(before)).encode()
-        await sensor.publish1("ward/pulse", said, user=(DIGEST_MARK,))
-        await sensor.publish1("ward/pulse", b"no digest", user=(DIGEST_MARK,))
+        said = to_compact(before) if compact else json.dumps(to_json(before)).encode()
+        await sensor.publish1("ward/pulse", said, user=(COMPACT_MARK if compact else JSON_MARK,))
+        await sensor.publish1("ward/pulse", b"no digest", user=(JSON_MARK,))
         if not restarted:
             await packed(running, sensor)
     if restarted:
@@ -114,6 +136,21 @@ async def test_without_a_policy_the_oldest_go_into_one_count() -> None:
         assert running.account_holds()
 
 
+@pytest.mark.parametrize(("version", "form"), [(4, ""), (5, ""), (5, "json")])
+async def test_a_publishers_digest_reaches_each_receiver_in_a_form_it_reads(version: int, form: str) -> None:
+    before = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
+    async with node(Config(data="", queues=SMALL)) as running:
+        phone = await running.connect("phone", version=version)
+        await phone.subscribe("a", user=(("digests", form),) if form else ())
+        sensor = await running.connect("sensor")
+        await sensor.publish1("a", to_compact(before), user=(("other", "1"), COMPACT_MARK))
+        found = await phone.message()
+        assert from_message(found.payload)[0] == before
+        assert found.payload.startswith(b"{") is (version == 4 or form == "json")
+        if version == 5:
+            assert found.properties.user == (("other", "1"), JSON_MARK if form else COMPACT_MARK)
+
+
 @pytest.mark.parametrize(
     ("prop", "text", "says"),
     [
@@ -123,6 +160,7 @@ async def test_without_a_policy_the_oldest_go_into_one_count() -> None:
         ("filter", "keep: {gt: }", "gt"),
         ("filter", "drop: {latest: 3}", "latest"),
         ("filter", "nonsense", ""),
+        ("digests", "xml", "compact, json"),
     ],
 )
 async def test_a_bad_policy_is_refused_with_reasons_and_the_connection_lives(

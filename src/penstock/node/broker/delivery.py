@@ -16,7 +16,8 @@ from penstock.model.event import Event
 from penstock.mqtt.codes import V5
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.node.broker.link import PASSING, Sent
-from penstock.node.broker.message import Message, digest_in, expired, frame_of, qos_of
+from penstock.node.broker.message import Message, digest_in, expired, frame_of, qos_of, with_json_digest
+from penstock.node.broker.subscription import DigestForm
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
@@ -170,6 +171,8 @@ class Delivery:
         """Hand a message to the connection, the window has room; whether it could be sent."""
         link = self.link
         assert link is not None
+        if event.properties and (self.version != V5 or subscription.form is DigestForm.JSON):
+            event = with_json_digest(event)
         if expired(event, now_us) or not self.fits(event, ids, now_us):
             subscription.withheld += 1
             if place and self._journal is not None:

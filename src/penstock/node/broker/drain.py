@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.event import Event
-from penstock.mqtt.codes import V4, Reason
+from penstock.mqtt.codes import V4, V5, Reason
 from penstock.mqtt.packets.publish import Puback, Pubrec
 from penstock.mqtt.topics import DIGEST_TOPICS, matches
 from penstock.node.broker.message import Message, digest_message, frame_of, qos_of, unstamped_message
 from penstock.node.broker.runs import RunQueue
-from penstock.node.broker.subscription import head_us
+from penstock.node.broker.subscription import DigestForm, head_us
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
@@ -206,7 +206,14 @@ class Drain:
                 return
             to = max(listening, key=lambda one: one.options.qos)
         qos = to.options.qos if self._out.exchange.outgoing.room else 0
-        event = digest_message(digest, topic=topic, filter_=subscription.filter, qos=qos, now_us=now_us)
+        event = digest_message(
+            digest,
+            topic=topic,
+            filter_=subscription.filter,
+            compact=self._out.version == V5 and to.form is not DigestForm.JSON,
+            qos=qos,
+            now_us=now_us,
+        )
         if not self._out.fits(event, to.ids, now_us):
             return
         place = self._out.journalled(subscription, event, qos)

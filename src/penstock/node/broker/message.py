@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock import limits
 from penstock.errors import DigestError
-from penstock.model.digest_wire import DIGEST_MARK, from_message, to_json
+from penstock.model.digest_wire import (
+    COMPACT_MARK,
+    COMPACT_TYPE,
+    JSON_MARK,
+    JSON_TYPE,
+    from_message,
+    is_marked,
+    to_message,
+)
 from penstock.model.event import Event, unstamped
 from penstock.mqtt.codes import V5
 from penstock.mqtt.packets.fanout import NO_PROPERTIES, assemble, forwarded, frame_qos0, head, properties_of
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = 0xFFFF_FFFF
 """The longest expiry MQTT can say; more is left if the clock of the publisher's node is ahead."""
-
-_json = msgspec.json.Encoder()
 
 
 @final
@@ -193,7 +198,7 @@ def frame_of(  # noqa: PLR0913 (each is a part of the packet)
 
 def digest_in(event: Event) -> Digest | None:
     """The digest that its publisher sent in the place of events; None if it is an event."""
-    if DIGEST_MARK not in event.properties:
+    if not is_marked(event.properties):
         return None
     try:
         return from_message(event.payload)[0]
@@ -201,19 +206,39 @@ def digest_in(event: Event) -> Digest | None:
         return None
 
 
-def digest_message(digest: Digest, *, topic: str, filter_: str, qos: int, now_us: Instant) -> Message:
-    """A digest as a publication: JSON, marked by a user property."""
-    body = {"filter": filter_} | to_json(digest)
-    properties = Properties(payload_format_indicator=1, content_type="application/json", user=(DIGEST_MARK,))
+def with_json_digest(event: Event) -> Event:
+    """A publication with a publisher's compact digest in it as JSON; any other as it is."""
+    if type(event) is not Message or COMPACT_MARK not in event.properties:
+        return event
+    digest = digest_in(event)
+    if digest is None:
+        return event
+    told = to_message(digest, filter_=event.topic, compact=False)
+    user = tuple(JSON_MARK if pair == COMPACT_MARK else pair for pair in event.properties)
+    mqtt = replace(event.mqtt, payload_format_indicator=1, content_type=JSON_TYPE, user=user)
+    return replace(
+        event, payload=told.payload, properties=user, content_type=JSON_TYPE, mqtt=mqtt, root=None, cells=None
+    )
+
+
+def digest_message(
+    digest: Digest, *, topic: str, filter_: str, compact: bool, qos: int, now_us: Instant
+) -> Message:
+    """A digest as a publication, in the compact form or as JSON, marked by a user property."""
+    told = to_message(digest, filter_=filter_, compact=compact)
     return message_of(
         topic,
-        _json.encode(body),
+        told.payload,
         topic_bytes=topic.encode(),
         now_us=now_us,
         seq=digest.seq_last,
         qos=qos,
-        properties=properties,
+        properties=_COMPACT_PROPERTIES if told.mark == COMPACT_MARK else _JSON_PROPERTIES,
     )
+
+
+_COMPACT_PROPERTIES: Final = Properties(content_type=COMPACT_TYPE, user=(COMPACT_MARK,))
+_JSON_PROPERTIES: Final = Properties(payload_format_indicator=1, content_type=JSON_TYPE, user=(JSON_MARK,))
 
 
 class Retained:

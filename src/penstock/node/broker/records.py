@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -40,6 +40,8 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, array_like=True):
     """The policy as the client wrote it; empty: none."""
     content: str = ""
     """The content filter as the client wrote it; empty: none."""
+    digests: Literal["", "compact", "json"] = ""
+    """The form of digests that the client asked for; empty: none."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True, array_like=True):

@@ -19,8 +19,9 @@ from penstock.mqtt.packets.connect import PINGRESP, Disconnect, Pingreq
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Ack, Pubcomp
 from penstock.mqtt.packets.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
-from penstock.node.broker.subscription import Subscription
+from penstock.node.broker.subscription import DigestForm, Subscription
 from penstock.policy.content import ContentFilter
+from penstock.policy.params import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,9 @@ POLICY = "policy"
 
 FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
+
+DIGESTS = "digests"
+"""User property of SUBSCRIBE: in which form digests come."""
 
 
 def handle(connection: ClientLink, session: Session, packet: Packet) -> None:
@@ -141,8 +145,18 @@ def _subscribe_one(
         chosen=chosen,
         content=content,
         queueing=broker.queueing,
+        form=_form(asked.get(DIGESTS, "")),
     )
     return retained, broker.subscribe(session, subscription, asked)
+
+
+def _form(asked: str) -> DigestForm:
+    """The form of digests that a client asks for; an MQTT 3.1.1 client cannot ask, and gets JSON."""
+    try:
+        return DigestForm(asked)
+    except ValueError:
+        allowed = ", ".join(form.value for form in DigestForm if form.value)
+        raise PolicyError(f"found {shown(asked)}", source=DIGESTS, allowed=allowed) from None
 
 
 def _reason(error: PolicyError | ChannelError | StreamError) -> Reason:

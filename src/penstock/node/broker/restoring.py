@@ -20,7 +20,7 @@ from penstock.node.broker.records import (
     session_facts,
 )
 from penstock.node.broker.session import Session
-from penstock.node.broker.subscription import Subscription
+from penstock.node.broker.subscription import DigestForm, Subscription
 from penstock.policy.content import ContentFilter
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def _restore_subscription(broker: RestoredHost, session: Session, facts: Subscri
             chosen=chosen,
             content=content,
             queueing=broker.queueing,
+            form=DigestForm(facts.digests),
         ),
     )
 

@@ -173,6 +173,7 @@ class Session(MqttSession[Sent]):
                     subscription_id=each.ids[0] if each.ids else 0,
                     policy=each.chosen.asked,
                     content=each.content.text if each.content is not None else "",
+                    digests=each.form.value,
                 )
                 for each in self.held.values()
             ),

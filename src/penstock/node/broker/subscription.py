@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues import PackingQueue
@@ -27,6 +28,15 @@ SEVERAL: Final = "*"
 """Stands for a wildcard in the topic of a digest: a legal topic that the filter still matches."""
 
 
+class DigestForm(Enum):
+    """The form of digests that a subscription asks for."""
+
+    ANY = ""
+    """The client says nothing: compact, or JSON where it speaks MQTT 3.1.1."""
+    COMPACT = "compact"
+    JSON = "json"
+
+
 class Subscription:
     """What a session gets through one filter, and what waits for it there."""
 
@@ -39,6 +49,7 @@ class Subscription:
         chosen: Chosen,
         content: ContentFilter | None,
         queueing: Queueing,
+        form: DigestForm = DigestForm.ANY,
     ) -> None:
         self.client_id = client_id
         self.filter = options.filter
@@ -48,6 +59,8 @@ class Subscription:
         """Policy of the subscription."""
         self.content = content
         """Content filter of the subscription."""
+        self.form = form
+        """How its digests are written."""
         self._queueing = queueing
         self.queue: BoundedQueue | None = None
         """Made when something has to wait for the first time."""
@@ -122,7 +135,7 @@ class Subscription:
         """The client subscribed once more: other options and policy, the same queue."""
         other_queue = bool(self.options.qos) is not bool(to.options.qos)
         other_policy = _policy_of(self.chosen) != _policy_of(to.chosen)
-        self.options, self.ids, self.content = to.options, to.ids, to.content
+        self.options, self.ids, self.content, self.form = to.options, to.ids, to.content, to.form
         if other_queue or other_policy:
             self.install(to.chosen, now_us=now_us)
         else:

@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
 from penstock.errors import ConnectionLost
-from penstock.model.digest_wire import DIGEST_MARK
+from penstock.model.digest_wire import from_message, is_marked
 from penstock.mqtt.codes import V5, Kind
 from penstock.mqtt.packets.connect import Connack, Connect
 from penstock.mqtt.packets.framing import Framer
@@ -237,9 +237,8 @@ class _Run:
             if packet.qos:
                 receiver.writer.write(ack_frame(Kind.PUBACK, packet.packet_id))
             seen.last_s = self._now_s()
-            if DIGEST_MARK in packet.properties.user:
-                found: dict[str, Any] = msgspec.json.decode(packet.payload)
-                seen.digested += found["count"]
+            if is_marked(packet.properties.user):
+                seen.digested += from_message(packet.payload)[0].count
                 continue
             said = msgspec.json.decode(packet.payload, type=SensorPayload)
             seen.readings += 1
