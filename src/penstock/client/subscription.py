@@ -74,9 +74,13 @@ class SubscriptionOptions:
         return DropOldestQueue(options)
 
 
-def told(*, policy: Policy | str | None, content: str | None) -> tuple[tuple[str, str], ...]:
+def told(
+    *, policy: Policy | str | None, content: str | None, digests: str | None = None
+) -> tuple[tuple[str, str], ...]:
     """Return the user properties of a SUBSCRIBE."""
-    said = {"policy": _written(policy), "filter": content}
+    if digests not in (None, "compact", "json"):
+        raise InputError(f"digests is {digests!r}; it is 'compact' or 'json'")
+    said = {"policy": _written(policy), "filter": content, "digests": digests}
     return tuple((name, text) for name, text in said.items() if text is not None)
 
 

@@ -62,7 +62,7 @@ def from_bytes(data: bytes) -> Digest:
     else:
         found = f"0x{data[0]:02x}" if data else "nothing"
         raise DigestError(
-            f"not a digest: it should begin with 0x{VERSION:02x} or 0x{digest_compact.VERSION:02x}, "
+            f"not a digest of version 1 or 2: it should begin with 0x{VERSION:02x} or 0x{digest_compact.VERSION:02x}, "
             f"found {found}"
         )
     _check(digest)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PythonException
@@ -46,12 +47,53 @@ def packed(frame: DataFrame) -> DataFrame:
 
 def test_spark_merges_a_node_s_digests(spark: SparkSession) -> None:
     parts = [by_node(range(40)), by_node(range(40, 50))]
-    wire = [(0, part.from_us, None, None, bytearray(digest_wire.to_bytes(part))) for part in parts]
+    written = (digest_wire.to_bytes(parts[0]), digest_wire.to_compact(parts[1]))
+    wire = [(0, part.from_us, None, None, bytearray(data)) for part, data in zip(parts, written, strict=True)]
     events = [(*row, None) for row in rows(range(100, 120))]
     frame = spark.createDataFrame([*wire, *events], f"{SCHEMA}, digest binary").transform(with_digests())
     (row,) = packed(frame).collect()
     assert row["kind"] == "digest"
     assert_same_digest(digest_of_row(row["digest"]), merge_all([*parts, by_node(range(100, 120))]))
+
+
+@pytest.mark.parametrize("properties", ["map<string, string>", "array<struct<name: string, value: string>>"])
+def test_digests_among_messages_are_read_in_either_form(spark: SparkSession, properties: str) -> None:
+    """A publisher's digests, as the recorder and a reader of a stream give them."""
+    parts = [by_node(range(40)), by_node(range(40, 50)), by_node(range(50, 60))]
+    packed_bytes = [
+        digest_wire.to_compact(parts[0]),
+        json.dumps(digest_wire.to_json(parts[1], with_sketches=True)).encode(),
+        digest_wire.to_bytes(parts[2]),
+    ]
+    marks = [digest_wire.COMPACT_MARK, digest_wire.JSON_MARK, digest_wire.COMPACT_MARK]
+
+    def told(*pairs: tuple[str, str]) -> Any:
+        return dict(pairs) if properties.startswith("map") else list(pairs)
+
+    given: list[tuple[Any, ...]] = [
+        (0, number, bytearray(data), told(("x", "y"), mark))
+        for number, (data, mark) in enumerate(zip(packed_bytes, marks, strict=True))
+    ]
+    given += [
+        (0, 3, bytearray(b"no digest"), told(digest_wire.COMPACT_MARK)),
+        (0, 4, bytearray(packed_bytes[0]), told(("penstock-digest", "3"))),
+        (0, 5, bytearray(b"7"), told()),
+        (0, 6, None, None),
+    ]
+    frame = spark.createDataFrame(given, f"queue int, ts bigint, payload binary, properties {properties}")
+    found = frame.transform(with_digests()).orderBy("ts").collect()
+    assert [row["digest"] is not None for row in found] == [True, True, True, False, False, False, False]
+    for row, part in zip(found[:3], parts, strict=True):
+        read = digest_of_row(row["digest"])
+        assert (read.count, read.causes) == (part.count, part.causes)
+        assert (read.from_us, read.to_us) == (part.from_us, part.to_us)
+    (row,) = (
+        frame.transform(with_digests())
+        .where("ts < 3")
+        .transform(pack(POLICY, key=["queue"], order=["ts"], level=1))
+        .collect()
+    )
+    assert digest_of_row(row["digest"]).count == 60
 
 
 def test_a_node_merges_spark_s_digests(spark: SparkSession) -> None:

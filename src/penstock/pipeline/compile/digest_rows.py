@@ -3,7 +3,7 @@
     struct column --collect--> row <-- digest_of_row, row_of_digest --> Digest <-- digest_wire --> bytes
 
 `with_digests` and `with_wire` convert inside a frame. They are the only transforms of the pipeline that start
-Python workers, because Spark SQL cannot read MessagePack. On the driver, `row_of_digest` makes rows for
+Python workers, because Spark SQL cannot read these bytes. On the driver, `row_of_digest` makes rows for
 `createDataFrame`.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, IntegralType, StringType, TimestampType
+from pyspark.sql.types import BinaryType, IntegralType, MapType, StringType, TimestampType
 
 from penstock.errors import DigestError
 from penstock.model import digest_wire
@@ -25,7 +25,7 @@ from penstock.pipeline.tables.schemas import DIGEST, SCALAR
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import Column, DataFrame, Row
 
     from penstock.model.values import Scalar
 
@@ -80,7 +80,9 @@ def items_of_rows(rows: Iterable[Row]) -> list[Event | Digest]:
 def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
     """Transform that decodes a binary column of digests, as nodes write them, into DIGEST structs.
 
-    Invalid bytes end the query with an error that identifies the row by its other columns.
+    Both binary forms are read. Invalid bytes end the query with an error that identifies the row by its other
+    columns. A frame without that column, but with `payload` and `properties`, has messages: recorded by a
+    node, or of a stream. The column is added, set where a message is marked as a digest and is one.
     """
 
     def parsed(data: bytes | None, row: Row | None) -> tuple[Any, ...] | None:
@@ -93,12 +95,36 @@ def with_digests(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
             where = f" of the row with {shown}" if shown else ""
             raise DigestError(f"column '{name}'{where}: {error}") from None
 
+    def found_in(payload: bytes | None) -> tuple[Any, ...] | None:
+        try:
+            return None if payload is None else row_of_digest(digest_wire.from_message(bytes(payload))[0])
+        except DigestError:
+            return None  # wrongly marked: to a node it is an event, too
+
     def read(frame: DataFrame) -> DataFrame:
+        if name not in frame.columns and {"payload", "properties"} <= {*frame.columns}:
+            payload = sf.when(_is_marked(frame), column("payload").cast("binary"))
+            return frame.withColumn(name, sf.udf(found_in, DIGEST, useArrow=False)(payload))
         telling = [field.name for field in frame.schema if isinstance(field.dataType, _TELLING)]
         row = sf.struct(*map(quoted, telling[:_TOLD])) if telling else sf.lit(None).cast("struct<row:int>")
         return frame.withColumn(name, sf.udf(parsed, DIGEST, useArrow=False)(column(name), row))
 
     return read
+
+
+def _is_marked(frame: DataFrame) -> Column:
+    """Whether a message's user properties mark it as a digest."""
+    pairs = column("properties")
+    key, value = "name", "value"
+    if isinstance(frame.schema["properties"].dataType, MapType):
+        pairs, key, value = sf.map_entries(pairs), "key", "value"
+    return sf.exists(
+        pairs,
+        lambda pair: (
+            (pair[key] == digest_wire.MARK)
+            & pair[value].isin(digest_wire.JSON_MARK[1], digest_wire.COMPACT_MARK[1])
+        ),
+    )
 
 
 def with_wire(name: str = "digest") -> Callable[[DataFrame], DataFrame]:
