@@ -5,7 +5,7 @@ values.py          attribute values: when two are equal and how they are ordered
 sketches.py        distinct counts and quantiles in bounded space
 digest.py          the summary of dropped events
 digest_wire.py     a digest as MessagePack, as JSON and as a message
-digest_compact.py  a digest in as few bytes as possible
+compact.py         a digest in as few bytes as possible
 event.py           event, control item, and the stamp of a stream message
 host.py            addresses of hosts: loopback, and which count as one
 arrays.py          types of numpy arrays, for annotations

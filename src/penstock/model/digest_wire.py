@@ -14,7 +14,7 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import DigestError
-from penstock.model import digest_compact, sketches
+from penstock.model import compact, sketches
 from penstock.model.digest import AttributeSummary, Cause, Digest, Mark, Natural
 from penstock.model.values import INT64_MOST
 
@@ -53,7 +53,7 @@ def from_bytes(data: bytes) -> Digest:
     if len(data) > limits.DIGEST_BYTES:
         raise DigestError(f"a digest of {len(data)} bytes; at most {limits.DIGEST_BYTES} are accepted")
     if data[:1] == _COMPACT:
-        digest = digest_compact.decode(data)
+        digest = compact.decode(data)
     elif data[:1] == _PACKED:
         try:
             digest = _decoder.decode(data[1:])
@@ -62,15 +62,15 @@ def from_bytes(data: bytes) -> Digest:
     else:
         found = f"0x{data[0]:02x}" if data else "nothing"
         raise DigestError(
-            f"not a digest of version 1 or 2: it should begin with 0x{VERSION:02x} or 0x{digest_compact.VERSION:02x}, "
-            f"found {found}"
+            "not a digest of version 1 or 2: it should begin with "
+            f"0x{VERSION:02x} or 0x{compact.VERSION:02x}, found {found}"
         )
     _check(digest)
     return digest
 
 
 _PACKED: Final = bytes((VERSION,))
-_COMPACT: Final = bytes((digest_compact.VERSION,))
+_COMPACT: Final = bytes((compact.VERSION,))
 
 
 def to_compact(digest: Digest) -> bytes:
@@ -78,7 +78,7 @@ def to_compact(digest: Digest) -> bytes:
 
     A sum is exact to rounding, all else is exact. DigestError if a number has more than 64 bits.
     """
-    return digest_compact.encode(digest)
+    return compact.encode(digest)
 
 
 def to_json(digest: Digest, *, with_sketches: bool = False) -> dict[str, Any]:
