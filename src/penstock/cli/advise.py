@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock import limits
-from penstock.cli.backtest import balances, latency, share
+from penstock.cli.backtest.report import balances, latency, share
 from penstock.cli.files import writable, write_text
 from penstock.cli.options import (
     ColumnsOption,
@@ -139,8 +139,8 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         (
             name,
             share(account.loss),
-            latency(account.latency.mean_us),
-            latency(account.latency.quantile_us(0.99)),
+            latency(account.latency.mean),
+            latency(account.latency.quantile(0.99)),
             _held(account, "live"),
             _held(account, "later"),
         )

@@ -89,7 +89,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
         SPARK,
     ),
     "backtest": CommandEntry(
-        "penstock.cli.backtest",
+        "penstock.cli.backtest.backtest",
         "backtest",
         "Replay every queue of a recorded stream under each policy, on Spark.",
         SPARK,

@@ -87,7 +87,7 @@ def generate(
         from penstock.pipeline.jobs.generate.recipe import START_US  # noqa: PLC0415
         from penstock.pipeline.progress import watched  # noqa: PLC0415
         from penstock.pipeline.session import open_session  # noqa: PLC0415
-        from penstock.pipeline.tables import recorded  # noqa: PLC0415  # the help of a command must not wait for it
+        from penstock.pipeline.tables import files  # noqa: PLC0415  # the help of a command must not wait for it
     except ImportError:
         raise MissingTool("Spark is not installed: pip install 'penstock[spark]'") from None
 
@@ -102,8 +102,8 @@ def generate(
         start_us=START_US if start is None else start,
     )
     if kind is not None:
-        chosen(recorded.FORMATS, kind, "format")
-    form = kind or recorded.format_of(path)
+        chosen(files.FORMATS, kind, "format")
+    form = kind or files.format_of(path)
     # The path of a Connect server is its own; only it can say what is there.
     replace = overwrite if remote else writing.prepare(path, overwrite=overwrite) or overwrite
     in_a_hurry(events=events)

@@ -17,6 +17,8 @@ import typer
 from penstock import limits
 from penstock.cli.output import warn
 from penstock.errors import InputError, MissingTool
+from penstock.model.instant import to_us
+from penstock.node.config.amounts import SECONDS, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,6 +183,30 @@ ColumnsOption = Annotated[
         "--column", metavar="PATH=COL", help="Column of an attribute that is not in the column of its name."
     ),
 ]
+
+
+MattersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--matters",
+        metavar="PREDICATE",
+        help="What matters to the receiver, as 'pulse > 120'; how much of it arrives is shown. Repeatable.",
+    ),
+]
+WindowOption = Annotated[
+    str,
+    typer.Option("--window", metavar="TIME", help="Window whose largest and smallest values are counted."),
+]
+
+
+def window_of(text: str) -> int:
+    """Return a window of time in microseconds."""
+    seconds = quantity(text, SECONDS)
+    if seconds is None or not limits.WINDOW_LEAST_S <= seconds <= limits.WINDOW_MOST_S:
+        raise typer.BadParameter(
+            f"--window {text}: write a duration like 10s, 1min or 1h, from 1 ms to a year"
+        )
+    return to_us(seconds)
 
 
 def columns_of(given: list[str] | None, *, seq: str | None) -> dict[str, str]:

@@ -230,8 +230,8 @@ def _run(spark: SparkSession, asked: _Arguments) -> _Account:
         pack_stream,
         stands_for,
     )
+    from penstock.pipeline.tables.files import format_of  # noqa: PLC0415
     from penstock.pipeline.tables.folders import folder_stream, write_folder  # noqa: PLC0415  # Spark is an extra
-    from penstock.pipeline.tables.recorded import format_of  # noqa: PLC0415
 
     stream = folder_stream(spark, asked.source, format=asked.format, **asked.reading)
     stream = stream.observe(_IN, stands_for(stream).alias("events"))

@@ -100,6 +100,10 @@ PROPERTY_BYTES: Final = 256
 
 # -- the recorder --------------------------------------------------------------------------------------------
 
+RECORD_FIRST_S: Final = 10.0
+"""Age at which the first file of a recording is finished; the next are twice as old each, up to
+recorder.rotate_s: what was just recorded can be read soon, and files stay few."""
+
 RECORD_GROUP: Final = 10_000
 """Events written to a file at once: one row group, some 1 MB."""
 

@@ -33,3 +33,9 @@ error."""
 
 DRAIN_MOST: Final = 10**12
 """Fastest drain, in items or bytes a second: a terabyte a second, beyond any link."""
+
+WINDOW_LEAST_S: Final = 0.001
+"""Shortest window whose extremes a backtest counts."""
+
+WINDOW_MOST_S: Final = 366 * 86_400
+"""Longest such window."""

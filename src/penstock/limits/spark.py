@@ -11,7 +11,11 @@ SHORT_BYTES: Final = 16 << 20
 """Recorded bytes up to which Spark's Java compiles quickly instead of well: about a million events."""
 
 SHORT_EVENTS: Final = 10**6
-"""Generated events up to which Spark's Java compiles quickly instead of well."""
+"""Events up to which Spark's Java compiles quickly instead of well, and up to which `backtest` does without
+Spark unless told otherwise: a million events take about as long as starting Spark."""
+
+LOCAL_EVENTS: Final = 10**7
+"""Events that are read without Spark: they are all in memory, about half a kilobyte each."""
 
 GENERATED_EVENTS: Final = 10**11
 """Events of a generated stream: a few terabytes; more is a typing error."""

@@ -17,7 +17,7 @@ from penstock.policy import digesters, params, paths
 from penstock.policy.filters import PREDICATES, Random, Verb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock.policy.filters import Filter
 
@@ -232,3 +232,15 @@ def _with_seeds(levels: tuple[Level, ...]) -> tuple[Level, ...]:
         )
 
     return tuple(tuple(seeded(step) for step in chain) for chain in levels)
+
+
+def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
+    """Attributes that some steps of a policy, or all, and its digesters read."""
+    for placed in policy.steps(policy.highest) if steps is None else steps:
+        step = placed.step
+        by = getattr(step.filter, "by", None)
+        if by is not None:
+            yield by
+        elif step.filter.reads:
+            yield policy.path_of(step).text
+    yield from policy.asked()

@@ -11,10 +11,9 @@ from penstock.errors import InputError
 from penstock.model import Digest, Event
 from penstock.pipeline import digest_of_row, pack
 from penstock.pipeline.compile.events import EVENT, as_events, events_of
-from penstock.pipeline.compile.fates import read_by
 from penstock.policy import evaluate
 from penstock.policy.attributes import read
-from penstock.policy.nodes import PayloadFormat
+from penstock.policy.nodes import PayloadFormat, read_by
 from penstock.policy.paths import parse
 from tests.agreement.comparing import assert_same_digest
 from tests.kit.effort import LONG

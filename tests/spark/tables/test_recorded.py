@@ -8,7 +8,8 @@ import pytest
 
 from penstock.errors import InputError
 from penstock.pipeline.session import translated
-from penstock.pipeline.tables.recorded import format_of, read
+from penstock.pipeline.tables.files import format_of
+from penstock.pipeline.tables.recorded import read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -295,7 +295,8 @@ def _publish(frame: DataFrame, asked: AllocateArguments) -> Version | None:
 def _factors(spark: SparkSession, sources: tuple[str, ...], terms: AllocationTerms) -> DataFrame:
     from penstock.pipeline.jobs.allocation import read_factors  # noqa: PLC0415
     from penstock.pipeline.tables.channels import by_domain, channel_factors  # noqa: PLC0415
-    from penstock.pipeline.tables.recorded import format_of, load  # noqa: PLC0415
+    from penstock.pipeline.tables.files import format_of  # noqa: PLC0415
+    from penstock.pipeline.tables.recorded import load  # noqa: PLC0415
 
     if len(sources) == 1:
         return read_factors(spark, sources[0], terms)

@@ -7,7 +7,6 @@ controllers.py   at which level a full queue packs: ladder and predictive
 packing.py       the queue that drops by its receiver's policy
 buffers.py       shared and private queues behind one link
 replay.py        a recorded stream run through one queue
-holding.py       the error of a receiver that holds the last value it got
 """
 
 from __future__ import annotations

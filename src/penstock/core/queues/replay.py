@@ -23,6 +23,8 @@ from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.core.queues.bounded import BoundedQueue
     from penstock.core.queues.statistics import PackRecord, QueueStatistics
     from penstock.model.event import Item
@@ -152,6 +154,11 @@ class Replay:
         if self._idle:
             self._free = now
             self._serve(now)
+
+    def offer_all(self, events: Iterable[Event]) -> None:
+        """Publish events one after the other."""
+        for event in events:
+            self.offer(event)
 
     def finish(self) -> Replayed:
         """Let the queue run empty."""

@@ -33,10 +33,10 @@ from penstock.pipeline.compile.verdicts import (
 from penstock.pipeline.tables.schemas import SOUND
 from penstock.policy import filters
 from penstock.policy.filters import Verb
-from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.nodes import Missing, PayloadFormat, read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
@@ -125,18 +125,6 @@ class TransformArguments:
     def read(self) -> Iterator[str]:
         """Attributes that steps and digesters read."""
         return read_by(self.policy, self.steps())
-
-
-def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
-    """Attributes that some steps of a policy, or all, and its digesters read."""
-    for placed in policy.steps(policy.highest) if steps is None else steps:
-        step = placed.step
-        by = getattr(step.filter, "by", None)
-        if by is not None:
-            yield by
-        elif step.filter.reads:
-            yield policy.path_of(step).text
-    yield from policy.asked()
 
 
 def decided(frame: DataFrame, question: TransformArguments, *, together: bool) -> Fated:

@@ -25,7 +25,8 @@ from penstock.core.channels.allocation.solver import Problem, Solution, within_b
 from penstock.errors import ChannelError, InputError
 from penstock.model.instant import SECOND_US
 from penstock.pipeline.tables.channels import FACTORS, by_domain, host_of, need
-from penstock.pipeline.tables.recorded import CORRUPT, checked, format_of, load
+from penstock.pipeline.tables.files import format_of
+from penstock.pipeline.tables.recorded import CORRUPT, checked, load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,6 @@ from penstock.core.queues import LadderState, QueueOptions
 from penstock.errors import InputError, PolicyError, SparkFailed
 from penstock.model.instant import to_us
 from penstock.pipeline.compile.events import EVENT, as_events
-from penstock.pipeline.compile.fates import read_by
 from penstock.pipeline.compile.sources import Sources, sortable
 from penstock.pipeline.compile.verdicts import column
 from penstock.pipeline.stream.key_queue import (
@@ -49,6 +48,7 @@ from penstock.pipeline.stream.key_queue import (
 from penstock.pipeline.tables.schemas import DIGEST
 from penstock.policy import paths
 from penstock.policy.filters import Random
+from penstock.policy.nodes import read_by
 from penstock.policy.paths import Source
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError
 from penstock.pipeline.compile.verdicts import column
-from penstock.pipeline.tables.recorded import CORRUPT, format_of, load, time_of
+from penstock.pipeline.tables.files import format_of
+from penstock.pipeline.tables.recorded import CORRUPT, load, time_of
 from penstock.pipeline.tables.schemas import DIGEST
 
 if TYPE_CHECKING:

@@ -15,16 +15,10 @@ from pyspark.sql import types as st
 
 from penstock.errors import InputError
 from penstock.pipeline.compile.verdicts import column
+from penstock.pipeline.tables.files import FORMATS, format_of, nothing_there
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-FORMATS: Final = {
-    "parquet": (".parquet", ".pq"),
-    "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz", ".jsonl.zst"),
-    "csv": (".csv", ".csv.gz", ".tsv"),
-}
-"""File endings by format."""
 
 CORRUPT: Final = "__corrupt"
 """Column in which Spark puts a line that is not JSON."""
@@ -34,18 +28,6 @@ def read(spark: SparkSession, path: str, *, format: str | None = None, ts: str =
     """Events at a path, with a column `ts` of whole microseconds made from the named column."""
     kind = format or format_of(path)
     return _timed(checked(load(spark, path, kind), path), ts, path)
-
-
-def format_of(path: str) -> str:
-    """Format by a path's ending; a folder without one is Parquet."""
-    name = path.rstrip("/").rpartition("/")[2].lower()
-    for kind, endings in FORMATS.items():
-        if name.endswith(endings):
-            return kind
-    if "." in name and not name.endswith(tuple(f".{number}" for number in range(10))):
-        known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-        raise InputError(f"unknown format: the ending should be one of {known}, or use --format", path=path)
-    return "parquet"
 
 
 def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
@@ -65,7 +47,7 @@ def load(spark: SparkSession, path: str, kind: str) -> DataFrame:
         if condition.startswith("PATH_NOT_FOUND"):
             raise InputError("there is no such file or folder", path=path) from None
         if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-            raise InputError(f"there is no {kind} data in it", path=path) from None
+            raise nothing_there(path, kind) from None
         raise
     raise InputError(f"unknown format '{kind}'; allowed: {', '.join(FORMATS)}", path=path)
 

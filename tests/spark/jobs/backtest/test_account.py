@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from penstock.pipeline.jobs.backtest.account import SLICES, WORST, Account, account, from_json, histogram
 
 from penstock.core.queues import DropNewestQueue, PackingQueue, QueueOptions, Replay, drain
 from penstock.model import Event
-from penstock.pipeline.jobs.backtest.account import SLICES, WORST, Account, account, from_json, histogram
 from penstock.pipeline.jobs.backtest.plots import draw
 from penstock.pipeline.jobs.backtest.replay import Backtest, RecordedStream
 from penstock.policy.text.python_form import drop, keep, policy

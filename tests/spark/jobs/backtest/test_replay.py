@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pytest
+from penstock.pipeline.jobs.backtest.account import Account, account
 
 from penstock.core.queues import Replay, drain
 from penstock.errors import InputError, PolicyError, QueueError
 from penstock.model import Event
-from penstock.pipeline.jobs.backtest.account import Account, account
 from penstock.pipeline.jobs.backtest.replay import BASELINES, Candidate, Controllers, Settings, backtest
 from penstock.pipeline.tables.recorded import read
 from penstock.policy.text.forms import parse

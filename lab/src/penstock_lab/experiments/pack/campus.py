@@ -22,10 +22,9 @@ from penstock.model.event import Event
 from penstock.model.instant import SECOND_US
 from penstock.pipeline import effect
 from penstock.pipeline.compile.events import EVENT, as_events, events_of
-from penstock.pipeline.compile.fates import read_by
 from penstock.pipeline.jobs.generate import GENERATORS, Recipe
 from penstock.policy.attributes import decoded
-from penstock.policy.nodes import PayloadFormat
+from penstock.policy.nodes import PayloadFormat, read_by
 from penstock.policy.text.python_form import drop, keep, policy
 
 if TYPE_CHECKING:

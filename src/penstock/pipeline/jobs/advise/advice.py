@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as sf
 
 from penstock import limits
+from penstock.core.backtest.settings import BASELINES, Candidate, RecordedStream, Settings
 from penstock.core.queues import Drain
 from penstock.errors import GoalMissed
 from penstock.pipeline.jobs.advise import levels as choosing
 from penstock.pipeline.jobs.advise.measure import kept_by_bands, kept_shares, measure, packed_by, slim
 from penstock.pipeline.jobs.advise.profile import LEARN, Profile, look, numbers, split
-from penstock.pipeline.jobs.backtest.replay import BASELINES, Candidate, RecordedStream, Settings, replay
+from penstock.pipeline.jobs.backtest.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
+    from penstock.core.backtest.settings import Backtest
     from penstock.pipeline.jobs.advise.levels import Choice
     from penstock.pipeline.jobs.advise.measure import LevelResult
     from penstock.pipeline.jobs.advise.profile import AdviceRequest, StreamShape
-    from penstock.pipeline.jobs.backtest.replay import Backtest
     from penstock.policy.nodes import Policy
 
 _MOST_ITEMS: Final = 0.9

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from penstock.core.queues.holding import HoldingError
-from penstock.pipeline.compile.fates import read_by
+from penstock.core.backtest.holding import HoldingError
 from penstock.pipeline.compile.sequential import VALUE, dead_band
 from penstock.pipeline.compile.transforms import effect, pack
 from penstock.pipeline.compile.verdicts import PLACE, column
 from penstock.pipeline.jobs.advise.profile import LEARN, numbers
 from penstock.policy import paths
 from penstock.policy.filters import Delta
+from penstock.policy.nodes import read_by
 from penstock.policy.paths import Source
 
 if TYPE_CHECKING:

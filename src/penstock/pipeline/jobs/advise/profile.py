@@ -14,11 +14,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from penstock.core.backtest.settings import as_written
 from penstock.errors import InputError
 from penstock.pipeline.compile.events import known
 from penstock.pipeline.compile.sources import ENVELOPE, Sources, attach
 from penstock.pipeline.compile.verdicts import column
-from penstock.pipeline.jobs.backtest.replay import as_written, unpacked, written
+from penstock.pipeline.jobs.backtest.replay import unpacked, written
 from penstock.policy.nodes import PayloadFormat
 
 if TYPE_CHECKING:

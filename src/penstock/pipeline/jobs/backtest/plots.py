@@ -9,7 +9,7 @@ import matplotlib as mpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.pipeline.jobs.backtest.replay import Backtest
+    from penstock.core.backtest.settings import Backtest
 
 mpl.use("Agg")
 

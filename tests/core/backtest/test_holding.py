@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.queues.holding import Held, held
+from penstock.core.backtest.holding import Held, held
 
 NAN = float("nan")
 EVENTS = st.lists(

@@ -2,102 +2,37 @@
 
 from __future__ import annotations
 
-from math import log
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 
-from penstock.core.queues.holding import Held, held
+from penstock.core.backtest.histogram import Histogram, Slices, histogram, slices
+from penstock.core.backtest.holding import Held, held
+from penstock.core.backtest.measures import (
+    Kept,
+    Mattering,
+    Recorded,
+    ages,
+    extremes,
+    mattering,
+    unusual,
+)
 from penstock.core.queues.replay import LOST
 from penstock.core.queues.statistics import FilterCount
 from penstock.model.digest import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from penstock.core.backtest.holding import HoldingError
+    from penstock.core.backtest.settings import RecordedStream
     from penstock.core.queues import Replayed
-    from penstock.model.arrays import Floats, Ints
 
-BIN: Final = 1.02
-"""Ratio of neighbouring bounds of a histogram: quantiles are exact to one per cent."""
-SLICES: Final = 200
-"""Time slices of a stream."""
+T = TypeVar("T")
+
 WORST: Final = 10
 """Queues listed by name."""
-
-
-class Histogram(msgspec.Struct, frozen=True):
-    """Histogram of times in microseconds on a logarithmic scale; sums and extremes are exact."""
-
-    n: int = 0
-    total: int = 0
-    largest: int = 0
-    bins: dict[int, int] = {}
-    """Counts by bin; bin 0 is below 1 µs."""
-
-    def merge(self, other: Histogram) -> Histogram:
-        """Sum of two histograms."""
-        bins = dict(self.bins)
-        for place, count in other.bins.items():
-            bins[place] = bins.get(place, 0) + count
-        return Histogram(self.n + other.n, self.total + other.total, max(self.largest, other.largest), bins)
-
-    @property
-    def mean_us(self) -> float | None:
-        """Mean in microseconds; None if the histogram is empty."""
-        return self.total / self.n if self.n else None
-
-    def quantile_us(self, rank: float) -> float | None:
-        """Time that a share `rank` of all does not exceed."""
-        left = rank * self.n
-        for place in sorted(self.bins):
-            left -= self.bins[place]
-            if left <= 0:
-                return min(_middle_us(place), float(self.largest))
-        return None
-
-    def steps(self) -> list[tuple[float, float]]:
-        """(time, share that does not exceed it), ascending."""
-        found, so_far = [], 0
-        for place in sorted(self.bins):
-            so_far += self.bins[place]
-            found.append((_middle_us(place), so_far / self.n))
-        return found
-
-
-def histogram(times_us: Ints) -> Histogram:
-    """Histogram of times."""
-    if not len(times_us):
-        return Histogram()
-    places = np.floor(np.log(np.maximum(times_us, 1)) / log(BIN)).astype(np.int64) + 1
-    numbers, counts = np.unique(np.where(times_us < 1, 0, places), return_counts=True)
-    bins = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-    return Histogram(len(times_us), int(times_us.sum()), int(times_us.max()), bins)
-
-
-def _middle_us(place: int) -> float:
-    return BIN ** (place - 0.5) if place else 0.0
-
-
-class Slices(msgspec.Struct, frozen=True):
-    """A stream over its own time: events of each slice, events delivered, and their total delay."""
-
-    events: list[int]
-    delivered: list[int]
-    waited_us: list[int]
-
-    def merge(self, other: Slices) -> Slices:
-        """Sum of the slices of two accounts."""
-        return Slices(
-            _added(self.events, other.events),
-            _added(self.delivered, other.delivered),
-            _added(self.waited_us, other.waited_us),
-        )
-
-
-def _added(a: list[int], b: list[int]) -> list[int]:
-    return [x + y for x, y in zip(a, b, strict=True)]
 
 
 class Worst(msgspec.Struct, frozen=True):
@@ -136,6 +71,14 @@ class Account(msgspec.Struct, frozen=True):
     """Level, position, name, events seen and dropped, by the cause as text."""
     errors: dict[str, Held]
     """Errors by attribute."""
+    unusual: dict[str, Kept]
+    """Events outside the normal range, by attribute."""
+    extremes: dict[str, Kept]
+    """Largest and smallest values of sources in windows of time, by attribute."""
+    matters: dict[str, Mattering]
+    """Events that predicates match, by the predicate's text."""
+    age: Histogram
+    """Age of the newest event of each source."""
     slices: Slices
     worst: list[Worst]
 
@@ -145,7 +88,6 @@ class Account(msgspec.Struct, frozen=True):
         for name, (level, position, kind, seen, dropped) in other.filters.items():
             before = filters.get(name, (level, position, kind, 0, 0))
             filters[name] = (level, position, kind, before[3] + seen, before[4] + dropped)
-        names = dict.fromkeys((*self.errors, *other.errors))
         return Account(
             queues=self.queues + other.queues,
             accepted=self.accepted + other.accepted,
@@ -157,13 +99,14 @@ class Account(msgspec.Struct, frozen=True):
             intervals=self.intervals.merge(other.intervals),
             levels=_counted(self.levels, other.levels),
             filters=filters,
-            errors={name: self._held(name).merge(other._held(name)) for name in names},
+            errors=_by_name(self.errors, other.errors, Held.merge),
+            unusual=_by_name(self.unusual, other.unusual, Kept.merge),
+            extremes=_by_name(self.extremes, other.extremes, Kept.merge),
+            matters=_by_name(self.matters, other.matters, Mattering.merge),
+            age=self.age.merge(other.age),
             slices=self.slices.merge(other.slices),
             worst=sorted([*self.worst, *other.worst], key=lambda one: (-one.share, one.queue))[:WORST],
         )
-
-    def _held(self, name: str) -> Held:
-        return self.errors.get(name, Held())
 
     @property
     def loss(self) -> float:
@@ -197,9 +140,16 @@ class Account(msgspec.Struct, frozen=True):
             "digests": self.digests,
             "loss": self.loss,
             "conserved": self.is_conserved,
-            "latency_s": _times(self.latency),
+            "latency_s": self.latency.as_json(unit=1e6),
+            "matters": {
+                name: {**_kept(found.kept), "delay_s": found.delay.as_json(unit=1e6)}
+                for name, found in self.matters.items()
+            },
+            "unusual": {name: _kept(found) for name, found in self.unusual.items()},
+            "extremes": {name: _kept(found) for name, found in self.extremes.items()},
+            "age_s": self.age.as_json(unit=1e6),
             "packs": self.packs,
-            "intervals_s": _times(self.intervals),
+            "intervals_s": self.intervals.as_json(unit=1e6),
             "levels": {str(level): count for level, count in sorted(self.levels.items())},
             "filters": [
                 {
@@ -229,28 +179,29 @@ def _counted(a: Mapping[int, int], b: Mapping[int, int]) -> dict[int, int]:
     return {level: a.get(level, 0) + b.get(level, 0) for level in sorted({*a, *b})}
 
 
-def _times(found: Histogram) -> dict[str, float | None]:
-    times = {
-        "mean": found.mean_us,
-        "p50": found.quantile_us(0.5),
-        "p99": found.quantile_us(0.99),
-        "max": found.largest if found.n else None,
+def _by_name(a: Mapping[str, T], b: Mapping[str, T], merge: Callable[[T, T], T]) -> dict[str, T]:
+    """Parts of two accounts, merged where both have one of a name."""
+    return {
+        name: merge(a[name], b[name]) if name in a and name in b else a[name] if name in a else b[name]
+        for name in dict.fromkeys((*a, *b))
     }
-    return {name: None if time is None else time / 1e6 for name, time in times.items()}
+
+
+def _kept(found: Kept) -> dict[str, Any]:
+    return {"events": found.n, "kept": found.kept, "share": found.share}
 
 
 def _error(found: Held) -> dict[str, Any]:
-    spread = found.spread.stddev
     return {
-        "stddev": spread,
-        "live": {"rmse": found.live.rmse, "max": found.live.largest, "relative": relative(found, live=True)},
-        "later": {
-            "rmse": found.later.rmse,
-            "max": found.later.largest,
-            "relative": relative(found, live=False),
-        },
+        "stddev": found.spread.stddev,
+        "live": _told(found.live) | {"relative": relative(found, live=True)},
+        "later": _told(found.later) | {"relative": relative(found, live=False)},
         "unheld": found.live.unheld,
     }
+
+
+def _told(error: HoldingError) -> dict[str, Any]:
+    return {"rmse": error.rmse, "max": error.largest, "sources": error.sources.as_json()}
 
 
 def relative(found: Held, *, live: bool) -> float | None:
@@ -260,27 +211,16 @@ def relative(found: Held, *, live: bool) -> float | None:
 
 
 def account(
-    replayed: Replayed,
-    *,
-    queue: str,
-    values: Mapping[str, Floats],
-    series: Ints,
-    begin_us: int,
-    end_us: int,
+    replayed: Replayed, recorded: Recorded, stream: RecordedStream, *, queue: str, window_us: int
 ) -> Account:
-    """Account of one queue. `values` are the measured attributes by place; `begin_us` and `end_us` are the
-    times of the first and the last event of the whole stream.
-    """
+    """Account of one queue of a stream. `window_us` is the window whose extremes are looked for."""
     statistics = replayed.statistics
-    published = np.frombuffer(replayed.published_us, dtype=np.int64)
+    published = recorded.published_us
     delivered = np.frombuffer(replayed.delivered_us, dtype=np.int64)
     arrived = delivered != LOST
     latency = histogram(delivered[arrived] - published[arrived])
     intervals = [pack.turnaround_us for pack in replayed.packs if pack.turnaround_us is not None]
-    errors = {
-        name: held(published_us=published, delivered_us=delivered, values=found, series=series)
-        for name, found in values.items()
-    }
+    values = recorded.values
     lost = statistics.accepted - statistics.delivered
     return Account(
         queues=1,
@@ -296,22 +236,23 @@ def account(
             str(cause): (cause.level, cause.position, cause.filter, count.seen, count.dropped)
             for cause, count in statistics.filters.items()
         },
-        errors=errors,
-        slices=_slices(published, delivered, begin_us, end_us),
-        worst=[Worst(queue, statistics.accepted, lost, latency.mean_us or 0.0)] if lost else [],
-    )
-
-
-def _slices(published: Ints, delivered: Ints, begin_us: int, end_us: int) -> Slices:
-    span = max(1, end_us - begin_us)
-    place = np.minimum((published - begin_us) / span * SLICES, SLICES - 1).astype(np.int64)
-    arrived = delivered != LOST
-    waited = np.zeros(SLICES, dtype=np.int64)
-    np.add.at(waited, place[arrived], delivered[arrived] - published[arrived])
-    return Slices(
-        np.bincount(place, minlength=SLICES).tolist(),
-        np.bincount(place[arrived], minlength=SLICES).tolist(),
-        waited.tolist(),
+        errors={
+            name: held(published_us=published, delivered_us=delivered, values=own, series=recorded.series)
+            for name, own in values.items()
+        },
+        unusual={
+            name: unusual(values[name], normal, arrived)
+            for name, normal in stream.normal.items()
+            if name in values
+        },
+        extremes={name: extremes(recorded, name, arrived, window_us=window_us) for name in values},
+        matters={
+            name: mattering(matches, published, delivered, arrived)
+            for name, matches in recorded.matters.items()
+        },
+        age=ages(recorded, delivered),
+        slices=slices(published, delivered, arrived, begin_us=stream.begin_us, end_us=stream.end_us),
+        worst=[Worst(queue, statistics.accepted, lost, latency.mean or 0.0)] if lost else [],
     )
 
 
