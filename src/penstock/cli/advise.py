@@ -30,9 +30,9 @@ from penstock.errors import GoalMissed
 from penstock.policy.text import forms
 
 if TYPE_CHECKING:
+    from penstock.core.backtest.account import Account
     from penstock.pipeline.jobs.advise.advice import Advice
     from penstock.pipeline.jobs.advise.measure import LevelResult
-    from penstock.pipeline.jobs.backtest.account import Account
 
 
 def advise(

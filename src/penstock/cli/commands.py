@@ -91,7 +91,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "backtest": CommandEntry(
         "penstock.cli.backtest.backtest",
         "backtest",
-        "Replay every queue of a recorded stream under each policy, on Spark.",
+        "Replay every queue of a recorded stream under each policy.",
         SPARK,
     ),
     "advise": CommandEntry(

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock import limits
+from penstock.core.backtest.settings import BASELINES, Candidate, Settings
 from penstock.core.queues import drain
 from penstock.mqtt.packets.properties import Properties
 from penstock.node.config.schema import RecorderSettings
@@ -59,8 +60,8 @@ def test_a_recorded_folder_can_be_tested_and_packed(
     frame = read(spark, str(tmp_path / "recorded"))
     found = run_backtest.backtest(
         frame,
-        run_backtest.Settings(
-            candidates=(run_backtest.Candidate("ward", WARD), *run_backtest.BASELINES),
+        Settings(
+            candidates=(Candidate("ward", WARD), *BASELINES),
             capacity=20,
             drain=drain("100/s"),
             key=("topic",),

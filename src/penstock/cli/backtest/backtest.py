@@ -173,7 +173,6 @@ def _run(
 
 def _locally(events: str, settings: Settings, form: str | None, ts: str) -> Backtest:
     from penstock.pipeline.jobs.backtest import local  # noqa: PLC0415  # pyarrow, an extra
-    from penstock.pipeline.tables.files import read_table  # noqa: F401, PLC0415
 
     return local.backtest(local.read(events, format=form, ts=ts), settings)
 

@@ -1,8 +1,7 @@
 """What a recorded stream becomes under candidate policies, without I/O: Spark and a single process share it.
 
 settings.py    candidates, settings and results of a backtest
-queue_run.py   one recorded queue under all candidates
-account.py     the account of a candidate; accounts of queues add up to that of a stream
+account.py     one recorded queue under several candidates; accounts of queues add up to that of a stream
 measures.py    what a policy is for: what matters, what is unusual, extremes, the age of the newest value
 holding.py     the error of a receiver that holds the last value it got
 histogram.py   histograms and time slices that add up

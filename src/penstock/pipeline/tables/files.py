@@ -81,7 +81,8 @@ def is_small(path: str, kind: str) -> bool:
             return False
         if kind == "parquet":
             parquet = _arrow().parquet
-            return sum(parquet.read_metadata(one).num_rows for one in files) <= limits.SHORT_EVENTS
+            rows: int = sum(parquet.read_metadata(one).num_rows for one in files)
+            return rows <= limits.SHORT_EVENTS
     except (InputError, MissingTool, OSError, ValueError):
         return True  # whoever reads it says what is wrong, the sooner the better
     return True

@@ -90,7 +90,7 @@ def test_the_rest_is_replayed_so_that_queues_overflow(advice: Advice) -> None:
     assert list(accounts) == ["advised", "drop-newest", "drop-oldest"]
     assert accounts["advised"].packs > 0
     assert all(account.loss > 0.1 for account in accounts.values())
-    ours, theirs = accounts["advised"].latency.mean_us, accounts["drop-newest"].latency.mean_us
+    ours, theirs = accounts["advised"].latency.mean, accounts["drop-newest"].latency.mean
     assert ours is not None
     assert theirs is not None
     assert ours < theirs

@@ -10,21 +10,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pytest
-from penstock.pipeline.jobs.backtest.account import Account, account
 
+from penstock.core.backtest.account import Account, account
+from penstock.core.backtest.measures import Recorded, normal_range, quartiles
+from penstock.core.backtest.settings import BASELINES, Candidate, Controllers, RecordedStream, Settings
 from penstock.core.queues import Replay, drain
 from penstock.errors import InputError, PolicyError, QueueError
 from penstock.model import Event
-from penstock.pipeline.jobs.backtest.replay import BASELINES, Candidate, Controllers, Settings, backtest
+from penstock.pipeline.jobs.backtest.replay import backtest
 from penstock.pipeline.tables.recorded import read
 from penstock.policy.text.forms import parse
+from tests.kit.backtest import same
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.pipeline.jobs.backtest.replay import Backtest
+    from penstock.core.backtest.settings import Backtest
 
 VITALS = parse("attribute: pulse\nlevels: [drop: {delta: 5}, drop: {within: [50, 100]}, keep: {latest: 3}]")
 LOTS = parse("attribute: pulse\nlevels: [drop: {random: 0.3}, drop: {random: 0.6}]")
@@ -59,6 +62,11 @@ def directly(found: list[Row], settings: Settings, candidate: Candidate, *, by_b
     for row in sorted(found, key=lambda row: row[1]):
         queues[row[0] if by_bed else ""].append(row)
     accounts = []
+    middle = quartiles(np.array([np.nan if row[3] is None else row[3] for row in found]))
+    assert middle is not None
+    stream = RecordedStream(
+        len(found), len(queues), 0, (len(found) - 1) * 10_000, {"pulse": normal_range(*middle)}
+    )
     for name, own in queues.items():
         replay = Replay(
             candidate.queue(candidate.plan(), settings),
@@ -71,25 +79,17 @@ def directly(found: list[Row], settings: Settings, candidate: Candidate, *, by_b
         accounts.append(
             account(
                 replay.finish(),
+                Recorded(
+                    published_us=np.array([row[1] for row in own]),
+                    series=np.array([hash(row[0]) if not by_bed else 0 for row in own]),
+                    values={"pulse": np.array([np.nan if row[3] is None else row[3] for row in own])},
+                ),
+                stream,
                 queue=f'{{"bed":"{name}"}}' if by_bed else "",
-                values={"pulse": np.array([np.nan if row[3] is None else row[3] for row in own])},
-                series=np.array([hash(row[0]) if not by_bed else 0 for row in own]),
-                begin_us=0,
-                end_us=(len(found) - 1) * 10_000,
+                window_us=settings.window_us,
             )
         )
     return reduce(Account.merge, accounts)
-
-
-def same(ours: Account, expected: Account) -> None:
-    for name in Account.__struct_fields__:
-        if name != "errors":
-            assert getattr(ours, name) == getattr(expected, name), name
-    a, b = ours.as_json()["errors"]["pulse"], expected.as_json()["errors"]["pulse"]
-    assert a["unheld"] == b["unheld"]
-    for when in ("live", "later"):
-        assert a[when] == pytest.approx(b[when])
-    assert a["stddev"] == pytest.approx(b["stddev"])
 
 
 @pytest.mark.parametrize("controller", Controllers)

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from penstock.core.backtest.account import QueueRun
 from penstock.core.backtest.measures import normal_range, quartiles
-from penstock.core.backtest.queue_run import QueueRun
 from penstock.core.backtest.settings import (
     Backtest,
     RecordedStream,

@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from penstock.core.backtest.account import Account, from_json
+from penstock.core.backtest.account import Account, QueueRun, from_json
 from penstock.core.backtest.measures import QUARTILES, normal_range
-from penstock.core.backtest.queue_run import QueueRun
 from penstock.core.backtest.settings import (
     Backtest,
     RecordedStream,

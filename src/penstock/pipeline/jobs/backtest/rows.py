@@ -204,7 +204,7 @@ class Rows:
         raise NeedsSpark(f"payloads of the kind {found.type} are read by Spark only")
 
     def _content_types(self, *, typed: bool) -> list[str]:
-        """The row's content type; for attributes beside the payload one that says JSON, unless `auto` does."""
+        """The row's content type; that of JSON for attributes beside the payload, unless `auto`."""
         if not typed:
             return self.texts("$content_type")
         return ["" if self.payload is PayloadFormat.AUTO else "application/json"] * self.table.num_rows

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from penstock.pipeline.jobs.backtest.account import SLICES, WORST, Account, account, from_json, histogram
 
+from penstock.core.backtest.account import WORST, Account, account, from_json
+from penstock.core.backtest.histogram import SLICES, histogram
+from penstock.core.backtest.measures import Recorded
+from penstock.core.backtest.settings import Backtest, RecordedStream
 from penstock.core.queues import DropNewestQueue, PackingQueue, QueueOptions, Replay, drain
 from penstock.model import Event
 from penstock.pipeline.jobs.backtest.plots import draw
-from penstock.pipeline.jobs.backtest.replay import Backtest, RecordedStream
 from penstock.policy.text.python_form import drop, keep, policy
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=200)
 
 @given(TIMES, st.floats(0.01, 1))
 def test_quantiles_are_exact_to_one_per_cent(times: list[int], rank: float) -> None:
-    found = histogram(np.array(times, dtype=np.int64)).quantile_us(rank)
+    found = histogram(np.array(times, dtype=np.int64)).quantile(rank)
     exact = sorted(times)[max(0, int(np.ceil(rank * len(times) - 1e-9)) - 1)]
     assert found is not None
     assert found == pytest.approx(exact, rel=0.0101, abs=1)
@@ -35,7 +37,7 @@ def test_quantiles_are_exact_to_one_per_cent(times: list[int], rank: float) -> N
 def test_histograms_add_up(a: list[int], b: list[int]) -> None:
     both = histogram(np.array(a)).merge(histogram(np.array(b)))
     assert both == histogram(np.array(a + b))
-    assert both.mean_us == pytest.approx(sum(a + b) / len(a + b))
+    assert both.mean == pytest.approx(sum(a + b) / len(a + b))
     assert both.largest == max(a + b)
     shares = [share for _, share in both.steps()]
     assert shares == sorted(shares)
@@ -51,11 +53,14 @@ def one(name: str, events: int, *, packs: bool) -> Account:
         replay.offer(Event("", msgspec.json.encode({"v": place % 7}), place * 100_000, seq=place))
     return account(
         replay.finish(),
+        Recorded(
+            published_us=np.arange(events) * 100_000,
+            series=np.zeros(events, dtype=np.int64),
+            values={"v": np.array([float(place % 7) for place in range(events)])},
+        ),
+        RecordedStream(events, 1, 0, 10_000_000),
         queue=name,
-        values={"v": np.array([float(place % 7) for place in range(events)])},
-        series=np.zeros(events, dtype=np.int64),
-        begin_us=0,
-        end_us=10_000_000,
+        window_us=1_000_000,
     )
 
 

@@ -38,11 +38,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_backtest(recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_backtest(recorded: Path, tmp_path: Path, engine: str) -> None:
     found = answer(
         "backtest", "--events", str(recorded), "--policy", VITALS, "--capacity", "30", "--drain", "0.5/s",
-        "--key", "topic", "--out", str(tmp_path),
+        "--key", "topic", "--out", str(tmp_path), "--engine", engine, "--matters", "> 80", "--window", "20s",
     )  # fmt: skip
+    low, high = found["stream"].pop("normal")["pulse"]
+    assert low < 70 < high
     assert found["stream"] == {"events": 1_600, "queues": 4, "span_s": 399.75}
     assert list(found["candidates"]) == ["vitals", "drop-newest", "drop-oldest"]
     for account in found["candidates"].values():
@@ -51,6 +54,10 @@ def test_backtest(recorded: Path, tmp_path: Path) -> None:
         assert 0.2 < account["loss"] < 0.9
         assert account["latency_s"]["mean"] <= account["latency_s"]["p99"] <= account["latency_s"]["max"]
         assert account["errors"]["pulse"]["live"]["rmse"] > 0
+        assert account["errors"]["pulse"]["live"]["sources"]["max"] > 0
+        assert account["age_s"]["p50"] <= account["age_s"]["p99"]
+        assert account["matters"]["pulse > 80"]["kept"] <= account["matters"]["pulse > 80"]["events"] > 0
+        assert 0 < account["extremes"]["pulse"]["share"] <= 1
     vitals = found["candidates"]["vitals"]
     assert vitals["packs"] == sum(vitals["levels"].values()) > 0
     assert {one["filter"] for one in vitals["filters"]} >= {"delta"}

@@ -1,0 +1,217 @@
+"""The engine without Spark: the figures of Spark on the same files, and what it leaves to Spark."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from penstock.core.backtest.settings import BASELINES, Candidate, Settings
+from penstock.core.queues import drain
+from penstock.errors import InputError
+from penstock.pipeline.jobs.backtest import local, replay
+from penstock.pipeline.jobs.backtest.rows import java_number
+from penstock.pipeline.tables import recorded
+from penstock.pipeline.tables.files import NeedsSpark, is_small
+from penstock.policy.predicates import predicate
+from penstock.policy.text.forms import parse
+from tests.kit.backtest import same_backtest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+WARD = parse(
+    "attribute: pulse\ndigest: [mean, max]\n"
+    "levels: [drop: {delta: 5}, drop: {within: [50, 100]}, keep: {latest_by: {by: $topic, n: 2}}]"
+)
+LOTS = parse("attribute: pulse\nlevels: [drop: {random: 0.3}, drop: {lt: 80, attribute: spo2}]")
+CANDIDATES = (Candidate("ward", WARD), Candidate("lots", LOTS), *BASELINES)
+MATTERS = (predicate("pulse > 90"), predicate("spo2 <= 94"), predicate("$topic in [ward/1, ward/3]"))
+
+
+def rows(number: int = 2_000, beds: int = 5) -> list[dict[str, Any]]:
+    """Events of several beds; several share an instant, some attributes are missing, numbers of all sizes."""
+    dice = Random(7)
+    pulse = [72.0] * beds
+    found: list[dict[str, Any]] = []
+    for seq in range(number):
+        bed = min(dice.randrange(beds), dice.randrange(beds))
+        pulse[bed] += dice.gauss(0, 4) - (pulse[bed] - 72) / 15
+        found.append(
+            {
+                "ts": seq // 3 * 30_000,
+                "topic": f"ward/{bed}",
+                "sender": f"mönitor-{bed}",
+                "bed": bed,
+                "pulse": None if dice.random() < 0.02 else round(pulse[bed], 1),
+                "spo2": dice.choice((93.0, 97.5, 1e-5, 12_345_678.0)),
+            }
+        )
+    dice.shuffle(found)
+    return found
+
+
+def typed(path: Path) -> None:
+    parquet.write_table(pa.Table.from_pylist(rows()), path / "a.parquet")
+
+
+def numbered(path: Path) -> None:
+    """Numbers that do not rise with time, in two files."""
+    found = [row | {"seq": place * 7 % 100} for place, row in enumerate(rows())]
+    for name, part in (("a", found[:700]), ("b", found[700:])):
+        parquet.write_table(pa.Table.from_pylist(part), path / f"{name}.parquet")
+
+
+def payloads(path: Path) -> None:
+    """As a node records."""
+    schema = pa.schema(
+        [("topic", pa.string()), ("ts", pa.int64()), ("seq", pa.int64()), ("sender", pa.string()),
+         ("payload", pa.binary()), ("properties", pa.map_(pa.string(), pa.string())),
+         ("content_type", pa.string())]
+    )  # fmt: skip
+    found = [
+        {
+            "topic": row["topic"],
+            "ts": row["ts"],
+            "seq": place,
+            "sender": row["sender"],
+            "payload": msgspec.json.encode({"pulse": row["pulse"], "spo2": row["spo2"]})
+            if place % 50
+            else b"broken",
+            "properties": [("unit", "bpm")] if place % 3 else [],
+            "content_type": "application/json" if place % 2 else "",
+        }
+        for place, row in enumerate(rows())
+    ]  # fmt: skip
+    parquet.write_table(pa.Table.from_pylist(found, schema=schema), path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("stream", "key", "rate"),
+    [
+        (typed, ("bed",), "6/s"),
+        (numbered, ("topic", "sender"), "60B/s"),
+        (payloads, (), "2kB/s"),
+        (typed, (), "70/s"),
+    ],
+)
+def test_both_engines_give_the_same_figures(
+    spark: SparkSession, tmp_path: Path, stream: Callable[[Path], None], key: tuple[str, ...], rate: str
+) -> None:
+    stream(tmp_path)
+    settings = Settings(
+        candidates=CANDIDATES,
+        capacity=20,
+        drain=drain(rate),
+        key=key,
+        measured=("pulse", "spo2"),
+        matters=MATTERS,
+        window_us=2_000_000,
+    )
+    ours = local.backtest(local.read(str(tmp_path)), settings)
+    same_backtest(ours, replay.backtest(recorded.read(spark, str(tmp_path)), settings))
+    account = ours.accounts["ward"]
+    assert 0 < account.loss < 1
+    assert all(one.kept.n for one in account.matters.values())
+    assert all(one.n for one in (*account.extremes.values(), *account.unusual.values()))
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_texts_are_read_as_spark_reads_them(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    path = str(tmp_path / f"events.{form}")
+    names = "ts bigint, topic string, sender string, bed bigint, pulse double, spo2 double"
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows(600)], names)
+    frame = frame.selectExpr(
+        "timestamp_micros(ts) || '' as ts", *(name.split()[0] for name in names.split(", ")[1:])
+    )
+    frame.coalesce(2).write.format(form).option("header", True).save(path)
+    settings = Settings(
+        candidates=CANDIDATES[:1], capacity=20, drain=drain("400B/s"), key=("bed",), measured=("pulse",)
+    )
+    same_backtest(
+        local.backtest(local.read(path), settings), replay.backtest(recorded.read(spark, path), settings)
+    )
+
+
+def test_numbers_are_written_as_java_writes_them() -> None:
+    written = {
+        1e7: "1.0E7",
+        12_345_678.0: "1.2345678E7",
+        -1.5e-5: "-1.5E-5",
+        1e300: "1.0E300",
+        0.00012: "1.2E-4",
+    }
+    assert {number: java_number(number) for number in written} == written
+
+
+def usual(**more: Any) -> Settings:
+    given: dict[str, Any] = {"candidates": CANDIDATES[:1], "capacity": 20, "drain": drain("6/s")}
+    return Settings(**(given | more))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"key": ("bad",)}, "no column 'bad' to make queues by .did you mean 'bed'"),
+        ({"measured": ("puls",)}, "attribute 'puls': there is no such column .did you mean 'pulse'"),
+        ({"attributes": {"pulse": "x"}}, "attribute 'pulse': there is no column 'x'"),
+        ({"attributes": {"$seq": "spo2"}}, "column 'spo2' is double, expected whole numbers"),
+        ({"matters": (predicate("weight > 1"),)}, "attribute 'weight': there is no such column"),
+        ({"measured": ("topic.x",)}, "column 'topic' is string, expected something with 'x'"),
+    ],
+)
+def test_what_is_not_there_is_named(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        local.backtest(pa.Table.from_pylist(rows(60)), usual(**settings))
+
+
+def test_streams_that_cannot_be_replayed_are_refused() -> None:
+    table = pa.Table.from_pylist(rows(60))
+    nothing = table.select(["ts", "topic"]).append_column("payload", pa.array([b"{}"] * 60))
+    with pytest.raises(InputError, match="attribute 'pulse': none of 60 events has it"):
+        local.backtest(nothing, usual())
+    words = table.set_column(4, "pulse", pa.array(["71", "ill"] * 30))
+    with pytest.raises(
+        InputError, match="a number, which the filter 'within' needs; 30 of the values are numb"
+    ):
+        local.backtest(words, usual())
+    with pytest.raises(InputError, match="column 'digest': a stream with digests"):
+        local.backtest(table.append_column("digest", pa.array([""] * 60)), usual())
+    with pytest.raises(InputError, match="column '__x'"):
+        local.backtest(table.append_column("__x", pa.array([""] * 60)), usual())
+
+
+def test_what_only_spark_can_read_says_so(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(rows(60))
+    mapped = table.append_column("m", pa.array([[("a", 1.0)]] * 60, pa.map_(pa.string(), pa.float64())))
+    with pytest.raises(NeedsSpark, match=r"attribute 'm\.a' in a column of the kind map"):
+        local.backtest(mapped, usual(matters=(predicate("m.a > 1"),)))
+    mixed = table.append_column("payload", pa.array([b'{"weight": 1}'] * 60))
+    with pytest.raises(NeedsSpark, match="attribute 'weight' beside others is read by Spark only"):
+        local.backtest(mixed, usual(matters=(predicate("weight > 1"),)))
+    (tmp_path / "day=1").mkdir()
+    parquet.write_table(table, tmp_path / "day=1" / "a.parquet")
+    with pytest.raises(NeedsSpark, match="folders inside it, as 'day=1'"):
+        local.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"at": 1}], "there is no column 'ts'.*name it with --ts; there are: at"),
+        ([{"ts": 1.5}], "column 'ts' is double, expected whole microseconds"),
+        ([{"ts": "2026-01-01T00:00:00"}, {"ts": "soon"}], "an event without a time: column 'ts' of .*soon"),
+    ],
+)
+def test_times_that_cannot_be_read_are_refused(tmp_path: Path, rows: list[dict[str, Any]], said: str) -> None:
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=said):
+        local.read(str(tmp_path / "a.parquet"))
+    assert is_small(str(tmp_path), "parquet")
