@@ -2,6 +2,8 @@
 # them may be the first after a clone.
 
 SHELL := /bin/bash
+# Tests start some thousand Python processes: without kept bytecode each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-long check format bench docs clean clean-all python java rivals
 
