@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
@@ -191,8 +192,10 @@ class StagedCommits:
     async def commit(self, request: Commit) -> None:
         """Put the rows of a batch into the stream, once; they are durable when this returns."""
         key = (request.stream, request.writer)
-        while key in self._under_way:
-            await asyncio.shield(self._under_way[key])
+        # A task that is done may still be here, until its callback runs: awaiting it would not let the loop
+        # run that callback. How it failed is for those who asked for it; what it left is carried out below.
+        while (before := self._under_way.get(key)) is not None and not before.done():
+            await asyncio.wait((before,))
         task = asyncio.get_running_loop().create_task(self._commit(request))
         self._keep(key, task)
         await asyncio.shield(task)
@@ -224,7 +227,11 @@ class StagedCommits:
 
     def _keep(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         self._under_way[key] = task
-        task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        task.add_done_callback(partial(self._forget, key))
+
+    def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        if self._under_way.get(key) is task:
+            del self._under_way[key]
 
     async def _carry_out(self, batch: StagedBatch) -> None:
         hosted = self._hosted[batch.stream]
