@@ -86,6 +86,21 @@ def collapse(policy: Policy | None, items: Sequence[Item], *, cause: Cause = WOR
     return _walk(policy, items, [True] * events, cause)
 
 
+def urgency(policy: Policy | None) -> Callable[[Event], bool] | None:
+    """Says of an event whether it is urgent by a policy; None if the policy has no urgent events."""
+    if policy is None or not policy.urgent:
+        return None
+    tests = [(step, _DECIDE[type(step.filter)]) for step in policy.urgent]
+
+    def urgent(event: Event) -> bool:
+        return any(
+            decide(step.filter, View(policy, step, [event], 0))[0] is Verdict.MATCHES
+            for step, decide in tests
+        )
+
+    return urgent
+
+
 def digest_of(policy: Policy | None, event: Event, cause: Cause) -> Digest:
     """The digest of one dropped event."""
     asked = policy.asked() if policy else {}

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import limits
-from penstock.core.queues import BoundedQueue, DropNewestQueue, DropOldestQueue, PackingQueue, QueueOptions
+from penstock.core.queues import (
+    BoundedQueue,
+    DropNewestQueue,
+    DropOldestQueue,
+    Ladder,
+    PackingQueue,
+    QueueOptions,
+)
 from penstock.errors import ControlOverflow, QueueError
 from penstock.model import Control, Digest, Event, Item
 from penstock.model.digest import NEWEST, OLDEST, WORST_CASE
@@ -292,7 +299,7 @@ def test_work_is_bounded_by_the_headroom_not_by_luck() -> None:
     fill(queue, 400)
     assert queue.statistics().packs <= 4
     assert queue.statistics().packs_by_level == {2: queue.statistics().packs}
-    lazy = PackingQueue(greedy, options(200, headroom=0))
+    lazy = PackingQueue(greedy, options(200, headroom=0), Ladder())
     fill(lazy, 400)
     assert lazy.statistics().packs > 100
 
@@ -327,9 +334,11 @@ def test_what_a_controller_is_told() -> None:
     queue.take(2)
     fill(queue, 4, first=5)
     first, second = controller.requests
-    assert (first.now_us, first.highest, first.arrived, first.departed) == (4000, 1, 5, 0)
-    # Since the first pack: four arrived (the one that caused it belongs to it), four went out.
-    assert (second.now_us, second.arrived, second.departed) == (8000, 4, 4)
+    # In bytes, of which an event has two: four arrived before the one that asks.
+    assert (first.now_us, first.highest, first.arrived, first.departed) == (4000, 1, 8, 0)
+    # Since the first pack that one arrived and three more; an event went out, and a digest of 38 bytes.
+    assert (second.now_us, second.arrived, second.departed, second.over_us) == (8000, 8, 40, 4000)
+    assert (first.most, second.most) == (None, None)
     assert [(one.level, one.events) for one in controller.outcomes] == [(1, 4), (1, 4)]
     assert [effect.dropped for effect in controller.outcomes[0].effects] == [3]
 

@@ -14,7 +14,7 @@ from heapq import merge
 from itertools import count
 from typing import TYPE_CHECKING
 
-from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.core.queues import Ladder, PackingQueue, QueueOptions
 from penstock.core.queues.replay import wire_bytes
 from penstock.core.slots.control import FlowControl
 from penstock.core.slots.flows import key_of
@@ -176,7 +176,7 @@ class _Node:
 
     def __init__(self, world: World, setting: ConstantRateSetting, policy: Policy) -> None:
         self.world = world
-        self.queue = PackingQueue(policy, QueueOptions(capacity_events=setting.capacity))
+        self.queue = PackingQueue(policy, QueueOptions(capacity_events=setting.capacity), Ladder())
         self.lanes: Lanes[Event] = Lanes(most=setting.capacity, late_share=0.1)
         self.control = FlowControl(setting.options, now_us=0) if setting.reserve else None
 

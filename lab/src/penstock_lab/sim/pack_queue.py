@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.core.queues.pace import Pace
 from penstock.core.queues.replay import wire_bytes
 from penstock.errors import SimulationError
 from penstock.model.digest import Digest
@@ -44,6 +45,32 @@ class QueueRun:
     fingerprint: str = ""
 
 
+class _LinkPace:
+    """The pace of a link that sends one message at a time."""
+
+    def __init__(self, options: LinkOptions) -> None:
+        self.pace = Pace(overhead=options.overhead_bytes)
+        self._size = 0
+        """Of the message that is being sent; 0: none."""
+        self._since_us = 0
+
+    def send(self, item: Item, now_us: int) -> None:
+        """The link begins to send an item."""
+        self._size = self.pace.amount(size=item.size, items=1)
+        self._since_us = now_us
+
+    def free(self, now_us: int) -> None:
+        """The link has sent what it took, and takes the next."""
+        if self._size:
+            self.pace.took(self._size, over_us=now_us - self._since_us)
+        self._size = 0
+
+    def look(self, now_us: int) -> None:
+        """An event comes: what is left of the message that is being sent waits before it."""
+        gone = (self.pace.per_s or 0.0) * (now_us - self._since_us) / SECOND_US
+        self.pace.outside = max(0.0, self._size - gone)
+
+
 def play(
     world: World,
     queue: BoundedQueue,
@@ -63,20 +90,27 @@ def play(
             seen.digests.append((now_us, item))
             seen.digested_on_the_way -= item.count
 
-    def pump(now_us: int) -> None:  # noqa: ARG001  # the link says when, the queue needs no telling
+    measured = _LinkPace(options)
+    queue.follow(measured.pace)
+
+    def pump(now_us: int) -> None:
         while link.ready:
+            measured.free(now_us)
             items = queue.take(1)
             if not items:
+                measured.pace.rested()
                 return
             item = items[0]
             if isinstance(item, Digest) and not digests_on_wire:
                 continue
             seen.digested_on_the_way += item.count if isinstance(item, Digest) else 0
+            measured.send(item, now_us)
             link.send(item, wire_bytes(item))
 
     def publish(event: Event) -> None:
         seen.published.append(event)
         before = queue.packs + queue.dropped
+        measured.look(world.now_us)
         queue.offer(event, now_us=world.now_us)
         if seen.first_overflow_us is None and queue.packs + queue.dropped > before:
             seen.first_overflow_us = world.now_us

@@ -3,8 +3,9 @@
 statistics.py    snapshots of a queue and records of its packs
 bounded.py       order, bounds and counts that all queues share
 dropping.py      queues without a policy: drop the oldest or the newest
-controllers.py   at which level a full queue packs: ladder and predictive
-packing.py       the queue that drops by its receiver's policy
+pace.py          how fast a receiver takes what is sent, and so how long an event waits
+controllers.py   at which level a queue packs: ladder and predictive
+packing.py       the queue that drops by its receiver's policy, when full or late
 buffers.py       shared and private queues behind one link
 replay.py        a recorded stream run through one queue
 """
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.core.queues.buffers import SharedQueue
     from penstock.core.queues.controllers import Controller, Ladder, LadderState, Predictive, Smoothing
     from penstock.core.queues.dropping import DropNewestQueue, DropOldestQueue
+    from penstock.core.queues.pace import Pace
     from penstock.core.queues.packing import PackingQueue
     from penstock.core.queues.replay import Drain, Replay, Replayed, ReplayReader, drain
     from penstock.core.queues.statistics import PackRecord, QueueStatistics
@@ -32,6 +34,7 @@ __all__ = [
     "DropOldestQueue",
     "Ladder",
     "LadderState",
+    "Pace",
     "PackRecord",
     "PackingQueue",
     "Predictive",
@@ -54,6 +57,7 @@ _MODULES: Final = {
     "Ladder": "penstock.core.queues.controllers",
     "LadderState": "penstock.core.queues.controllers",
     "SharedQueue": "penstock.core.queues.buffers",
+    "Pace": "penstock.core.queues.pace",
     "PackRecord": "penstock.core.queues.statistics",
     "PackingQueue": "penstock.core.queues.packing",
     "Predictive": "penstock.core.queues.controllers",

@@ -21,6 +21,7 @@ from penstock.model.event import Control, Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock.core.queues.pace import Pace
     from penstock.model.event import Item
     from penstock.model.instant import Instant
 
@@ -68,6 +69,7 @@ class BoundedQueue(ABC):
         self._accepted = 0
         self._delivered = 0
         self._digested = 0
+        self._departed_bytes = 0
         self._filters: dict[Cause, FilterCount] = {}
         self._packs: dict[int, int] = {}
         self._records: deque[PackRecord] = deque(maxlen=limits.PACK_RECORDS)
@@ -76,6 +78,7 @@ class BoundedQueue(ABC):
         self._turnarounds = 0
         self._turnaround_sum_us = 0
         self._ratio_sum = 0.0
+        self._packs_in_time = 0
 
     # -- in and out ------------------------------------------------------------------------------------------
 
@@ -108,32 +111,43 @@ class BoundedQueue(ABC):
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
         """Remove and return the next items: at most `most` items, `most_bytes` bytes (but at least one)."""
         taken: list[Item] = []
-        if self.suspended:
-            return taken
+        if not self.suspended:
+            self._move(self._items, taken, most, most_bytes)
+        return taken
+
+    def _move(self, lane: deque[Item], taken: list[Item], most: int | None, most_bytes: int | None) -> int:
+        """Move items from a lane to those taken; returns their bytes."""
         size = 0
-        while self._items and (most is None or len(taken) < most):
-            size += self._items[0].size
-            if most_bytes is not None and size > most_bytes and taken:
+        while lane and (most is None or len(taken) < most):
+            more = lane[0].size
+            if most_bytes is not None and size + more > most_bytes and taken:
                 break
-            item = self._items.popleft()
+            size += more
+            item = lane.popleft()
             self._account(item, -1)
             if isinstance(item, Event):
                 self._delivered += 1
             elif isinstance(item, Digest):
                 self._digested += item.count
             taken.append(item)
-        return taken
+        self._departed_bytes += size
+        return size
 
     def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
         """Remove events as if they had never been accepted, because a lane sends them.
 
         The others keep their order.
         """
-        items = self.items()
-        picked = [item for item in items if isinstance(item, Event) and wanted(item)]
+        self.items()  # a subclass puts the digest of what it dropped into its place
+        return self._pick(self._items, wanted)
+
+    def _pick(self, lane: deque[Item], wanted: Callable[[Event], bool]) -> list[Event]:
+        picked = [item for item in lane if isinstance(item, Event) and wanted(item)]
         if picked:
             gone = set(map(id, picked))
-            self._items = deque(item for item in items if id(item) not in gone)
+            left = [item for item in lane if id(item) not in gone]
+            lane.clear()
+            lane.extend(left)
             for event in picked:
                 self._account(event, -1)
             self._accepted -= len(picked)
@@ -226,6 +240,7 @@ class BoundedQueue(ABC):
         self._packs[record.level] = self._packs.get(record.level, 0) + 1
         self._last_pack_us = record.at_us
         self._ratio_sum += record.ratio
+        self._packs_in_time += record.in_time
         if record.turnaround_us is not None:
             self._last_turnaround_us = record.turnaround_us
             self._turnarounds += 1
@@ -237,6 +252,19 @@ class BoundedQueue(ABC):
     def level(self) -> int:
         """Level the next pack would begin with; 0 for queues without a policy."""
         return 0
+
+    @property
+    def urgent(self) -> int:
+        """Events waiting that go ahead of the others."""
+        return 0
+
+    def follow(self, pace: Pace) -> None:
+        """Keep the time of a receiver that takes items at this pace, if the queue can."""
+        del pace
+
+    def wait_us(self) -> int | None:
+        """How long an event that arrives now will wait; None: not known."""
+        return None
 
     @property
     def bytes(self) -> int:
@@ -287,4 +315,7 @@ class BoundedQueue(ABC):
             last_turnaround_us=self._last_turnaround_us,
             mean_turnaround_us=self._turnaround_sum_us / self._turnarounds if self._turnarounds else None,
             mean_ratio=self._ratio_sum / packs if packs else None,
+            packs_in_time=self._packs_in_time,
+            urgent=self.urgent,
+            wait_us=self.wait_us(),
         )

@@ -5,10 +5,11 @@ a level is the time from a pack at that level to the next packing request. A lon
 arrival, faster departure or a more effective level, so a lower level may suffice; a shorter one means the
 opposite.
 
-The predictive controller takes the lowest level that drops as much as the rates require. With arrivals at
-rate λ and departures at rate μ a share 1 − μ/λ must be dropped at any level; a lower level drops less
-important events. So it measures λ and μ between packs, and the share of events each level drops. A level not
-yet tried is tried when the levels below it drop too little.
+The predictive controller, the default, takes the lowest level that keeps as little as it must: a lower level
+drops less important events. It remembers the share of the queue's bytes that each level kept. A queue that is
+full must drop a share 1 − μ/λ with arrivals at rate λ and departures at rate μ, which it measures between
+packs. A queue whose events would wait too long must get below what its receiver takes in that time, and have
+room for what comes in meanwhile. A level not yet tried is tried when the levels below it keep too much.
 """
 
 from __future__ import annotations
@@ -26,15 +27,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PackRequest:
-    """A full queue asks for a level."""
+    """A queue that is full, or whose events would wait too long, asks for a level."""
 
     now_us: Instant
     highest: int
     """The policy's highest level."""
     arrived: int
-    """Events that arrived since the last pack."""
+    """Bytes that arrived since the last pack."""
     departed: int
-    """Events that left since the last pack."""
+    """Bytes that left since the last pack."""
+    over_us: int = 0
+    """Time since the last pack; 0 for the first."""
+    held: float = 0.0
+    """Bytes (or items, as the receiver's pace counts) in the queue, if time asks for the pack."""
+    most: float | None = None
+    """How many of them may stay so that none waits too long; None: the capacity asks for the pack."""
+    hold_us: int = 0
+    """How long the result should hold before the next pack, if time asks for this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class PackOutcome:
     events: int
     """Events in the queue before the pack."""
     effects: tuple[FilterEffect, ...]
+    kept: float | None = None
+    """Share of the queue's bytes that the level left, digests included; None: not known."""
 
 
 class Controller(Protocol):
@@ -158,7 +169,10 @@ class Predictive:
     def __init__(self) -> None:
         self._level = 1
         self._excess: float | None = None
-        self._ratios: dict[int, float] = {}
+        self._growth = 0.0
+        """Bytes by which the queue grows in a microsecond."""
+        self._kept: dict[int, float] = {}
+        """Share of the bytes that each level left."""
 
     @property
     def level(self) -> int:
@@ -166,17 +180,30 @@ class Predictive:
         return self._level
 
     def choose(self, request: PackRequest) -> int:
-        """Lowest level expected to drop the excess."""
+        """Lowest level expected to keep no more than the capacity, or the time, allows."""
         if request.arrived:
             excess = max(0.0, 1.0 - request.departed / request.arrived)
             self._excess = excess if self._excess is None else _smoothed(self._excess, excess)
-        wanted = self._excess or 0.0
+        if request.over_us:
+            growth = (request.arrived - request.departed) / request.over_us
+            self._growth = _smoothed(self._growth, growth)
+        wanted = 1.0 - (self._excess or 0.0) if request.most is None else self._in_time(request, request.most)
         levels = range(1, request.highest + 1)
-        self._level = next((n for n in levels if self._ratios.get(n, 1.0) >= wanted), request.highest)
+        self._level = next((n for n in levels if self._kept.get(n, 0.0) <= wanted), request.highest)
         return self._level
 
+    def _in_time(self, request: PackRequest, most: float) -> float:
+        """Share of the queue that may stay: room is left for what comes in while the result should hold."""
+        # Half at most: a burst must not make the queue drop what it could have sent.
+        room = min(max(0.0, self._growth * request.hold_us), most / 2)
+        return max(0.0, most - room) / request.held if request.held else 1.0
+
     def packed(self, outcome: PackOutcome) -> None:
-        """Update the drop ratio of each level up to the one used."""
+        """Update what each level up to the one used keeps.
+
+        Of levels below the one used only the number of events is known, which leaves out their digests.
+        """
+        self._level = outcome.level or self._level
         if not outcome.events:
             return
         dropped: dict[int, int] = {}
@@ -185,8 +212,10 @@ class Predictive:
         total = 0
         for level in sorted(dropped):
             total += dropped[level]
-            ratio = total / outcome.events
-            self._ratios[level] = _smoothed(self._ratios.get(level, ratio), ratio)
+            kept = 1.0 - total / outcome.events
+            if level == outcome.level and outcome.kept is not None:
+                kept = outcome.kept
+            self._kept[level] = _smoothed(self._kept.get(level, kept), kept)
 
 
 def _smoothed(before: float, observed: float) -> float:

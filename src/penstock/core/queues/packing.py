@@ -1,31 +1,46 @@
-"""The packing queue: when it is full, its receiver's policy decides which events are dropped."""
+"""The packing queue: its receiver's policy decides which events are dropped when it is full, or late.
+
+A queue is full by its capacity. It is late if an arriving event would wait longer than the policy's `fresh`,
+by the pace of its receiver. Urgent events wait in a lane of their own ahead of all others, which no level
+packs: only when nothing else is left to drop, the oldest urgent event makes room for the newest.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
-from penstock.core.queues.controllers import Controller, Ladder, PackOutcome, PackRequest
+from penstock.core.queues.controllers import Controller, PackOutcome, PackRequest, Predictive
 from penstock.core.queues.statistics import PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from penstock.core.queues.pace import Pace
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.policy.columns import Plan
     from penstock.policy.evaluate import FilterEffect
     from penstock.policy.nodes import Policy
 
+_STEP: Final = 16
+"""A late queue is packed again when it has grown by a 16th: an arriving event then pays for about 16 items
+looked at by each filter, also if no level can make the queue as short as it should be."""
+
+_HOLD: Final = 8
+"""The controller asks for a level that holds for an eighth of `fresh`."""
+
 
 class PackingQueue(BoundedQueue):
-    """When full, packs at the level its controller chooses, and climbs until there is room.
+    """When full or late, packs at the level its controller chooses, and climbs until there is room.
 
     The item that finds the queue full is appended after the pack and is never part of it, and `pack` and
-    `absorb` leave an event at the end alone: the newest sample of a burst is always delivered. Without a
-    policy every pack is the worst case.
+    `absorb` leave an event at the end alone: the newest sample of a burst is always delivered, unless urgent
+    events leave no room for it. Without a policy every pack is the worst case. Without a pace, or before one
+    is known, the queue is never late.
     """
 
     def __init__(
@@ -33,17 +48,62 @@ class PackingQueue(BoundedQueue):
         policy: Policy | Plan | None,
         options: QueueOptions | None = None,
         controller: Controller | None = None,
+        *,
+        fresh_us: int | None = None,
     ) -> None:
+        """Make an empty queue; `follow` says whose pace counts.
+
+        `fresh_us` stands in for a policy that has no `fresh` of its own.
+        """
         super().__init__(options)
         self._plan = None if policy is None else _plan_of(policy)
         self._highest = 0 if self._plan is None else self._plan.highest
-        self._controller: Controller = controller or Ladder()
-        self._marks = (0, 0)  # accepted and departed at the last pack
+        self._controller: Controller = controller or Predictive()
+        own = None if self._plan is None else self._plan.fresh_us
+        self.fresh_us = (own or fresh_us) if self._highest else None
+        """Time that no event should wait longer; None: any time."""
+        self._pace: Pace | None = None
+        self._timed: Pace | None = None
+        """The pace, if the queue can be late."""
+        self._is_urgent: Callable[[Event], bool] | None = self._plan.urgent if self._plan else None
+        self._first: deque[Item] = deque()
+        """Urgent events, behind the digest of those that were dropped."""
+        self._marks = (0, 0)  # bytes held after the last pack, and bytes departed until then
+        self._settled = 0.0  # what the last pack for time left, or less if it has been taken since
 
     @property
     def level(self) -> int:
         """Level the next pack would begin with; 0 without a policy."""
         return self._controller.level if self._highest else 0
+
+    @property
+    def urgent(self) -> int:
+        """Events waiting that go ahead of the others."""
+        first = self._first
+        return len(first) - (bool(first) and isinstance(first[0], Digest))
+
+    def follow(self, pace: Pace) -> None:
+        """Keep the time of a receiver that takes items at this pace."""
+        self._pace = pace
+        self._timed = pace if self.fresh_us is not None else None
+
+    def wait_us(self) -> int | None:
+        """How long an event that arrives now will wait; None: not known."""
+        pace = self._pace
+        return None if pace is None else pace.wait_us(pace.amount(size=self._bytes, items=self._held))
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def offer(self, item: Item, *, now_us: Instant) -> None:
+        """Accept an item; if the queue is full or late, pack."""
+        if isinstance(item, Event):
+            if self._is_urgent is not None and self._is_urgent(item):
+                self._accepted += 1
+                self._add_urgent(item, now_us)
+                return
+            if self._timed is not None and self._late(self._timed, item.size):
+                self._pack(item.size, now_us, in_time=True)
+        super().offer(item, now_us=now_us)
 
     def absorb(self, items: Iterable[Item], *, now_us: Instant) -> None:
         """Accept many items at once; if they do not fit they are packed together."""
@@ -52,25 +112,109 @@ class PackingQueue(BoundedQueue):
                 self._add_control(item)
                 continue
             self._accepted += 1 if isinstance(item, Event) else item.count
-            if not (isinstance(item, Digest) and self._merged_into_last(item)):
+            if isinstance(item, Event) and self._is_urgent is not None and self._is_urgent(item):
+                self._first.append(item)
+                self._account(item, +1)
+            elif not (isinstance(item, Digest) and self._merged_into_last(item)):
                 self._append(item, item.size)
         if self._held > self.options.capacity_events or self._bytes > self.options.capacity_bytes:
             self._pack_but_newest(now_us)
+        elif self._timed is not None and self._late(self._timed, 0):
+            self._pack_but_newest(now_us, in_time=True)
+        while self.urgent and (
+            len(self._first) > self.options.capacity_events - 2 or self._bytes > self.options.capacity_bytes
+        ):
+            self._drop_urgent()
+
+    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+        """Remove and return the next items, urgent ones first."""
+        if not self._first or self.suspended:
+            return super().take(most, most_bytes=most_bytes)
+        taken: list[Item] = []
+        size = self._move(self._first, taken, most, most_bytes)
+        if not self._first:
+            self._move(self._items, taken, most, None if most_bytes is None else most_bytes - size)
+        return taken
+
+    def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
+        """Remove events as if they had never been accepted, because a lane sends them."""
+        return [*self._pick(self._first, wanted), *self._pick(self._items, wanted)]
+
+    def items(self) -> tuple[Item, ...]:
+        """All waiting items, in the order in which they go out."""
+        return (*self._first, *self._items)
+
+    def head(self) -> Item | None:
+        """The next item to go out, or None."""
+        return self._first[0] if self._first else super().head()
 
     def pack(self, *, now_us: Instant) -> None:
         """Pack now, full or not, because the owner knows that the link is congested."""
         self._pack_but_newest(now_us)
 
+    # -- urgent events ---------------------------------------------------------------------------------------
+
+    def _add_urgent(self, item: Event, now_us: Instant) -> None:
+        size = item.size
+        if not self._fits(size) and len(self._items) > self._controls:
+            self._pack(size, now_us)
+        # Two places stay free for others: a digest, and the newest event.
+        while self.urgent and (not self._fits(size) or len(self._first) >= self.options.capacity_events - 2):
+            self._drop_urgent()
+        self._first.append(item)
+        self._account(item, +1)
+
+    def _fits(self, size: int) -> bool:
+        return self._held < self._most_items and self._bytes + size <= self._most_bytes
+
+    def _drop_urgent(self) -> None:
+        """Count the oldest urgent event in the digest ahead of the others."""
+        digest = self._first.popleft() if isinstance(self._first[0], Digest) else None
+        oldest = self._first.popleft()
+        assert isinstance(oldest, Event)
+        both: list[Item] = [oldest] if digest is None else [digest, oldest]
+        (merged,) = (self._plan or _plan_of(None)).collapse(both)
+        for item in both:
+            self._account(item, -1)
+        self._first.appendleft(merged)
+        self._account(merged, +1)
+        self._count_filter(WORST_CASE, seen=1, dropped=1)
+
+    # -- packing ---------------------------------------------------------------------------------------------
+
+    def _late(self, pace: Pace, size: int) -> bool:
+        """Whether an event that arrives now would wait too long, and a pack may help."""
+        assert self.fresh_us is not None
+        held = pace.amount(size=self._bytes, items=self._held)
+        self._settled = min(self._settled, held)
+        room = pace.room(self.fresh_us)
+        if room is None:
+            return False
+        more = pace.amount(size=size, items=1)
+        if max(held, pace.beside) + more <= room:
+            return False
+        return held + more > self._settled + max(held, room) / _STEP and len(self._items) > self._controls
+
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         if isinstance(item, Event):
             self._pack(size, now_us)
-            self._append(item, size)
+            if self._first and not self._fits(size):  # urgent events take all the room
+                self._digest_alone(item)
+            else:
+                self._append(item, size)
         else:  # the newest event is at the end of the queue, not this digest
             self._pack_but_newest(now_us, size=size)
             if not self._merged_into_last(item):
                 self._append(item, size)
 
-    def _pack_but_newest(self, now_us: Instant, *, size: int = 0) -> None:
+    def _digest_alone(self, item: Event) -> None:
+        (digest,) = (self._plan or _plan_of(None)).collapse([item])
+        assert isinstance(digest, Digest)
+        self._count_filter(WORST_CASE, seen=1, dropped=1)
+        if not self._merged_into_last(digest):
+            self._append(digest, digest.size)
+
+    def _pack_but_newest(self, now_us: Instant, *, size: int = 0, in_time: bool = False) -> None:
         """Pack all but the last event and the items behind it: it may be the last sample of a burst."""
         behind: list[Item] = []
         while self._items and not isinstance(self._items[-1], Event):
@@ -79,16 +223,22 @@ class PackingQueue(BoundedQueue):
         for item in behind:
             self._account(item, -1)
         counted = [item.size for item in behind if not isinstance(item, Control)]
-        self._pack(size + sum(counted), now_us, behind=len(counted))
+        self._pack(size + sum(counted), now_us, behind=len(counted), in_time=in_time)
         for item in reversed(behind):
             self._items.append(item)
             self._account(item, +1)
 
-    def _pack(self, size: int, now_us: Instant, *, behind: int = 0) -> None:
-        """Free the headroom, `size` bytes and `behind` places; the worst case always succeeds."""
+    def _pack(self, size: int, now_us: Instant, *, behind: int = 0, in_time: bool = False) -> None:
+        """Free the headroom, `size` bytes and `behind` places; the worst case always succeeds.
+
+        For time: make the queue so short that an event of `size` bytes waits no longer than `fresh`. If no
+        level can, the highest has done what it can: only the capacity calls for the worst case.
+        """
         before = (self._held, self._bytes)
         events = self._queued
-        chosen = level = self._choose(now_us)
+        packed_bytes = self._bytes - sum(item.size for item in self._first)
+        most = self._most(size, behind) if in_time else None
+        chosen = level = self._choose(now_us, most)
         items: Sequence[Item] = list(self._items)
         effects: list[FilterEffect] = []
         done = 0
@@ -98,20 +248,27 @@ class PackingQueue(BoundedQueue):
             packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
             items = packed.items
             effects += packed.effects
-            if self._enough(items, size, behind):
+            if self._short(items, most) if most is not None else self._enough(items, size, behind):
                 break
             done, level = level, level + 1
         else:
-            left = sum(isinstance(item, Event) for item in items)
-            items = (self._plan or _plan_of(None)).collapse(items)
-            self._count_filter(WORST_CASE, seen=left, dropped=left)
-            level = 0
+            if most is None:
+                left = sum(isinstance(item, Event) for item in items)
+                items = (self._plan or _plan_of(None)).collapse(items)
+                self._count_filter(WORST_CASE, seen=left, dropped=left)
+                level = 0
+            else:
+                level = done
         self._replace(items)
         for effect in effects:
             self._count_filter(effect.cause, seen=effect.seen, dropped=effect.dropped)
         if self._highest:
-            self._controller.packed(PackOutcome(now_us, level, events, tuple(effects)))
-        self._marks = (self._accepted, self._delivered + self._digested)
+            left_bytes = self._bytes - sum(item.size for item in self._first)
+            kept = left_bytes / packed_bytes if packed_bytes else None
+            self._controller.packed(PackOutcome(now_us, level, events - self.urgent, tuple(effects), kept))
+        self._marks = (self._bytes, self._departed_bytes)
+        if self._timed is not None:
+            self._settled = self._timed.amount(size=self._bytes, items=self._held)
         self._remember(
             PackRecord(
                 at_us=now_us,
@@ -124,32 +281,66 @@ class PackingQueue(BoundedQueue):
                 items_after=self._held,
                 bytes_before=before[1],
                 bytes_after=self._bytes,
+                in_time=in_time,
             )
         )
 
-    def _choose(self, now_us: Instant) -> int:
+    def _most(self, size: int, behind: int) -> float:
+        """How much of what is packed may stay, in the unit of the pace."""
+        assert self._timed is not None
+        assert self.fresh_us is not None
+        pace = self._timed
+        room = pace.room(self.fresh_us) or 0.0
+        first = pace.amount(size=sum(item.size for item in self._first), items=len(self._first))
+        own = pace.amount(size=self._bytes, items=self._held)
+        beside = max(0, pace.beside - own)
+        return max(0.0, room - first - beside - pace.amount(size=size, items=max(1, behind)))
+
+    def _choose(self, now_us: Instant, most: float | None) -> int:
         if not self._highest:
             return 0
-        accepted, departed = self._marks
+        held, departed = self._marks
+        left = self._departed_bytes - departed
+        amount = 0
+        if most is not None:
+            assert self._timed is not None
+            amount = self._timed.amount(size=self._bytes, items=self._held)
         request = PackRequest(
             now_us=now_us,
             highest=self._highest,
-            arrived=self._accepted - accepted,
-            departed=self._delivered + self._digested - departed,
+            arrived=max(0, self._bytes - held + left),
+            departed=left,
+            over_us=0 if self._last_pack_us is None else now_us - self._last_pack_us,
+            held=amount,
+            most=most,
+            hold_us=(self.fresh_us or 0) // _HOLD,
         )
         return self._controller.choose(request)
+
+    def _short(self, items: Sequence[Item], most: float) -> bool:
+        """Whether what is left is taken in time."""
+        assert self._timed is not None
+        counted = [item.size for item in items if not isinstance(item, Control)]
+        return self._timed.amount(size=sum(counted), items=len(counted)) <= most
 
     def _enough(self, items: Sequence[Item], size: int, behind: int) -> bool:
         """Whether the headroom is free: one item more than `behind`, and `size` more bytes."""
         options = self.options
         # A pack that frees a single place would be repeated at every arrival (decision 0006).
         room = max(1, int(options.headroom * options.capacity_events))
-        count = len(items) - self._controls + behind
+        count = len(items) + len(self._first) - self._controls + behind
         if count > options.capacity_events - room:
             return False
         room_bytes = max(size, int(options.headroom * options.capacity_bytes))
         held = sum(item.size for item in items if not isinstance(item, Control))
+        held += sum(item.size for item in self._first)
         return held <= options.capacity_bytes - room_bytes
+
+    def _replace(self, items: Iterable[Item]) -> None:
+        """Replace all waiting items but the urgent ones."""
+        super()._replace(items)
+        for item in self._first:
+            self._account(item, +1)
 
 
 def _plan_of(policy: Policy | Plan | None) -> Plan:

@@ -16,10 +16,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
+from penstock.core.queues.pace import Pace
 from penstock.errors import QueueError
 from penstock.model.digest import Digest
 from penstock.model.digest_wire import to_bytes
-from penstock.model.event import Event
+from penstock.model.event import Control, Event
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class Replay:
         self._free = 0
         """When the drain will be free."""
         self._idle = True
+        self._pace = Pace(by_items=not self._in_bytes and self._reader is None)
+        queue.follow(self._pace)
+        self._serving = (0, 0)
+        """The item that is being drained: its size, or 1, and how long it takes."""
         self._now_us = 0
         self._places: dict[int, int] = {}
         """Places of waiting events by `id`; the id of a dropped event may be reused by a later one."""
@@ -148,6 +153,9 @@ class Replay:
         self._places[id(event)] = place
         self._published.append(ts_us)
         self._delivered.append(LOST)
+        if not self._idle:
+            amount, takes = self._serving
+            self._pace.outside = amount * (self._free - now) / takes if takes else 0
         self._queue.offer(event, now_us=now_us)
         if not place % limits.PACK_RECORDS:  # at most one pack per event, so no record is lost
             self._packs += self._queue.events()
@@ -172,23 +180,34 @@ class Replay:
         """Take items while the drain is free before `now`."""
         self._idle = False
         while now is None or self._free <= now:
+            amount, takes = self._serving
+            if takes:
+                self._pace.took(amount, over_us=takes / self._per_us)
+            self._serving = (0, 0)
             taken = self._queue.take(1)
             if not taken:
                 self._idle = True
+                self._pace.rested()
+                self._pace.outside = 0
                 return
             item = taken[0]
+            takes = self._takes(item)
+            self._serving = (self._pace.amount(size=item.size, items=1), takes)
+            self._free += takes
             if isinstance(item, Event):
-                if self._reader is not None:
-                    self._free += self._reader.takes_us(item, now_us=self._free)
-                else:
-                    self._free += self._work * max(1, item.size) if self._in_bytes else self._work
                 self._arrive(self._places.pop(id(item)))
-                continue
-            self._digests += isinstance(item, Digest)
-            if self._reader is not None and isinstance(item, Digest):
-                self._free += self._reader.takes_us(item, now_us=self._free)
-            elif self._digests_on_wire:
-                self._free += self._work * wire_bytes(item) if self._in_bytes else self._work
+            else:
+                self._digests += isinstance(item, Digest)
+
+    def _takes(self, item: Item) -> int:
+        """How long the drain needs for an item, in its fractions of a microsecond."""
+        if self._reader is not None and not isinstance(item, Control):
+            return self._reader.takes_us(item, now_us=self._free)
+        if isinstance(item, Event):
+            return self._work * max(1, item.size) if self._in_bytes else self._work
+        if not self._digests_on_wire:
+            return 0
+        return self._work * wire_bytes(item) if self._in_bytes else self._work
 
     def _arrive(self, place: int) -> None:
         try:

@@ -29,6 +29,8 @@ class PackRecord:
     items_after: int
     bytes_before: int
     bytes_after: int
+    in_time: bool = False
+    """Whether the policy's `fresh` asked for the pack, and not the capacity."""
 
     @property
     def ratio(self) -> float:
@@ -78,6 +80,12 @@ class QueueStatistics:
     mean_turnaround_us: float | None
     mean_ratio: float | None
     """Share of the queue's events dropped, averaged over packs."""
+    packs_in_time: int = 0
+    """Packs that the policy's `fresh` asked for, and not the capacity."""
+    urgent: int = 0
+    """Events waiting that go ahead of the others."""
+    wait_us: int | None = None
+    """How long an event that arrives now will wait; None: not known."""
 
     @property
     def conserved(self) -> bool:

@@ -92,6 +92,13 @@ class Plan:
         read = [path for step in self._steps for path in step.numbers]
         read += [path for path, names in self._asked if not NUMERIC.isdisjoint(names)]
         self._layout = Layout(given, read)
+        self.urgent = evaluate.urgency(policy)
+        """Says of an event whether it is urgent; None: no event is."""
+
+    @property
+    def fresh_us(self) -> int | None:
+        """Time that no event should wait longer; None: any time."""
+        return self.policy.fresh_us if self.policy else None
 
     @property
     def highest(self) -> int:

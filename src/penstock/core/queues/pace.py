@@ -1,0 +1,77 @@
+"""The pace of a receiver: how fast it really takes what is sent to it, and so how long an event will wait.
+
+    queues ──► outside: transport, kernel, window ──taken──► receiver
+
+The owner of a queue reports what the receiver took and in how much time it had something to take; time in
+which there was nothing to take says nothing about its pace. What was handed over and not taken yet is
+`outside`: it waits, too, but no policy reaches it.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Final
+
+from penstock.model.instant import LONGEST_US, SECOND_US
+
+WINDOW_US: Final = 2 * SECOND_US
+"""Observations fade by half in 1.4 s: a link takes bytes in lumps of up to half a second, and a radio link
+changes its pace within seconds."""
+
+LEAST_US: Final = SECOND_US // 4
+"""Busy time that must have been observed before the pace is believed; also the weight that is left of what
+was known when the receiver has caught up."""
+
+
+class Pace:
+    """The pace of one receiver; all its queues share it."""
+
+    __slots__ = ("_busy_us", "_taken", "beside", "by_items", "outside", "overhead")
+
+    def __init__(self, *, by_items: bool = False, overhead: int = 0) -> None:
+        self.by_items = by_items
+        """Whether the receiver takes so many items a second, whatever their size, and not so many bytes."""
+        self.overhead = overhead
+        """Bytes that each item takes besides its own size: headers."""
+        self.outside: float = 0
+        """Bytes (or items) that were handed over and not taken yet."""
+        self.beside = 0
+        """Bytes (or items) in all queues of the receiver together, if it has several."""
+        self._taken = 0.0
+        self._busy_us = 0.0
+
+    def took(self, amount: float, *, over_us: float) -> None:
+        """The receiver took so many bytes (or items) in a time in which it had something to take."""
+        fade = exp(-over_us / WINDOW_US)
+        self._taken = self._taken * fade + amount
+        self._busy_us = self._busy_us * fade + over_us
+
+    def rested(self) -> None:
+        """Nothing waits any more: what was seen until now counts little when something waits again."""
+        if self._busy_us > LEAST_US:
+            self._taken *= LEAST_US / self._busy_us
+            self._busy_us = LEAST_US
+
+    @property
+    def per_s(self) -> float | None:
+        """Bytes (or items) a second; None: not known yet."""
+        if self._busy_us < LEAST_US:
+            return None
+        return self._taken / self._busy_us * SECOND_US
+
+    def amount(self, *, size: int, items: int) -> int:
+        """Bytes or items, whichever the pace counts."""
+        return items if self.by_items else size + self.overhead * items
+
+    def room(self, within_us: int) -> float | None:
+        """How much may wait in the queues if it is to be taken within a time; None: not known yet."""
+        per_s = self.per_s
+        return None if per_s is None else per_s * within_us / SECOND_US - self.outside
+
+    def wait_us(self, ahead: float) -> int | None:
+        """How long something waits behind so many bytes (or items) in queues; None: not known yet."""
+        per_s = self.per_s
+        if per_s is None:
+            return None
+        waiting = max(ahead, self.beside) + self.outside
+        return round(min(waiting * SECOND_US / per_s, LONGEST_US)) if per_s else LONGEST_US

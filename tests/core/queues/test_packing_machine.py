@@ -1,0 +1,161 @@
+"""Any offers and takes at any pace, with `fresh` and `urgent`: nothing is lost, lanes keep their order."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from penstock.core.queues import Ladder, PackingQueue, Predictive, QueueOptions
+from penstock.core.queues.pace import Pace
+from penstock.model import Digest, Event, Item
+from penstock.policy.text.python_form import drop, keep, policy, when
+from tests.core.queues.account import an_event, total
+
+URGENT = 4
+"""Values from here on are urgent."""
+LEVELS = {
+    "nothing": [drop.eq("never")],
+    "everything": [keep.eq("never")],
+    "every other": [drop.every(2), keep.latest(2)],
+    "ladder": [drop.uniq(), drop.delta(2), keep.latest(3)],
+}
+
+
+class TimeMachine(RuleBasedStateMachine):
+    queue: PackingQueue
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: list[Item] = []
+        self.taken: list[Item] = []
+        self.pace = Pace()
+        self.now_us = 0
+        self.seq = 0
+        self.urgent: set[int] = set()
+        self.gone = 0
+
+    @initialize(
+        data=st.data(),
+        chosen=st.sampled_from(sorted(LEVELS)),
+        make=st.sampled_from([Ladder, Predictive]),
+        fresh=st.sampled_from([None, "1ms", "50ms", "1s"]),
+        has_urgent=st.booleans(),
+    )
+    def make(
+        self, data: st.DataObject, chosen: str, make: type[Ladder], fresh: str | None, has_urgent: bool
+    ) -> None:
+        self.has_urgent = has_urgent
+        made = policy(*LEVELS[chosen], fresh=fresh, urgent=when.ge(URGENT) if has_urgent else ())
+        self.queue = PackingQueue(
+            made,
+            QueueOptions(
+                capacity_events=data.draw(st.integers(3, 12)),
+                capacity_bytes=data.draw(st.sampled_from([1, 60, 200, 10_000])),
+                headroom=data.draw(st.sampled_from([0, 0.02, 0.5])),
+            ),
+            make(),
+        )
+        if data.draw(st.booleans()):
+            self.queue.follow(self.pace)
+
+    @rule(value=st.integers(0, 6), size=st.sampled_from([0, 0, 0, 30, 500]))
+    def offer(self, value: int, size: int) -> None:
+        event = an_event(self.seq, value, size=size)
+        self.seq += 1
+        if self.has_urgent and value >= URGENT:
+            self.urgent.add(id(event))
+        self.offered.append(event)
+        self.queue.offer(event, now_us=self.now_us)
+        gone = self.dropped_urgent()
+        if gone > self.gone:
+            waiting = [item for item in self.queue.items() if isinstance(item, Event)]
+            others = [item for item in waiting if id(item) not in self.urgent]
+            assert others in ([], [event]), "urgent events are dropped last"
+        self.gone = gone
+
+    @rule(values=st.lists(st.integers(0, 6), min_size=3, max_size=12))
+    def burst(self, values: list[int]) -> None:
+        for value in values:
+            self.offer(value=value, size=0)
+
+    @rule(most=st.none() | st.integers(0, 4), over_us=st.sampled_from([1, 1_000, 300_000, 5_000_000]))
+    def take(self, most: int | None, over_us: int) -> None:
+        shown = self.queue.items()
+        taken = self.queue.take(most)
+        self.taken += taken
+        assert [*taken] == [*shown[: len(taken)]], "items go out as they are shown"
+        self.now_us += over_us
+        self.pace.took(sum(item.size for item in taken), over_us=over_us)
+        if not len(self.queue):
+            self.pace.rested()
+
+    @rule(outside=st.sampled_from([0, 0, 10, 10_000]))
+    def hand_over(self, outside: int) -> None:
+        self.pace.outside = outside
+
+    @rule(values=st.lists(st.integers(0, 6), max_size=15))
+    def absorb(self, values: list[int]) -> None:
+        events = [an_event(self.seq + number, value) for number, value in enumerate(values)]
+        self.seq += len(values)
+        self.offered += events
+        if self.has_urgent:
+            self.urgent |= {id(event) for event, value in zip(events, values, strict=True) if value >= URGENT}
+        self.queue.absorb(events, now_us=self.now_us)
+        self.gone = self.dropped_urgent()
+
+    @rule()
+    def pack(self) -> None:
+        self.queue.pack(now_us=self.now_us)
+
+    def dropped_urgent(self) -> int:
+        left = [item for item in (*self.taken, *self.queue.items()) if id(item) in self.urgent]
+        return len(self.urgent) - len(left)
+
+    @invariant()
+    def everything_is_accounted_for(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        found = self.queue.statistics()
+        shown = self.queue.items()
+        assert found.conserved
+        assert found.accepted == len(self.offered) == total([*self.taken, *shown])
+        assert found.items == len(shown)
+        assert found.bytes == sum(item.size for item in shown)
+        assert found.urgent == sum(id(item) in self.urgent for item in shown)
+
+    @invariant()
+    def lanes_keep_their_order(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        shown = self.queue.items()
+        out = [item for item in (*self.taken, *shown) if isinstance(item, Event)]
+        for lane in (True, False):
+            numbers = [item.seq for item in out if (id(item) in self.urgent) is lane]
+            assert numbers == sorted(numbers)
+        waiting = [id(item) in self.urgent for item in shown if isinstance(item, Event)]
+        assert waiting == sorted(waiting, reverse=True), "urgent events stand ahead"
+        if not self.has_urgent:
+            spans = [(item.seq_first, item.seq_last) for item in shown if isinstance(item, Digest)]
+            assert spans == sorted(spans)
+
+    @invariant()
+    def it_is_bounded(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        options = self.queue.options
+        held = self.queue.items()
+        events = [item for item in held if isinstance(item, Event)]
+        assert len(held) <= options.capacity_events + 1
+        assert len(events) <= options.capacity_events
+        assert len(events) <= 1 or sum(item.size for item in events) <= options.capacity_bytes
+
+    def teardown(self) -> None:
+        if hasattr(self, "queue"):
+            self.taken += self.queue.take()
+            assert total(self.taken) == len(self.offered)
+            assert len(self.queue) == 0
+
+
+TestTime = TimeMachine.TestCase
+TestTime.settings = settings(max_examples=max(30, settings().max_examples))
