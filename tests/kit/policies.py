@@ -176,6 +176,7 @@ def policies(
         description=texts(max_size=40),
         fresh_us=st.none() | fresh(),
         urgent=st.lists(predicates(attribute=chosen, scalar=scalar), max_size=3).map(tuple),
+        matters=st.lists(predicates(attribute=chosen, scalar=scalar), max_size=3).map(tuple),
     )
 
 

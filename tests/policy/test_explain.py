@@ -55,6 +55,14 @@ def test_fresh_and_urgent() -> None:
     assert "all waiting events, the urgent ones last, are dropped into one digest" in found[-1]
 
 
+def test_what_matters() -> None:
+    found = explain(policy(drop.delta(5), attribute="pulse", matters=[when.gt(120), when.lt(40)]))
+    assert found[1] == (
+        "An event matters if pulse is greater than 120 or pulse is less than 40: a backtest shows how many "
+        "of these arrive, and how late."
+    )
+
+
 def test_chains_and_settings() -> None:
     made = policy(
         [drop.guniq(), drop(attribute="spo2", missing="keep").gt(95), keep(missing="keep").latest(5)],

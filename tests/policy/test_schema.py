@@ -45,6 +45,7 @@ def test_accepts_what_we_write(policy: Policy) -> None:
         '{"levels": [{"drop": {"delta": [5, "event"]}}], "digest": ["mean"]}',
         '{"levels": [{"drop": "uniq"}], "fresh": "1.5 s", "urgent": [{"gt": {"value": 5}}]}',
         '{"levels": [{"drop": "uniq"}], "fresh": 2, "urgent": {"match": "a", "attribute": "b"}}',
+        '{"levels": [{"drop": "uniq"}], "matters": [{"gt": 5}, {"lt": 2, "attribute": "b"}]}',
     ],
 )
 def test_accepts_other_spellings_that_parse(text: str) -> None:
@@ -91,6 +92,7 @@ def test_accepts_other_spellings_that_parse(text: str) -> None:
         '{"levels": [{"drop": "uniq"}], "fresh": 0}',
         '{"levels": [{"drop": "uniq"}], "urgent": 120}',
         '{"levels": [{"drop": "uniq"}], "urgent": []}',
+        '{"levels": [{"drop": "uniq"}], "matters": {"latest": 5}}',
         '{"levels": [{"drop": "uniq"}], "urgent": {"latest": 5}}',
         '{"levels": [{"drop": "uniq"}], "urgent": {"gt": 5, "missing": "drop"}}',
     ],

@@ -19,7 +19,7 @@ POLICY_DEPTH: Final = 16
 """Nesting of the text (YAML, JSON, XML): the language itself needs 6."""
 
 URGENT_PREDICATES: Final = 16
-"""Predicates of `urgent`: each is asked about every event that has to wait."""
+"""Predicates of `urgent`, and of `matters`: each is asked about every event that has to wait."""
 
 FRESH_LEAST_US: Final = 1_000
 """Shortest `fresh`: below a millisecond the node's own turns of work take as long."""

@@ -27,6 +27,7 @@ def explain(policy: Policy) -> list[str]:
         *_opening(policy),
         *_fresh(policy),
         *_urgent(policy),
+        *_matters(policy),
         *_levels(policy),
         *_unreadable(policy),
         _digests(policy),
@@ -65,6 +66,12 @@ def _urgent(policy: Policy) -> Iterator[str]:
             f"An event is urgent if {ways}: it goes ahead of what waits, and no level drops it. The order "
             "among urgent events, and among all others, stays."
         )
+
+
+def _matters(policy: Policy) -> Iterator[str]:
+    if policy.matters:
+        ways = " or ".join(step.filter.says(policy.path_of(step).text) for step in policy.matters)
+        yield f"An event matters if {ways}: a backtest shows how many of these arrive, and how late."
 
 
 def _levels(policy: Policy) -> Iterator[str]:

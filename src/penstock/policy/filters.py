@@ -441,7 +441,8 @@ CATALOGUE: Final[dict[str, type[Filter]]] = {
 PREDICATES: Final = tuple(
     name for name, kind in CATALOGUE.items() if kind.shape is Shape.PREDICATE and kind.reads
 )
-"""Filters that decide by the value of one event alone, at any time: what `urgent` may be made of."""
+"""Filters that decide by the value of one event alone, at any time: `urgent` and `matters` are made of
+them."""
 
 
 def _exact(found: object) -> object:

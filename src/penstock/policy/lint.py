@@ -153,6 +153,10 @@ def _about_urgent(policy: Policy, ordered: Collection[str]) -> Iterator[str]:
         place = "urgent" if len(policy.urgent) == 1 else f"urgent, predicate {number}"
         for warning in (*_constant_urgent(step), *_unreadable(policy, step)):
             yield f"{place}: {warning}"
+    for number, step in enumerate(policy.matters, start=1):
+        place = "matters" if len(policy.matters) == 1 else f"matters, predicate {number}"
+        for warning in _unreadable(policy, step):
+            yield f"{place}: {warning}"
 
 
 def _constant_urgent(step: Step) -> Iterator[str]:

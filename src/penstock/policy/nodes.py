@@ -98,6 +98,9 @@ class Policy:
     urgent: tuple[Step, ...] = ()
     """Predicates, as steps that keep: an event that one of them matches goes ahead of what waits, and is
     dropped last. An event that a predicate cannot read does not match it."""
+    matters: tuple[Step, ...] = ()
+    """Predicates of what matters to the receiver: `backtest` and `advise` measure how much of it arrives, and
+    how late. They change nothing in a queue."""
 
     def __post_init__(self) -> None:
         _checked_path(self.attribute)
@@ -105,7 +108,8 @@ class Policy:
         _check_text("description", self.description)
         _check_levels(self.levels)
         _check_fresh(self.fresh_us)
-        _check_urgent(self.urgent)
+        _check_predicates(self.urgent, "urgent")
+        _check_predicates(self.matters, "matters")
         object.__setattr__(self, "digest", _checked_digest(self.digest))
         object.__setattr__(self, "levels", _with_seeds(self.levels))
 
@@ -175,23 +179,23 @@ def _check_fresh(fresh_us: int | None) -> None:
             raise error.inside("fresh") from None
 
 
-def _check_urgent(urgent: tuple[Step, ...]) -> None:
-    if len(urgent) > limits.URGENT_PREDICATES:
-        raise PolicyError(f"{len(urgent)} predicates; at most {limits.URGENT_PREDICATES}", path="urgent")
-    for place, step in enumerate(urgent):
+def _check_predicates(steps: tuple[Step, ...], key: str) -> None:
+    if len(steps) > limits.URGENT_PREDICATES:
+        raise PolicyError(f"{len(steps)} predicates; at most {limits.URGENT_PREDICATES}", path=key)
+    for place, step in enumerate(steps):
         name = step.filter.name
         if name not in PREDICATES:
-            raise not_a_predicate(name).inside(f"urgent[{place}]")
+            raise not_a_predicate(name).inside(f"{key}[{place}]")
         if step.verb is not Verb.KEEP or step.missing is not None:
             raise PolicyError(
                 "a predicate has neither a verb nor `missing`",
-                path=f"urgent[{place}]",
+                path=f"{key}[{place}]",
                 allowed=f"when.{name}(…)",
             )
 
 
 def not_a_predicate(name: str) -> PolicyError:
-    """The error about a filter that cannot say of one event by its value whether it is urgent."""
+    """The error about a filter that cannot say of one event by its value whether it matches."""
     return PolicyError(
         f"'{name}' does not look at the value of one event alone: it is no predicate",
         allowed=", ".join(PREDICATES),

@@ -16,8 +16,8 @@ import msgspec
 
 from penstock.errors import PolicyError
 from penstock.policy import filters, paths
-from penstock.policy.filters import Shape, Verb
-from penstock.policy.nodes import PayloadFormat, Step
+from penstock.policy.filters import Verb
+from penstock.policy.nodes import PayloadFormat, Step, not_a_predicate
 from penstock.policy.text.forms import parse
 from penstock.policy.text.tree import untyped
 
@@ -83,21 +83,12 @@ def of_steps(steps: Sequence[Step], policy: Policy) -> list[Predicate]:
     return [Predicate(step.filter, policy.path_of(step).text, policy.payload) for step in steps]
 
 
-def check(step: Step) -> None:
-    """Refuse a step that is no predicate."""
-    node = step.filter
-    if node.shape is not Shape.PREDICATE or not node.reads:
-        known = [
-            name for name, kind in filters.CATALOGUE.items() if kind.shape is Shape.PREDICATE and kind.reads
-        ]
-        raise PolicyError(f"'{node.name}' does not ask about one event alone", allowed=", ".join(known))
-
-
 def predicate(text: str, *, attribute: str | None = None) -> Predicate:
     """Parse a predicate; `attribute` is read where the text names none. PolicyError says what is wrong."""
     try:
         step = _in_words(text) if not text.lstrip().startswith("{") else _as_in_a_policy(text)
-        check(step)
+        if step.filter.name not in filters.PREDICATES:
+            raise not_a_predicate(step.filter.name)
     except PolicyError as error:
         error.line = error.column = None
         raise error.of(text) from None

@@ -39,7 +39,8 @@ def json_schema() -> dict[str, Any]:
                 **params.DURATION.schema,
                 "description": "time that no event should wait longer, as 1s or in seconds",
             },
-            "urgent": _urgent(),
+            "urgent": _predicates("events that go ahead of what waits and are dropped last"),
+            "matters": _predicates("what backtests measure: how much of it arrives, and how late"),
             "digest": _digest(),
             "levels": _levels(),
         },
@@ -113,7 +114,7 @@ def _levels() -> dict[str, Any]:
     }
 
 
-def _urgent() -> dict[str, Any]:
+def _predicates(description: str) -> dict[str, Any]:
     several = {
         "type": "array",
         "items": _ref("predicate"),
@@ -121,10 +122,7 @@ def _urgent() -> dict[str, Any]:
         "maxItems": limits.URGENT_PREDICATES,
         "description": "several: an event must match one",
     }
-    return {
-        "description": "events that go ahead of what waits and are dropped last",
-        "anyOf": [_ref("predicate"), several],
-    }
+    return {"description": description, "anyOf": [_ref("predicate"), several]}
 
 
 def _predicate() -> dict[str, Any]:

@@ -36,7 +36,7 @@ ADVISE = ("advise", "--events", "events.parquet")
         ),
         ((*USUAL, "--matters", "pulse"), 3, "pulse: no comparison was found, for example 'pulse > 120'"),
         ((*USUAL, "--matters", "pulse within 5"), 3, "'within' takes two ends"),
-        ((*USUAL, "--matters", "{latest: 3}"), 3, "'latest' does not ask about one event alone"),
+        ((*USUAL, "--matters", "{latest: 3}"), 3, "'latest' does not look at the value of one event alone"),
         ((*USUAL, "--matters", "{gtt: 3}"), 3, "did you mean 'gt'?"),
         ((*USUAL, "--window", "0s"), 2, "--window 0s: write a duration like 10s"),
         ((*USUAL, "--engine", "local"), 3, "events.parquet: there is no such file or folder"),

@@ -8,6 +8,7 @@ import logging
 import shutil
 from collections import namedtuple
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -136,6 +137,23 @@ def test_a_file_ends_after_some_time(tmp_path: Path) -> None:
 
     run(test())
     assert payloads(tmp_path) == some(2)
+
+
+def test_the_first_files_end_soon_and_the_next_are_twice_as_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RECORD_FIRST_S", 0.1)
+
+    async def test() -> None:
+        async with recording(tmp_path, rotate_s=300) as (broker, recorder):
+            for number in range(3):
+                publish(broker, b"%d" % number)
+                await until(lambda: recorder.status().files == number + 1)  # noqa: B023  # awaited here
+
+    before = monotonic()
+    run(test())
+    assert monotonic() - before >= 0.1 + 0.2 + 0.4
+    assert payloads(tmp_path) == some(3)
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:

@@ -243,6 +243,15 @@ def test_urgent() -> None:
     assert parse(f"urgent: [{{gt: 120}}]\n{LEVELS}") == one
 
 
+def test_matters() -> None:
+    made = parse(f"matters: [{{gt: 120}}, {{lt: 90, attribute: spo2}}]\n{LEVELS}")
+    assert made.matters == (
+        Step(Verb.KEEP, filters.Gt(value=120)),
+        Step(Verb.KEEP, filters.Lt(value=90), attribute="spo2"),
+    )
+    assert made.urgent == ()
+
+
 PREDICATES = "allowed: gt, ge, eq, ne, lt, le, match, within, inset, contain, subset, supset"
 
 
@@ -267,6 +276,9 @@ PREDICATES = "allowed: gt, ge, eq, ne, lt, le, match, within, inset, contain, su
         ("urgent: {gt: 1, lt: 5}", "1:9 urgent: a predicate has one filter, found gt and lt; write several"),
         ("urgent: {gt: []}", "1:14 urgent.gt: 'gt' needs 'value'"),
         (f"urgent: [{'{gt: 1}, ' * 17}]", "1:9 urgent: 17 predicates; at most 16"),
+        ("matters: 120", "1:10 matters: expected a predicate, for example `{gt: 120}`, found 120"),
+        ("matters: [{gt: 1}, {uniq}]", "1:21 matters[1]: 'uniq' does not look at the value of one event"),
+        (f"matters: [{'{gt: 1}, ' * 17}]", "1:10 matters: 17 predicates; at most 16"),
     ],
 )
 def test_complaints_about_fresh_and_urgent(key: str, says: str) -> None:

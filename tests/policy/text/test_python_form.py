@@ -122,8 +122,10 @@ def test_equality_tells_truth_from_one() -> None:
 
 
 def test_fresh_and_urgent() -> None:
-    made = policy(drop.uniq(), fresh=0.5, urgent=when.gt(120))
-    assert made == parse("{fresh: 500ms, urgent: {gt: 120}, levels: [drop: uniq]}")
+    made = policy(drop.uniq(), fresh=0.5, urgent=when.gt(120), matters=[when.gt(120), when.lt(9)])
+    said = "{fresh: 500ms, urgent: {gt: 120}, matters: [{gt: 120}, {lt: 9}], levels: [drop: uniq]}"
+    assert made == parse(said)
+    assert "matters=[when.gt(120), when.lt(9)]" in to_python(made)
     assert 'fresh="500ms"' in to_python(made)
     assert "urgent=when.gt(120)" in to_python(made)
 
@@ -136,6 +138,8 @@ def test_fresh_and_urgent() -> None:
         ({"urgent": 120}, "urgent: expected a predicate like when.gt"),
         ({"urgent": [120]}, "urgent: expected a predicate like when.gt"),
         ({"urgent": drop.gt(5)}, "urgent[0]: a predicate has neither a verb nor `missing`"),
+        ({"matters": 120}, "matters: expected a predicate like when.gt"),
+        ({"matters": when.latest(5)}, "matters[0]: 'latest' does not look at the value of one event alone"),
         ({"urgent": when.latest(5)}, "urgent[0]: 'latest' does not look at the value of one event alone"),
     ],
 )

@@ -299,6 +299,11 @@ def test_fresh_and_urgent() -> None:
       <para name="high" value="90"/>
     </filter>
   </urgent>
+  <matters>
+    <filter name="LT">
+      <para name="value" value="40"/>
+    </filter>
+  </matters>
   <level>
     <filter name="UNIQ"/>
   </level>
@@ -307,6 +312,7 @@ def test_fresh_and_urgent() -> None:
     made = parse(text)
     assert made.fresh_us == 1_000_000
     assert [step.filter.name for step in made.urgent] == ["gt", "within"]
+    assert [step.filter.name for step in made.matters] == ["lt"]
     assert to_xml(made) == text
 
 

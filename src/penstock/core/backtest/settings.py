@@ -23,6 +23,7 @@ from penstock.errors import InputError, PolicyError
 from penstock.policy import filters
 from penstock.policy.columns import Plan
 from penstock.policy.nodes import PayloadFormat, read_by
+from penstock.policy.predicates import of_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,7 @@ class Settings:
     """Columns by attribute, as for `pack`."""
     controller: Controllers = Controllers.LADDER
     matters: tuple[Predicate, ...] = ()
-    """What matters to the receiver, besides what the policies declare."""
+    """What matters to the receiver; what the policies declare is added."""
     window_us: int = WINDOW_US
     """Window of time whose extremes are looked for."""
     capacity_bytes: int = limits.QUEUE_BYTES
@@ -103,7 +104,13 @@ class Settings:
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise InputError(f"duplicate candidate name '{twice[0]}'; give the policies different names")
-        given = {one.text: replace(one, payload=self.payload) for one in self.matters}
+        declared = [
+            one
+            for candidate in self.candidates
+            if candidate.policy is not None
+            for one in of_steps(candidate.policy.matters, candidate.policy)
+        ]
+        given = {one.text: replace(one, payload=self.payload) for one in (*self.matters, *declared)}
         object.__setattr__(self, "matters", tuple(given.values()))
 
     @property

@@ -146,7 +146,9 @@ class Recording:
                 async with asyncio.timeout(pause_s):
                     await signal.wait()
             begun_s = self._files.begun_s
-            due = begun_s is not None and time.monotonic() - begun_s >= self._settings.rotate_s
+            # The first file ends soon, each next one is twice as old, so that what was recorded can be read.
+            oldest_s = min(self._settings.rotate_s, limits.RECORD_FIRST_S * 2 ** min(self._complete, 32))
+            due = begun_s is not None and time.monotonic() - begun_s >= oldest_s
             await self._write(finish=due)
 
     async def _write(self, *, finish: bool) -> None:

@@ -112,7 +112,8 @@ D = TypeVar("D")
 E = TypeVar("E", bound="Enum")
 
 KEYS: Final = (
-    "name", "description", "attribute", "missing", "payload", "fresh", "urgent", "digest", "levels",
+    "name", "description", "attribute", "missing", "payload", "fresh", "urgent", "matters", "digest",
+    "levels",
 )  # fmt: skip
 """Keys of a policy, in the order they are written."""
 
@@ -141,6 +142,7 @@ def policy_of(root: tree.Tree) -> Policy:
         "payload": _get(found, "payload", lambda part: _choice(part, PayloadFormat), PayloadFormat.AUTO),
         "fresh_us": _get(found, "fresh", _fresh, None),
         "urgent": _get(found, "urgent", predicates_of, ()),
+        "matters": _get(found, "matters", predicates_of, ()),
         "digest": _get(found, "digest", lambda part: _digest(part, attribute), ()),
         "levels": _get(found, "levels", _levels, ()),
     }
@@ -221,7 +223,7 @@ def _digesters(part: tree.Tree) -> list[str]:
     return names
 
 
-# -- urgent --------------------------------------------------------------------------------------------------
+# -- predicates ----------------------------------------------------------------------------------------------
 
 _PREDICATE: Final = "for example `{gt: 120}`"
 

@@ -42,7 +42,7 @@ MissingName: TypeAlias = Literal["keep", "drop"]
 PayloadName: TypeAlias = Literal["auto", "json", "msgpack", "cbor", "text"]
 
 
-def policy(
+def policy(  # noqa: PLR0913  # the keys of the language
     *levels: Step | Sequence[Step],
     attribute: str = Source.PAYLOAD.value,
     digest: Sequence[DigesterName] | Mapping[str, Sequence[DigesterName]] = (),
@@ -52,12 +52,13 @@ def policy(
     description: str = "",
     fresh: str | float | None = None,
     urgent: Step | Sequence[Step] = (),
+    matters: Step | Sequence[Step] = (),
 ) -> Policy:
     """Build a policy of these levels.
 
     `digest` lists digesters of the policy's attribute, or by attribute. `fresh` is the time that no event
     should wait longer, as a text like 1s or in seconds. `urgent` is a predicate, as `when.gt(120)`, or
-    several.
+    several, and so is `matters`.
     """
     asked = digest if isinstance(digest, Mapping) else {attribute: digest}
     return Policy(
@@ -69,7 +70,8 @@ def policy(
         name=name,
         description=description,
         fresh_us=None if fresh is None else _fresh(fresh),
-        urgent=(urgent,) if isinstance(urgent, Step) else _predicates(urgent),
+        urgent=_predicates(urgent, "urgent"),
+        matters=_predicates(matters, "matters"),
     )
 
 
@@ -81,12 +83,14 @@ def _fresh(written: str | float) -> int:
     return found
 
 
-def _predicates(urgent: object) -> tuple[Step, ...]:
-    if not isinstance(urgent, list | tuple) or not all(isinstance(step, Step) for step in urgent):
+def _predicates(given: object, key: str) -> tuple[Step, ...]:
+    if isinstance(given, Step):
+        return (given,)
+    if not isinstance(given, list | tuple) or not all(isinstance(step, Step) for step in given):
         raise PolicyError(
-            f"expected a predicate like when.gt(120), or several, found {shown(urgent)}", path="urgent"
+            f"expected a predicate like when.gt(120), or several, found {shown(given)}", path=key
         )
-    return tuple(urgent)
+    return tuple(given)
 
 
 def _choice(options: type[E], path: str, word: str) -> E:
@@ -236,16 +240,19 @@ keep: Final = Steps(Verb.KEEP)
 
 
 when: Final = Steps(Verb.KEEP)
-"""Predicates for `urgent`: `when.gt(120)`, `when(attribute="spo2").lt(90)`."""
+"""Predicates for `urgent` and `matters`: `when.gt(120)`, `when(attribute="spo2").lt(90)`."""
 
 
 def text_of(policy: Policy) -> str:
     """Python expression that builds the policy with `policy`, `drop`, `keep` and `when`."""
     said = {
-        key: _literal(part) for key, part in short_form(policy).items() if key not in ("levels", "urgent")
+        key: _literal(part)
+        for key, part in short_form(policy).items()
+        if key not in ("levels", "urgent", "matters")
     }
-    if policy.urgent:
-        said["urgent"] = _urgent(policy)
+    for key, steps in (("urgent", policy.urgent), ("matters", policy.matters)):
+        if steps:
+            said[key] = _said_predicates(steps)
     arguments = [*_levels(policy), *(f"{key}={part}" for key, part in said.items())]
     return "policy(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")\n"
 
@@ -257,8 +264,8 @@ def _levels(policy: Policy) -> Iterator[str]:
         yield calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
 
 
-def _urgent(policy: Policy) -> str:
-    calls = [_call(step, said_of(step.filter), maker="when") for step in policy.urgent]
+def _said_predicates(steps: Sequence[Step]) -> str:
+    calls = [_call(step, said_of(step.filter), maker="when") for step in steps]
     return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
 
 

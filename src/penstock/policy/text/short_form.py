@@ -31,15 +31,16 @@ def short_form(policy: Policy) -> dict[str, Any]:
         "missing": "" if policy.missing is Missing.KEEP else policy.missing.value,
         "payload": "" if policy.payload is PayloadFormat.AUTO else policy.payload.value,
         "fresh": "" if policy.fresh_us is None else written(policy.fresh_us),
-        "urgent": _urgent(policy),
+        "urgent": _predicates(policy.urgent),
+        "matters": _predicates(policy.matters),
         "digest": _digest(policy),
         "levels": list(_levels(policy)),
     }
     return {key: part for key, part in said.items() if part}
 
 
-def _urgent(policy: Policy) -> dict[str, Any] | list[dict[str, Any]]:
-    found = [_predicate(step) for step in policy.urgent]
+def _predicates(steps: tuple[Step, ...]) -> dict[str, Any] | list[dict[str, Any]]:
+    found = [_predicate(step) for step in steps]
     return found[0] if len(found) == 1 else found
 
 

@@ -2,7 +2,7 @@
 
     policy [attribute, name, missing, payload, fresh]
         description
-        urgent              filter [name, attribute]
+        urgent, matters     filter [name, attribute]
         summary             digester [name, attribute]
         level               filter [name, attribute, action, missing]
                                 para [name, value, type]      item [value, type]
@@ -30,6 +30,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "policy": ("attribute", "name", "missing", "payload", "fresh", "escapes"),
     "description": ("escapes",),
     "urgent": (),
+    "matters": (),
     "summary": (),
     "digester": ("name", "attribute", "escapes"),
     "level": (),
@@ -41,9 +42,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
 
 INSIDE: Final[dict[str, tuple[str, ...]]] = {
     "": ("policy",),
-    "policy": ("description", "urgent", "summary", "level"),
+    "policy": ("description", "urgent", "matters", "summary", "level"),
     "description": (),
     "urgent": ("filter",),
+    "matters": ("filter",),
     "summary": ("digester",),
     "digester": (),
     "level": ("filter",),

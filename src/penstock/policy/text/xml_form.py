@@ -50,7 +50,8 @@ def _policy(policy: Element) -> tree.MapNode:
         if word in policy.said
     ]
     parts += [("description", _leaf(_description(each), each.place)) for each in policy.all("description")]
-    parts += [("urgent", _urgent(each)) for each in policy.all("urgent")]
+    for key in ("urgent", "matters"):
+        parts += [(key, _predicates(each)) for each in policy.all(key)]
     attribute = policy.said.get("attribute", paths.Source.PAYLOAD.value)
     parts += [("digest", _digest(each, attribute)) for each in policy.all("summary")]
     levels = tuple(_level(each) for each in policy.all("level"))
@@ -100,14 +101,14 @@ def _step(element: Element) -> tree.Tree:
     return _mapping([(verb, _mapping([(name, _parameters(element)), *beside], element.place))], element.place)
 
 
-def _urgent(element: Element) -> tree.Tree:
-    return tree.ListNode(tuple(_predicate(each) for each in element.held), element.place)
+def _predicates(element: Element) -> tree.Tree:
+    return tree.ListNode(tuple(_predicate(each, element.name) for each in element.held), element.place)
 
 
-def _predicate(element: Element) -> tree.Tree:
+def _predicate(element: Element, key: str) -> tree.Tree:
     for word in ("action", "missing"):
         if word in element.said:
-            problem = f"a filter in <urgent> has no '{word}'"
+            problem = f"a filter in <{key}> has no '{word}'"
             raise complaints.wrong(problem, element.place, allowed="name, attribute")
     parts: list[tuple[str, tree.Tree]] = [(_name(element), _parameters(element))]
     if "attribute" in element.said:
@@ -171,11 +172,12 @@ def _lines(policy: Policy) -> Iterator[str]:
     yield f"<{_tag('policy', said)}>"
     if policy.description:
         yield f"  {_description_text(policy.description)}"
-    if policy.urgent:
-        yield "  <urgent>"
-        for step in policy.urgent:
-            yield from _filter(replace(step, verb=step.filter.verb), said_of(step.filter))
-        yield "  </urgent>"
+    for key, predicates in (("urgent", policy.urgent), ("matters", policy.matters)):
+        if predicates:
+            yield f"  <{key}>"
+            for step in predicates:
+                yield from _filter(replace(step, verb=step.filter.verb), said_of(step.filter))
+            yield f"  </{key}>"
     if policy.digest:
         yield "  <summary>"
         for attribute, digester in policy.digest:

@@ -167,7 +167,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             yield "levels:"
             for level in part:
                 yield from _level(level)
-        elif isinstance(part, dict) and key != "urgent":
+        elif isinstance(part, dict) and key not in ("urgent", "matters"):
             yield f"{key}:"
             for name, members in part.items():
                 yield from _entry(name, members)
