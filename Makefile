@@ -29,7 +29,7 @@ test-long: setup rivals ## all tests, every seed of the sweeps, twice the exampl
 	PENSTOCK_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-fast: python ## the tests that need neither a JVM nor other processes
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not e2e and not slow" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not spark and not e2e and not slow" $(ARGS)
 
 check: python ## lint, format, types, import rule
 	$(BIN)/ruff check

@@ -11,6 +11,8 @@ import pytest
 
 from tests.kit.paths import ROOT
 
+pytestmark = pytest.mark.xdist_group("shape")  # the tree is read once, not once for each worker
+
 
 @pytest.fixture(scope="module")
 def shape() -> Any:

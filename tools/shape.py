@@ -15,6 +15,10 @@ import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "penstock"
@@ -62,11 +66,19 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements of a module, however deep; what is inside an expression is of no use here."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from statements(node)
+
+
 def imports(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     """Which modules each module imports, by whatever kind of import."""
     graph: dict[str, set[str]] = {name: set() for name in trees}
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
@@ -119,7 +131,7 @@ def spread_classes(trees: dict[str, ast.Module]) -> list[str]:
     for module, tree in trees.items():
         known = {
             alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in ast.walk(tree)
+            for node in statements(tree)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }
@@ -186,7 +198,7 @@ def measure() -> Shape:
     functions = [
         (f"{name}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1)
         for name, tree in trees.items()
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     tests, strays = unmirrored_tests()
@@ -209,7 +221,7 @@ def measure() -> Shape:
 
 def _code_lines(text: str, tree: ast.Module) -> int:
     prose: set[int] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
