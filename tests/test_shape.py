@@ -38,9 +38,9 @@ def test_families_of_files_are_folders(shape: Any) -> None:
 
 
 def test_modules_are_neither_giants_nor_crumbs(shape: Any) -> None:
-    assert shape["files"] <= 430
     assert 120 <= shape["median_lines"] <= 250
-    assert shape["code_lines"] <= 50_000
+    assert shape["p90_lines"] <= 350
+    assert shape["crumbs"] <= 8
 
 
 def test_tests_stand_where_their_modules_stand(shape: Any) -> None:
