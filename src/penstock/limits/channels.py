@@ -100,6 +100,21 @@ CRAWL_DELAY_US: Final = 600 * 1_000_000
 BODY_BYTES: Final = 8 << 20
 """Largest body that is read: the largest feeds in use have 5 MB."""
 
+READER_BYTES: Final = 64 << 20
+"""Memory that reading one page may take, besides what the process that reads pages begins with."""
+
+READER_CPU_S: Final = 5
+"""Computing time that reading one page may take; the largest feeds take a second."""
+
+READER_ANSWER_S: Final = 30.0
+"""How long a node waits for a page to be read: a machine may be busy with other things."""
+
+READER_END_S: Final = 0.5
+"""Time in which a process that closed its connection ends by itself."""
+
+READER_ANSWER_BYTES: Final = 48 << 20
+"""Largest answer of the process that reads pages: a version, and a delta with the old lines and the new."""
+
 CONTENT_LINES: Final = 20_000
 """Lines of a page's content: a novel has 10,000. Comparing two such versions takes 50 MB at worst."""
 
@@ -120,8 +135,14 @@ FEED_ITEMS: Final = 2_000
 FEED_ITEMS_READ: Final = 10_000
 """A feed with more items is refused: 100,000 items in 8 MB would keep the reader busy for 10 s."""
 
+FEED_TAGS: Final = 500_000
+"""Tags of a feed, without those inside CDATA sections: 50 for each of 10,000 items; 1.5 s."""
+
 ITEM_CHARS: Final = 200_000
 """Characters of the text of one item that are kept as lines: half a novel. The rest is compared by hash."""
+
+ITEM_LINES: Final = 5_000
+"""Lines of the text of one item, in the same way."""
 
 ITEM_TEXT_CHARS: Final = 2_000
 """Characters of one item in a delta: what a person reads before following the link."""

@@ -56,6 +56,11 @@ async def test_one_fetch_serves_all_and_content_filters_apply() -> None:
         node.client("a") as one,
         node.client("b") as other,
     ):
+        early = server.put("/early", html("one"))
+        await one.subscribe(topic_of(early))
+        await first_version(
+            node, early
+        )  # the process that reads pages takes longer to start than an interval
         url = server.put("/news", html("one"))
         topic = topic_of(url)
         every = await one.subscribe(topic)

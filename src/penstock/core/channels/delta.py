@@ -68,6 +68,8 @@ class Delta(msgspec.Struct, frozen=True):
     """The last changes were left out because of size: it can be read, but not applied."""
     old_crc: int = 0
     """`crc_of` the lines it applies to; 0: unknown."""
+    left_out: tuple[int, int, int] = (0, 0, 0)
+    """Lines added, lines removed and new items of the changes that were left out."""
 
 
 def crc_of(lines: Sequence[str]) -> int:

@@ -7,7 +7,8 @@ status.py     snapshots of channels and of the poller, for the API, metrics and 
 registry.py   all channels and their subscribers, with the bounds and the host rules of the operator
 store.py      the SQLite file: facts, versions, deltas, subscriptions, budgets of domains
 writer.py     rows on their way to that file: changes at once, facts every few seconds
-compare.py    compares a body with the stored version of its page
+compare.py    compares a body with the stored version of its page; runs in a process of its own
+reader.py     starts, limits and kills that process
 results.py    handles the result of a poll: count, compare, store, publish, hand to the notifier
 noise.py      fetches a page twice at once to learn which of its parts are noise
 schedule.py   the interval of each channel, allocated over all channels

@@ -1,35 +1,54 @@
-"""Compares the body of a page with the stored version of the page, in the thread of the channels' writer.
+"""Compares the body of a page with the stored version of the page.
 
-One page is handled at a time, so each body is compared with what the one before it left, and fetching waits
-while the disk refuses.
+Pages come from strangers, so this runs in a process of its own, which a node starts, limits and kills
+(`reader.py`): `python -m penstock.node.channels.compare`. Requests come on standard input, a socket, as
+MessagePack after their length, and are answered there one after the other. Nothing else may be imported here:
+the process is as small as reading pages allows.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+import os
+import signal
+import sys
+import time
+import traceback
+import zlib
+from contextlib import suppress
+from math import ceil
+from typing import Final, NoReturn
 
 import msgspec
 
 from penstock import limits
-from penstock.core.channels.difference import FeedItem, Versions, VersionsState, read
+from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads the annotations
+from penstock.core.channels.difference import (
+    Content,
+    FeedItem,
+    Rules,
+    Versions,
+    VersionsState,
+    read,
+    shortened,
+)
+from penstock.core.channels.difference.content import library
 from penstock.errors import ChannelError
 
-if TYPE_CHECKING:
-    from penstock.core.channels.delta import Delta
-    from penstock.core.channels.difference import Content, Rules
-    from penstock.model.instant import Instant
-    from penstock.node.channels.store import ChannelStore
-    from penstock.node.channels.writer import ChannelWriter
+try:
+    import resource
+except ImportError:  # not on Windows: there, only the time of an answer is bounded
+    resource = None  # type: ignore[assignment]
 
 log = logging.getLogger(__name__)
 
+SOCKET: Final = 0
+"""File descriptor by which the node and this process talk."""
+HEAD_BYTES: Final = 4
+"""Length of a message, in front of it."""
 
-@dataclass(frozen=True, slots=True)
-class PageBody:
+
+class PageBody(msgspec.Struct, frozen=True):
     """Body of a page as it was fetched or pushed."""
 
     data: bytes
@@ -40,59 +59,97 @@ class PageBody:
     """Link header of the answer; None: the body does not come from the page's own server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class CompareRequest(msgspec.Struct, frozen=True, array_like=True):
+    """One body to be compared."""
+
+    url: str
+    rules: Rules
+    now_us: int
+    body: PageBody
+    beside: PageBody | None = None
+    """Fetched at the same time: what differs is noise."""
+    stored: bytes | None = None
+    """The version to compare with, as `squeezed` left it; None: none."""
+
+
+class Comparison(msgspec.Struct, frozen=True, array_like=True):
     """Result of comparing a body with the stored version."""
 
     rules: Rules
     """Rules by which the body was read."""
     content: Content
-    state: VersionsState
+    """What the page says about itself; without its lines and items."""
+    state: bytes
+    """The next version to compare with, squeezed."""
     version: int
     delta: Delta | None
-    """None: no change."""
+    """As everybody is told; None: no change."""
     first: bool
     """Whether this is the first version, with which nothing could be compared."""
 
 
-class Comparer:
-    """Reads stored versions of pages and compares bodies with them."""
+class CompareAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """What became of a request."""
 
-    def __init__(self, store: ChannelStore, writer: ChannelWriter) -> None:
-        self._store = store
-        self._writer = writer
-        self.one = asyncio.Lock()
-        """Held from reading the last version until the next one is written."""
+    found: Comparison | None = None
+    problem: str = ""
+    """Why the body cannot be read, as a sentence for the watcher."""
+    damage: str = ""
+    """What is wrong with the stored version."""
+    bug: str = ""
+    """Trace of an exception that nobody expected."""
 
-    async def look(
-        self, url: str, rules: Rules, body: PageBody, *, beside: PageBody | None = None, now_us: Instant
-    ) -> Comparison:
-        """Compare a body while `one` is held. What differs from `beside`, fetched at the same time, is noise.
 
-        ChannelError says why the body cannot be read.
-        """
-        work = partial(self._look, url, rules, body, beside, now_us)
-        return await self._writer.run(work)
+def squeezed(value: object) -> bytes:
+    """Pack and compress a value: text shrinks to a fourth or less, at 100 MB a second."""
+    return zlib.compress(msgspec.msgpack.encode(value), level=1)
 
-    def _look(
-        self, url: str, rules: Rules, body: PageBody, beside: PageBody | None, now_us: Instant
-    ) -> Comparison:
-        def content_of(found: PageBody) -> Content:
-            return read(found.data, content_type=found.content_type, url=url, rules=rules)
 
-        content = content_of(body)
-        state = self._store.version(url, rules, VersionsState)
-        if body.partial and state is not None:
-            content = _completed(content, state)
-        versions = Versions(url, rules, state=state)
-        if beside is not None:
-            try:
-                versions.contrast(content, content_of(beside))
-            except ChannelError as error:
-                log.debug("%s: a second fetch cannot be read, so no noise is learned: %s", url, error)
-        first = versions.version == 0
-        delta = versions.receive(content, now_us=now_us)
-        return Comparison(rules, content, versions.state(), versions.version, None if first else delta, first)
+def compare(asked: CompareRequest) -> CompareAnswer:
+    """Compare one body; never raises but for a lack of memory."""
+    try:
+        state = _stored(asked.stored)
+    except (msgspec.DecodeError, zlib.error) as error:
+        return CompareAnswer(damage=str(error))
+    try:
+        return CompareAnswer(_compared(asked, state))
+    except ChannelError as error:
+        return CompareAnswer(problem=str(error))
+    except MemoryError:
+        raise
+    except Exception:  # a bug in reading one page must not end the reading of others
+        return CompareAnswer(bug=traceback.format_exc(limit=-8))
+
+
+def _stored(data: bytes | None) -> VersionsState | None:
+    if data is None:
+        return None
+    return msgspec.msgpack.decode(zlib.decompress(data), type=VersionsState)
+
+
+def _compared(asked: CompareRequest, state: VersionsState | None) -> Comparison:
+    def content_of(found: PageBody) -> Content:
+        return read(found.data, content_type=found.content_type, url=asked.url, rules=asked.rules)
+
+    content = content_of(asked.body)
+    if asked.body.partial and state is not None:
+        content = _completed(content, state)
+    versions = Versions(asked.url, asked.rules, state=state)
+    if asked.beside is not None:
+        try:
+            versions.contrast(content, content_of(asked.beside))
+        except ChannelError as error:
+            log.debug("%s: a second fetch cannot be read, so no noise is learned: %s", asked.url, error)
+    first = versions.version == 0
+    delta = versions.receive(content, now_us=asked.now_us)
+    return Comparison(
+        asked.rules,
+        msgspec.structs.replace(content, lines=(), places=(), linked=(), items=()),
+        squeezed(versions.state()),
+        versions.version,
+        None if first or delta is None else shortened(delta),
+        first,
+    )
 
 
 def _completed(content: Content, state: VersionsState) -> Content:
@@ -106,3 +163,75 @@ def _completed(content: Content, state: VersionsState) -> Content:
     items = (*content.items, *rest)[: limits.PARTIAL_ITEMS]
     lines = tuple(line for item in items for line in item.lines)
     return msgspec.structs.replace(content, items=items, lines=lines, places=("item",) * len(lines))
+
+
+# -- the process -------------------------------------------------------------------------------------------
+
+
+def main() -> NoReturn:
+    """Answer requests until the node closes the socket, or one needs more memory than is allowed.
+
+    The argument is the computing time for one request, in seconds.
+    """
+    cpu_s = int(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which closes the socket
+    sys.dont_write_bytecode = True
+    library("lxml.etree"), library("rapidfuzz.distance")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # lxml writes much when memory is short; answers say enough
+    if resource is not None:
+        _limit_memory()
+    decode = msgspec.msgpack.Decoder(CompareRequest).decode
+    while True:
+        _limit_time(cpu_s)
+        try:
+            answer = compare(decode(_received()))
+        except MemoryError:
+            _send(
+                CompareAnswer(problem=f"reading it takes more than {limits.READER_BYTES >> 20} MB of memory")
+            )
+            sys.exit(0)  # the next process begins with a memory that is not in pieces
+        _send(answer)
+
+
+def _limit_memory() -> None:
+    with suppress(OSError):  # not on macOS, which has neither this file nor the limit
+        with open("/proc/self/statm") as file:  # noqa: PTH123  # pathlib would be one more import
+            pages = int(file.read().split()[0])
+        most = pages * resource.getpagesize() + limits.READER_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _limit_time(cpu_s: int) -> None:
+    """The kernel ends the process when the next request takes longer; it counts whole seconds."""
+    if resource is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time()) + cpu_s, hard))
+
+
+def _received() -> bytearray:
+    size = int.from_bytes(_read(HEAD_BYTES))
+    return _read(size)
+
+
+def _read(size: int) -> bytearray:
+    data = bytearray(size)
+    rest = memoryview(data)
+    while rest:
+        got = os.readv(SOCKET, [rest])
+        if not got:
+            sys.exit(0)  # the node has ended, or needs no pages for now
+        rest = rest[got:]
+    return data
+
+
+def _send(answer: CompareAnswer) -> None:
+    data = msgspec.msgpack.encode(answer)
+    for rest in (memoryview(len(data).to_bytes(HEAD_BYTES)), memoryview(data)):
+        while rest:
+            rest = rest[os.write(SOCKET, rest) :]  # noqa: PLW2901
+
+
+if __name__ == "__main__":
+    main()

@@ -21,10 +21,11 @@ from penstock.core.channels.difference.content import library
 from penstock.errors import ChannelRefused
 from penstock.node.broker.background import Background
 from penstock.node.channels import store as sql
-from penstock.node.channels.compare import Comparer, PageBody
+from penstock.node.channels.compare import PageBody
 from penstock.node.channels.noise import NoiseLearner
 from penstock.node.channels.poll_log import PollLog, SubscriptionRecord
 from penstock.node.channels.poller import Poller
+from penstock.node.channels.reader import Comparer
 from penstock.node.channels.registry import ChannelRegistry, HostRules
 from penstock.node.channels.results import ChangePublisher, PollResults
 from penstock.node.channels.schedule import PollSchedule
@@ -169,6 +170,7 @@ class ChannelEngine:
         await self._background.close()
         await self.pushes.close()
         await self.results.close()
+        await self._comparer.close()
         if self._started:
             for channel in self.registry:
                 self.results.refresh(channel)

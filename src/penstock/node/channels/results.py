@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
     from penstock.node.broker.broker import Broker
     from penstock.node.channels.channel import Channel
-    from penstock.node.channels.compare import Comparer, Comparison
+    from penstock.node.channels.compare import Comparison
     from penstock.node.channels.poll_log import PollLog
     from penstock.node.channels.poller import Poller
+    from penstock.node.channels.reader import Comparer
     from penstock.node.channels.websub import WebSubPushes
     from penstock.node.channels.writer import ChannelWriter
     from penstock.node.outbound.fetch import FetchResult

@@ -21,7 +21,7 @@
 
 from penstock.core.channels.difference.body import read
 from penstock.core.channels.difference.content import Content, ContentKind, FeedHints, FeedItem
-from penstock.core.channels.difference.formats import from_json, html_of, text_of, to_json
+from penstock.core.channels.difference.formats import from_json, html_of, shortened, text_of, to_json
 from penstock.core.channels.difference.rules import NOISE, Rules, rules_of
 from penstock.core.channels.difference.versions import Versions, VersionsState
 
@@ -38,6 +38,7 @@ __all__ = [
     "html_of",
     "read",
     "rules_of",
+    "shortened",
     "text_of",
     "to_json",
 ]

@@ -35,7 +35,7 @@ from penstock.core.channels.difference.rules import Rules
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PERIODS_S: Final = {
@@ -82,7 +82,7 @@ def read_feed(text: str, *, url: str) -> Content:
     if not scan.is_feed:
         raise ChannelError("the feed cannot be read: it has neither items nor a title")
     base = _base(scan, url)
-    items = tuple(distinct(_xml_item(found, base) for found in scan.items))
+    items = tuple(distinct(_until_full(_xml_item(found, base) for found in scan.items)))
     times = newest_first(item.published_us for item in items)
     said = scan.about
     hub, self_url = _relations(said.get("link", ()))
@@ -101,6 +101,16 @@ def read_feed(text: str, *, url: str) -> Content:
             times,
         ),
     )
+
+
+def _until_full(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
+    """Items up to the first that is beyond the lines that are compared: more need not be read."""
+    room = limits.CONTENT_LINES
+    for item in items:
+        yield item
+        room -= len(item.lines)
+        if room < 0:
+            return
 
 
 def newest_first(times: Iterable[int | None]) -> tuple[int, ...]:
@@ -300,11 +310,11 @@ def _item(*, own: str, title: str, link: str, lines: Sequence[str], published_us
 
 
 def _add_bounded(found: ContentLines, lines: Sequence[str]) -> None:
-    """Add the text of an item. What is beyond ITEM_CHARS is one line, which changes when that part does."""
+    """Add the text of an item. What is beyond its bounds is one line, which changes when that part does."""
     room = limits.ITEM_CHARS
     for place, line in enumerate(lines):
         room -= len(line)
-        if room < 0:
+        if room < 0 or place >= limits.ITEM_LINES:
             rest = "\n".join(lines[place:])
             found.add(f"… {len(rest):,} more characters ({xxh3_64_hexdigest(rest.encode())[:8]})", "text")
             return

@@ -40,27 +40,46 @@ class _Message(msgspec.Struct, frozen=True):
 
 def to_json(delta: Delta) -> bytes:
     """Payload of a delta; above DELTA_BYTES its last changes are left out and `cut` is set."""
-    message = _Message(
+    encoded = msgspec.json.encode(_message(delta))
+    return encoded if len(encoded) <= limits.DELTA_BYTES else msgspec.json.encode(_message(_cut(delta)))
+
+
+def shortened(delta: Delta) -> Delta:
+    """The delta as everybody is told it: without its last changes, if it is above DELTA_BYTES."""
+    return delta if len(msgspec.json.encode(_message(delta))) <= limits.DELTA_BYTES else _cut(delta)
+
+
+def _message(delta: Delta) -> _Message:
+    added, removed, new_items = _counts(delta)
+    return _Message(
         delta.url,
         delta.version,
         delta.old_version,
         delta.at_us,
         delta.kind,
         delta.title,
-        sum(len(change.new) for change in delta.changes),
-        sum(len(change.old) for change in delta.changes),
-        sum(1 for item in delta.items if item.kind == "new"),
+        added + delta.left_out[0],
+        removed + delta.left_out[1],
+        new_items + delta.left_out[2],
         delta.changes,
         delta.items,
         delta.cut,
         delta.old_crc,
     )
-    encoded = msgspec.json.encode(message)
-    if len(encoded) <= limits.DELTA_BYTES:
-        return encoded
-    room = limits.DELTA_BYTES - len(
-        msgspec.json.encode(msgspec.structs.replace(message, changes=(), items=()))
+
+
+def _counts(delta: Delta | _Message) -> tuple[int, int, int]:
+    """Lines added, lines removed, new items."""
+    return (
+        sum(len(change.new) for change in delta.changes),
+        sum(len(change.old) for change in delta.changes),
+        sum(1 for item in delta.items if item.kind == "new"),
     )
+
+
+def _cut(delta: Delta) -> Delta:
+    bare = msgspec.structs.replace(delta, changes=(), items=(), cut=True)
+    room = limits.DELTA_BYTES - len(msgspec.json.encode(_message(bare))) - _SPARE_BYTES
     items: list[DeltaItem] = []
     changes: list[Change] = []
     for found, part in ((items, delta.items), (changes, delta.changes)):
@@ -69,9 +88,14 @@ def to_json(delta: Delta) -> bytes:
             if room < 0:
                 break
             found.append(one)  # type: ignore[arg-type]
-    return msgspec.json.encode(
-        msgspec.structs.replace(message, changes=tuple(changes), items=tuple(items), cut=True)
-    )
+    kept = msgspec.structs.replace(bare, changes=tuple(changes), items=tuple(items))
+    counted = zip(delta.left_out, _counts(delta), _counts(kept), strict=True)
+    added, removed, new_items = (left + all_ - shown for left, all_, shown in counted)
+    return msgspec.structs.replace(kept, left_out=(added, removed, new_items))
+
+
+_SPARE_BYTES: Final = 64
+"""Digits of the counts of what was left out."""
 
 
 def from_json(body: bytes) -> Delta:
@@ -82,6 +106,8 @@ def from_json(body: bytes) -> Delta:
         raise ChannelError(f"not a delta: {error}") from None
     if any(change.at < 0 for change in message.changes):
         raise ChannelError("not a delta: a change before the first line")
+    told, shown = (message.added, message.removed, message.new_items), _counts(message)
+    added, removed, new_items = (max(0, all_ - some) for all_, some in zip(told, shown, strict=True))
     return Delta(
         message.url,
         message.version,
@@ -93,6 +119,7 @@ def from_json(body: bytes) -> Delta:
         message.items,
         message.cut,
         message.old_crc,
+        (added, removed, new_items) if message.cut else (0, 0, 0),
     )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _VALUE: Final = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)"""
 _ATTRIBUTE: Final = rb"[\s/]++[^\s/>][^\s/>=]*+(?:%s)?+" % _VALUE
 _CROWDED: Final = re.compile(rb"<[A-Za-z][^\s/>]*+(?:%s){%d}" % (_ATTRIBUTE, limits.TAG_ATTRIBUTES + 1))
+_START: Final = re.compile(rb"<[A-Za-z]")
+_SCRIPT: Final = re.compile(rb"<!--.*?(?:-->|\Z)|<script\b.*?(?:</script\b|\Z)", re.DOTALL | re.IGNORECASE)
 _CROWDED_BYTES: Final = 1 << 14
 """Smaller pages cannot have so many attributes that it matters."""
 
@@ -44,6 +46,8 @@ def tree_of(text: str) -> Any:
     try:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError, AssertionError) as error:
+        if str(error).startswith("unknown error"):  # what lxml says when libxml2 gets no memory
+            raise MemoryError from None
         raise ChannelError(f"the page cannot be read: {error}") from None
     if root is None:
         raise ChannelError("the page is empty")
@@ -61,7 +65,9 @@ _DROPPED: Final = ("script", "style")
 
 def _check(body: bytes) -> None:
     if body.count(b"<") - body.count(b"</") > limits.PAGE_ELEMENTS:
-        raise ChannelError(f"the page has over {limits.PAGE_ELEMENTS} elements")
+        found = _START.finditer(_SCRIPT.sub(b"", body))
+        if sum(1 for _ in islice(found, limits.PAGE_ELEMENTS + 1)) > limits.PAGE_ELEMENTS:
+            raise ChannelError(f"the page has over {limits.PAGE_ELEMENTS} elements")
     if len(body) >= _CROWDED_BYTES and _CROWDED.search(body) is not None:
         raise ChannelError(f"a tag of the page has over {limits.TAG_ATTRIBUTES} attributes")
 

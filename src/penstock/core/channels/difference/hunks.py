@@ -25,7 +25,7 @@ class Hunk(NamedTuple):
 
 
 def hunks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Hunk]:
-    """Hunks in order; beyond DIFF_CELLS one hunk from the first to the last difference."""
+    """Hunks in order; beyond DIFF_CELLS or the memory there is, one from the first to the last difference."""
     start, most = 0, min(len(old), len(new))
     while start < most and old[start] == new[start]:
         start += 1
@@ -41,7 +41,11 @@ def hunks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Hunk]:
     first = [numbers.setdefault(member, len(numbers)) for member in a]
     second = [numbers.setdefault(member, len(numbers)) for member in b]
     found: list[Hunk] = []
-    for code in library("rapidfuzz.distance").LCSseq.opcodes(first, second):
+    try:
+        codes = library("rapidfuzz.distance").LCSseq.opcodes(first, second)
+    except MemoryError:
+        return [Hunk(start, start + len(a), start, start + len(b))]
+    for code in codes:
         if code.tag == "equal":
             continue
         hunk = Hunk(code.src_start, code.src_end, code.dest_start, code.dest_end)

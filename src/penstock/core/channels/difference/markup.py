@@ -211,7 +211,11 @@ class FeedScan:
     def _scan(self, at: int) -> None:
         item: dict[str, list[Element]] | None = None
         inside: _Open | None = None
+        left = limits.FEED_TAGS
         while (tag := _TAG.search(self.text, at)) is not None:
+            left -= 1
+            if not left:
+                raise ChannelError(f"the feed has over {limits.FEED_TAGS} tags")
             at = tag.end()
             closes, qualified, rest, skips = tag.groups()
             if skips:
