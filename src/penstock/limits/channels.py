@@ -69,6 +69,13 @@ MOVED_ERRORS: Final = 5
 ROBOTS_BYTES: Final = 512 << 10
 """Bytes read of a robots.txt: RFC 9309, 2.5, wants at least 500 KiB."""
 
+ROBOTS_AT_ONCE_BYTES: Final = 1 << 15
+"""A larger robots.txt is parsed in a thread: this much takes 10 ms."""
+
+ROBOTS_RULES: Final = 3_000
+"""Rules of a robots.txt that are obeyed, of the groups for this program and for all: the longest in use have
+1,000. Asking so many with wildcards takes 30 ms."""
+
 ROBOTS_FILES: Final = 1_000
 """robots.txt files kept parsed. The verdict is stored with each channel, so more hosts cause no more
 fetches."""

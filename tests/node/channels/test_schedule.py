@@ -84,6 +84,22 @@ def test_bounds_of_intervals_hold() -> None:
     assert intervals_s(schedule(tight, {"https://a.org/": 50, "https://b.org/": 1})) == [1_000, 1_000]
 
 
+def test_pages_that_fail_leave_their_bytes_to_nobody() -> None:
+    web = ChannelSettings(interval_s=900)
+    healthy = {f"https://{number}.org/": 1 for number in range(100)}
+    registry = schedule(web, healthy)
+    for number in range(4):
+        known = ChannelFacts(since_us=1, kept=True, mean_bytes=8e6, problem="The page has more than 8 MB.")
+        registry.restore(f"https://large{number}.org/", known)
+    made = allocated(web, registry)
+    assert intervals_s(registry) == [900] * 104
+    large = registry.known("https://large0.org/")
+    assert "no share of the load" in made.why(large)
+    large.known.problem = ""
+    allocated(web, registry)
+    assert large.known.interval_us > 900 * SECOND_US  # it is expensive
+
+
 def test_a_page_is_asked_for_as_allocated_unless_somebody_wants_otherwise() -> None:
     web = ChannelSettings()
     registry = ChannelRegistry(web, HostRules(web))

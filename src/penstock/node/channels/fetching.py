@@ -34,11 +34,12 @@ class RobotsFiles:
 
     def __init__(
         self,
-        fetch: Callable[[str], Awaitable[FetchResult]],
+        fetch: Callable[[str], Awaitable[tuple[FetchResult, bool]]],
         *,
         manners: Manners,
         now_us: Callable[[], Instant],
     ) -> None:
+        """`fetch` also tells whether the node seems to be offline, so that a failure is not the host's."""
         self._fetch = fetch
         self._manners = manners
         self._now_us = now_us
@@ -55,29 +56,36 @@ class RobotsFiles:
         self._files.move_to_end(address)
         return found
 
-    async def file(self, address: str) -> robots.RobotsFile:
-        """Return a robots.txt, fetched if it is not cached."""
+    async def file(self, address: str, *, failures: int = 0) -> robots.RobotsFile:
+        """Return a robots.txt, fetched if it is not cached; `failures`: attempts that failed, as a channel
+        remembers."""
         found = self.known(address)
         if found is not None:
             return found
         task = self._under_way.get(address)
         if task is None:
-            task = asyncio.create_task(self._read(address))
+            task = asyncio.create_task(self._read(address, failures))
             self._under_way[address] = task
             task.add_done_callback(lambda _: self._under_way.pop(address, None))
         return await asyncio.shield(task)
 
-    async def _read(self, address: str) -> robots.RobotsFile:
+    async def _read(self, address: str, failures: int) -> robots.RobotsFile:
         self.fetched += 1
-        fetched = await self._fetch(address)
-        found = robots.read(
+        fetched, is_offline = await self._fetch(address)
+        before = self._files.get(address)
+        understand = partial(
+            robots.read,
             fetched.outcome,
             fetched.body,
             url=address,
-            before=self._files.get(address),
+            before=before,
             manners=self._manners,
             now_us=self._now_us(),
+            failures=0 if is_offline else before.failures if before is not None else failures,
         )
+        # Half a megabyte of rules takes a quarter of a second.
+        is_small = len(fetched.body) <= limits.ROBOTS_AT_ONCE_BYTES
+        found = understand() if is_small else await asyncio.to_thread(understand)
         self._files[address] = found
         self._files.move_to_end(address)
         if len(self._files) > limits.ROBOTS_FILES:
@@ -177,7 +185,9 @@ class FetchRunner:
 
     async def ask_robots(self, channel: PolledChannel, intent: Fetch, *, asked: bool) -> Fetch | None:
         """Read robots.txt, then charge the budget; None: the channel has to wait after all."""
-        self._heed(channel, await self.robots.file(intent.url))
+        verdict = channel.state.robots
+        failures = verdict.failures if verdict is not None else 0
+        self._heed(channel, await self.robots.file(intent.url, failures=failures))
         again = self.decide(channel, self._now_us(), asked=asked)
         if isinstance(again, Wait) or again.robots:
             return None
@@ -235,8 +245,12 @@ class FetchRunner:
             self.pay(host)
         return ""
 
-    async def _fetch_robots(self, url: str) -> FetchResult:
-        return await self._fetch_from(self._host_of(url), url, {}, 0, obeys=False)
+    async def _fetch_robots(self, url: str) -> tuple[FetchResult, bool]:
+        host = self._host_of(url)
+        fetched = await self._fetch_from(host, url, {}, 0, obeys=False)
+        answered = fetched.status != 0
+        offline = self._outage.note(host.budget.name, answered=answered, domains=self._domains())
+        return fetched, offline and not answered
 
     async def _fetch_from(
         self,

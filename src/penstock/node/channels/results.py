@@ -148,10 +148,14 @@ class PollResults:
         self._count(counts, polls=1, bytes=fetched.bytes_wire)
         known = channel.known
         known.barred = ""
-        known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
         if state.problem:
             self._failed(channel, state.problem)
-        elif fetched.status == 304 or _print(fetched.body) == known.print:
+            self._note(
+                channel, status=fetched.status, size=fetched.bytes_wire, duration_us=fetched.duration_us
+            )
+            return
+        known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
+        if fetched.status == 304 or _print(fetched.body) == known.print:
             self._count(counts, same=1)
             self._checked(channel, changed=False)
         else:

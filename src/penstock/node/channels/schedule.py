@@ -80,6 +80,9 @@ class PollSchedule:
                 told = to_us(self._settings.polling.most_s)
             if told:
                 self._give(channel, told)
+            elif channel.problem:
+                # Its bytes would be spent on the others: four pages beyond 8 MB doubled their polls.
+                self._give(channel, max(channel.known.interval_us, self._usual_us()))
             else:
                 own.append(channel)
         yield
@@ -96,12 +99,11 @@ class PollSchedule:
         """Set the interval of a new channel, until the next allocation."""
         known = channel.known
         told = known.every_us or self._table.get(channel.url, 0) or known.interval_us
-        self._give(channel, told or self._bounded_us(to_us(self._settings.interval_s)))
+        self._give(channel, told or self._usual_us())
 
-    def _bounded_us(self, interval_us: int) -> int:
-        return min(
-            max(interval_us, to_us(self._settings.polling.least_s)), to_us(self._settings.polling.most_s)
-        )
+    def _usual_us(self) -> int:
+        polling = self._settings.polling
+        return min(max(to_us(self._settings.interval_s), to_us(polling.least_s)), to_us(polling.most_s))
 
     def _give(self, channel: Channel, interval_us: int) -> None:
         bounded_us = max(interval_us, to_us(self._settings.polling.least_s))
@@ -160,6 +162,8 @@ class PollSchedule:
             version = self.follower.version if self.follower is not None else None
             number = f", version {version.version}" if version is not None else ""
             return f"The control table gives it {duration(self._table[channel.url])} (allocation{number})."
+        if channel.problem:
+            return "It fails at present, so it has no share of the load until it can be read again."
         count = max(1, channel.subscribers)
         changes = "how often it changes is not known yet"
         if channel.update_us and (known.dated_us or known.counts.changes):

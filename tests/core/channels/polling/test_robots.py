@@ -47,6 +47,11 @@ def read(status: int, body: bytes = b"", before: RobotsFile | None = None, **mor
         (b"User-agent: *\nDisallow: /\n\nUser-agent: penstock\nAllow: /", True),
         (b"User-agent: Penstock\nDisallow: /", False),
         (b"User-agent: OtherBot\nDisallow: /", True),
+        (b"User-agent: Penstock/0.1\nDisallow: /", False),
+        (b"User-agent: Penstock/0.1 # us\nAllow: /page\nDisallow: /\n\nUser-agent: *\nDisallow: /", True),
+        (b"User-agent: Other\nUser-agent: PENSTOCK 2\nUser-agent: More\nDisallow: /", False),
+        (b"User-agent: Penstock\n\n# a line between\nDisallow: /", False),
+        (b"User-agent: Other\nDisallow: /\nUser-agent: Penstock\nDisallow: /private", True),
         (b"<!doctype html><title>Not found</title>", True),
         (b"\xff\xfe\x00 nonsense \x00", True),
         (b"#" * limits.ROBOTS_BYTES + b"\nUser-agent: *\nDisallow: /", True),
@@ -79,6 +84,32 @@ def test_while_it_cannot_be_had_the_old_one_counts() -> None:
     assert not kept.verdict("https://example.org/private").allowed
     assert kept.until_us == NOW + 7_200 * S
     assert not read(500, before=read(500)).verdict(PAGE).allowed
+
+
+@pytest.mark.parametrize(("status", "first_s"), [(0, 300), (503, 3_600)])
+def test_the_pauses_grow_while_it_cannot_be_had(status: int, first_s: int) -> None:
+    found, pauses = None, []
+    for _ in range(10):
+        outcome = FetchOutcome(status=status, error="" if status else "No answer.")
+        failures = found.failures if found is not None else 0
+        found = rules.read(
+            outcome, b"", url=PAGE, before=found, manners=MANNERS, now_us=NOW, failures=failures
+        )
+        pauses.append((found.until_us - NOW) // S)
+    assert pauses[:4] == [first_s, 2 * first_s, 4 * first_s, 8 * first_s]
+    assert pauses[-1] == MANNERS.error_most_us // S
+    assert found is not None
+    assert found.verdict(PAGE).failures == 10  # so they go on growing after a restart
+    assert read(200, before=found).failures == 0
+
+
+def test_so_many_rules_count_and_only_of_the_groups_for_us() -> None:
+    others = b"".join(b"User-agent: Bot%d\nDisallow: /%d\n" % (n, n) for n in range(limits.ROBOTS_RULES))
+    rest = b"\n".join(b"Disallow: /" + b"*a" * 20 + b"*%d" % n for n in range(limits.ROBOTS_RULES - 1))
+    body = others + b"User-agent: *\n" + rest + b"\nDisallow: /page\nDisallow: /late\n"
+    assert len(body) < limits.ROBOTS_BYTES
+    assert not read(200, body).verdict(PAGE).allowed
+    assert read(200, body).verdict("https://example.org/late").allowed
 
 
 def test_crawl_delay_is_kept_to_within_a_bound() -> None:

@@ -3,7 +3,7 @@
 A line is a block of text or a row of a table. Its place is the path to it by tag, id and class; noise is
 learned by place. libxml2 parses the page, because selectors are XPath; since 2.14 it reads tags and
 attributes as HTML 5 says. What it does in quadratic time, or what takes more memory than a page is worth, is
-refused before it parses: decision 0029 has the figures.
+refused before it parses: decision 0032 has the figures.
 """
 
 from __future__ import annotations

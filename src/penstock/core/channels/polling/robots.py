@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from yarl import URL
 
 from penstock import limits
+from penstock.core.backoff import doubled
 from penstock.core.channels.polling import http_rules
 from penstock.core.channels.polling.values import Hold, PollState, RobotsVerdict
 from penstock.errors import MissingTool
 from penstock.model.instant import DAY_US, HOUR_US, Instant, to_us
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from protego import Protego
 
     from penstock.core.channels.polling.values import FetchOutcome, Manners
@@ -22,7 +25,8 @@ AGENT: Final = "Penstock"
 """Product token of this program in robots.txt."""
 
 UNREACHABLE_US: Final = HOUR_US
-"""Gap between attempts to read a robots.txt; a missing response may be the fault of the local network."""
+"""Pause after the first answer that is an error. Without an answer it is that of pages: the fault may be that
+of the local network."""
 
 _FEED_TYPE: Final = re.compile(r"(application|text)/((rss|atom|rdf)\+xml|feed\+json|xml)\b", re.IGNORECASE)
 _FEED_PATH: Final = re.compile(r"feed|rss|atom|\.(xml|rdf)$", re.IGNORECASE)
@@ -46,10 +50,14 @@ def looks_like_feed(url: str) -> bool:
 class RobotsFile:
     """A robots.txt, or the verdict that applies while there is none."""
 
-    __slots__ = ("_rules", "_sentence", "spacing_us", "until_us")
+    __slots__ = ("_rules", "_sentence", "failures", "spacing_us", "until_us")
 
-    def __init__(self, rules: Protego | None, *, until_us: Instant, sentence: str = "") -> None:
+    def __init__(
+        self, rules: Protego | None, *, until_us: Instant, sentence: str = "", failures: int = 0
+    ) -> None:
         self._rules = rules
+        self.failures = failures
+        """Attempts in a row that failed."""
         self._sentence = sentence
         """Why everything is refused; empty: the rules decide."""
         self.until_us = until_us
@@ -61,18 +69,18 @@ class RobotsFile:
         """Whether these are the site's own rules."""
         return not self._sentence
 
-    def until(self, until_us: Instant) -> RobotsFile:
-        """The file, valid for longer."""
-        return RobotsFile(self._rules, until_us=until_us, sentence=self._sentence)
+    def until(self, until_us: Instant, *, failures: int) -> RobotsFile:
+        """The file, valid for longer, because it could not be read again."""
+        return RobotsFile(self._rules, until_us=until_us, sentence=self._sentence, failures=failures)
 
     def verdict(self, url: str) -> RobotsVerdict:
         """Whether a URL may be fetched."""
-        if self._sentence:
-            return RobotsVerdict(allowed=False, until_us=self.until_us, reason=self._sentence, url=url)
-        if self._rules is None or self._rules.can_fetch(url, AGENT):
-            return RobotsVerdict(allowed=True, until_us=self.until_us, reason="", url=url)
-        reason = f"{address(url)} does not allow {AGENT} to fetch this address."
-        return RobotsVerdict(allowed=False, until_us=self.until_us, reason=reason, url=url)
+        reason = self._sentence
+        if not reason and self._rules is not None and not self._rules.can_fetch(url, AGENT):
+            reason = f"{address(url)} does not allow {AGENT} to fetch this address."
+        return RobotsVerdict(
+            allowed=not reason, until_us=self.until_us, reason=reason, url=url, failures=self.failures
+        )
 
 
 def read(
@@ -83,24 +91,28 @@ def read(
     before: RobotsFile | None,
     manners: Manners,
     now_us: Instant,
+    failures: int = 0,
 ) -> RobotsFile:
     """Interpret the response to a request for robots.txt (RFC 9309, 2.3.1); `before` is the last known file.
 
     200: its rules. 4xx: no rules, everything may be fetched. 5xx and no response: nothing may be fetched,
-    unless there is an older copy; it is requested again in an hour. Stricter than the RFC: we never conclude
-    from errors that there is none. A 429 means "not now" and counts with the 5xx.
+    unless there is an older copy; it is requested again after a pause that doubles with each of the
+    `failures` before. Stricter than the RFC: we never conclude from errors that there is none. A 429 means
+    "not now" and counts with the 5xx.
     """
     status = outcome.status
     if 200 <= status < 300 and not outcome.error:
         return RobotsFile(_parse(body), until_us=now_us + DAY_US)
     if 400 <= status < 500 and status != 429:
         return RobotsFile(None, until_us=now_us + DAY_US)
-    pause_us = UNREACHABLE_US if status else manners.error_least_us
+    least_us = UNREACHABLE_US if status else manners.error_least_us
+    pause_us = max(least_us, doubled(least_us, failures, most=manners.error_most_us))
     again_us = max(now_us + pause_us, http_rules.asked_us(outcome, manners=manners, now_us=now_us))
     if before is not None and before.has_rules:
-        return before.until(again_us)
+        return before.until(again_us, failures=failures + 1)
     why = outcome.error or f"The answer is {status}."
-    return RobotsFile(None, until_us=again_us, sentence=f"{address(url)} cannot be read: {why}")
+    sentence = f"{address(url)} cannot be read: {why}"
+    return RobotsFile(None, until_us=again_us, sentence=sentence, failures=failures + 1)
 
 
 def needed(state: PollState, *, url: str, manners: Manners, now_us: Instant) -> bool:
@@ -133,4 +145,34 @@ def _parse(body: bytes) -> Protego:
             "reading robots.txt needs more libraries: pip install 'penstock[channels]'"
         ) from None
     text = body[: limits.ROBOTS_BYTES].decode(errors="replace").removeprefix("\ufeff")
-    return Protego.parse(text)
+    return Protego.parse("\n".join(_own_lines(text)))
+
+
+_LINE: Final = re.compile(r"\s*(user-agent|disallow|allow|crawl-delay)\s*:\s*([^#]*)", re.IGNORECASE)
+_PRODUCT: Final = re.compile(r"[^\s/]*")
+
+
+def _own_lines(text: str) -> Iterator[str]:
+    """Lines of the groups for this program and for all; a version behind the product's name does not count.
+
+    The other groups, often thousands of lines, are not worth parsing.
+    """
+    is_own = begins = False
+    left = limits.ROBOTS_RULES
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        key, value = found.group(1).lower(), found.group(2).strip()
+        if key == "user-agent":
+            product = _PRODUCT.match(value)
+            name = product.group().lower() if product else ""
+            named = name in ("*", AGENT.lower())
+            is_own, begins = named or (begins and is_own), True
+            if named:
+                yield f"User-agent: {name}"
+            continue
+        begins = False
+        if is_own and left:
+            left -= 1
+            yield f"{key}: {value}"

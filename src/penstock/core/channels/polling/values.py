@@ -132,6 +132,8 @@ class RobotsVerdict(msgspec.Struct, frozen=True, gc=False):
     """The verdict as a sentence."""
     url: str
     """Address the verdict is about."""
+    failures: int = 0
+    """Attempts in a row to read robots.txt that failed."""
 
 
 class PollState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
