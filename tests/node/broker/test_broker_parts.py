@@ -63,7 +63,7 @@ def test_nothing_is_held_beyond_the_horizon() -> None:
     one.when_us = None  # it has ended
     assert list(deadlines.due(now_us=1000)) == []
     assert not deadlines._heap
-    assert not deadlines._next
+    assert not deadlines._keys
 
 
 def message(topic: str, payload: bytes = b"x", *, expiry_s: int | None = None, now_us: int = 0) -> Message:

@@ -42,6 +42,11 @@ class Framer:
             self._kept.clear()
         return [] if self.fault is not None else self._cut(chunk)
 
+    def clear(self) -> None:
+        """Forget what was kept: the connection has ended."""
+        self._kept.clear()
+        self.fault = None
+
     def _cut(self, chunk: bytes) -> list[bytes]:
         frames: list[bytes] = []
         append = frames.append
@@ -68,7 +73,7 @@ class Framer:
         except IndexError:  # the chunk ends inside the remaining length
             self._wanted = end - at + 1
         except MqttError as fault:
-            self.fault = fault
+            self.fault = fault.with_traceback(None)  # which would keep this framer in memory
             return frames
         if at < end:
             self._kept += chunk[at:]

@@ -63,7 +63,7 @@ TICK_S = 0.25
 """How often deadlines are looked at: wills and expiries are given in seconds."""
 
 HORIZON_US = 30_000_000
-"""A connection that has closed is forgotten by then."""
+"""Every connection is looked at after this time at the latest."""
 
 _EPOCH_NS = time.time_ns() - time.monotonic_ns()
 
@@ -197,6 +197,7 @@ class Broker:
     def closed(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.pop(connection, None)
+        self._watched.forget(connection)
         if connection.session is not None:
             self.sessions.lost(connection.session, connection)
 

@@ -257,6 +257,10 @@ class Connection(asyncio.Protocol):
             self._admitted = False
             self.broker.gate.released(self.address)
             self.broker.closed(self)
+        # What only a living connection needs would else wait for the collection of cycles.
+        self.publisher = self.session = self._deciding = None
+        self._early.clear()
+        self._inbox.clear()
 
     # -- writing ---------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -20,24 +20,28 @@ class Timed(Protocol):
         ...
 
 
-FAR_US: Final = 2**63
-"""Later than any moment."""
-
 T = TypeVar("T", bound=Timed)
+
+_NUMBER_BITS: Final = 32
+"""A key in the heap is a moment, and a number that tells keys of the same moment apart."""
+_VOID: Final = 1_000
+"""Void keys that are left in the heap in any case: it is only rebuilt when most of it is void."""
 
 
 class Deadlines(Generic[T]):
     """A heap of moments. One that has moved on since is put back when its turn comes, so moving is free.
 
-    Nobody is left alone for longer than `horizon_us`: what has ended is not held in memory beyond that.
+    The heap holds numbers only: an object that is forgotten is not kept in memory by it.
     """
 
     def __init__(self, *, horizon_us: int) -> None:
-        self._heap: list[tuple[Instant, int, T]] = []
+        """`horizon_us`: every object is looked at after this time at the latest."""
+        self._heap: list[int] = []
         self._numbers = count()
         self._horizon_us = horizon_us
-        self._next: dict[T, Instant] = {}
-        """The moment each one waits for; others in the heap are void."""
+        self._watched: dict[int, T] = {}
+        """By their keys; a key in the heap that is not here is void."""
+        self._keys: dict[T, int] = {}
 
     def watch(self, one: T, *, now_us: Instant) -> None:
         """Yield an object by `due` at its deadline; call again if the deadline comes closer."""
@@ -45,22 +49,37 @@ class Deadlines(Generic[T]):
         if when_us is None:
             return
         when_us = min(when_us, now_us + self._horizon_us)
-        if when_us < self._next.get(one, FAR_US):
-            self._next[one] = when_us
-            heappush(self._heap, (when_us, next(self._numbers), one))
+        before = self._keys.get(one)
+        if before is not None:
+            if when_us >= before >> _NUMBER_BITS:
+                return
+            del self._watched[before]
+        key = when_us << _NUMBER_BITS | next(self._numbers) & (1 << _NUMBER_BITS) - 1
+        self._keys[one] = key
+        self._watched[key] = one
+        heappush(self._heap, key)
+
+    def forget(self, one: T) -> None:
+        """Stop watching an object, if it is watched."""
+        key = self._keys.pop(one, None)
+        if key is None:
+            return
+        del self._watched[key]
+        if len(self._heap) > 2 * len(self._watched) + _VOID:
+            self._heap = list(self._watched)
+            heapify(self._heap)
 
     def next_us(self) -> Instant | None:
         """When to call `due` again; None: nothing is watched."""
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0] >> _NUMBER_BITS if self._heap else None
 
     def due(self, *, now_us: Instant) -> Iterator[T]:
         """Yield the objects whose moment has come."""
-        heap = self._heap
-        while heap and heap[0][0] <= now_us:
-            waited_us, _, one = heappop(heap)
-            if self._next.get(one) != waited_us:
+        while self._heap and self._heap[0] >> _NUMBER_BITS <= now_us:
+            one = self._watched.pop(heappop(self._heap), None)
+            if one is None:
                 continue
-            del self._next[one]
+            del self._keys[one]
             when_us = one.timer()
             if when_us is None:
                 continue

@@ -192,6 +192,7 @@ class Sessions:
     def _end(self, session: Session) -> None:
         """Remove a session that departs, with its subscriptions and queues."""
         self._by_id.pop(session.client_id, None)
+        self._waiting.forget(session)
         self.sent_before += session.delivery.sent
         for filter_ in list(session.held):
             self._broker.unsubscribe(session, filter_, departed=True)
