@@ -17,6 +17,13 @@ HTTP_HEAD_BYTES: Final = 1 << 15
 """Head of a request: browsers send 1 KB, the names of a client and a filter may have 65,535 bytes in theory
 and a hundred in practice."""
 
+HTTP_BODY_S: Final = 10
+"""The body of a request must arrive within this time: HTTP_BODY_BYTES at 26 KB/s. A body that is broken in
+the middle never ends, and would keep its connection for ever."""
+
+HTTP_LINGER_S: Final = 2
+"""How long the rest of a body that nobody wants is read, so that its sender can read the answer."""
+
 HTTP_LIVE_STREAMS: Final = 32
 """Dashboards and `penstock top` that follow at once; all get the same bytes."""
 

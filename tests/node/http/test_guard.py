@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -244,3 +246,49 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
         return await asyncio.wait_for(reader.read(), 120)
     except ConnectionResetError:
         return b""
+
+
+# -- broken bodies -------------------------------------------------------------------------------------------
+
+POST = (
+    b"POST /api/v1/policy/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 1000\r\n\r\n"
+)
+CHUNKED = POST.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize(
+    "said", [POST + b"{", POST.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")]
+)
+async def test_a_client_that_is_gone_is_not_worth_a_traceback(
+    said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as node:
+        for delay_s in (0, 0.01):
+            _, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.write(said)
+            await asyncio.sleep(delay_s)
+            writer.transport.abort()
+            await asyncio.sleep(0.05)
+        assert (await node.get("/status"))["balanced"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("pieces", [(POST, b"{"), (CHUNKED + b"5\r\nabcde\r\n", b"\xfb\r", b"38\r\n{}\r\n")])
+async def test_a_body_without_an_end_is_given_up(
+    pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohttp waits for ever for the rest of a body that is broken in the middle, and stops reading."""
+    monkeypatch.setattr(limits, "HTTP_BODY_S", 0.2)
+    monkeypatch.setattr(limits, "HTTP_LINGER_S", 0.1)
+    async with running() as node:
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            said = await reader.read()  # to the end of the connection
+        assert said.startswith((b"HTTP/1.1 408", b"HTTP/1.1 400"))
+        writer.close()

@@ -73,9 +73,13 @@ class Guard:
             response = answer(refused)
         except web.HTTPException as error:  # aiohttp's own: no such path, wrong method, body too large
             response = answer(_translated(error, request))
-        except ConnectionResetError:
-            raise  # the client is gone
-        except Exception:
+        except web.RequestPayloadError as error:
+            response = answer(
+                RequestRefused(HTTPStatus.BAD_REQUEST, f"the body cannot be read: {error}", where="body")
+            )
+        except Exception as error:
+            if isinstance(error, ConnectionError) or request.transport is None:
+                return web.Response()  # the client is gone: this reaches nobody, and nothing is to be logged
             _log.exception("a bug: cannot answer %s %s", request.method, request.rel_url.raw_path)
             response = answer(
                 RequestRefused(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug in Penstock; see the log of the node")
@@ -83,8 +87,9 @@ class Guard:
         if not response.prepared:
             for name, value in _HEADERS.items():
                 response.headers.setdefault(name, value)
-            if self.token and not self._known(request):
-                response.force_close()  # no connection is kept open for a client without the token
+            if response.status == HTTPStatus.REQUEST_TIMEOUT or (self.token and not self._known(request)):
+                # No connection is kept for a client without the token, nor behind a body without an end.
+                response.force_close()
         return response
 
     def _check(self, request: web.Request) -> None:

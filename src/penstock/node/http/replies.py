@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from aiohttp import web
 
 from penstock import limits
 from penstock.errors import PolicyError, RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 
 def bad_policy(error: PolicyError, *, where: str) -> RequestRefused:
@@ -18,6 +22,7 @@ def bad_policy(error: PolicyError, *, where: str) -> RequestRefused:
 
 
 _Asked = TypeVar("_Asked", bound=msgspec.Struct)
+_Read = TypeVar("_Read")
 
 
 def json_answer(found: object) -> web.Response:
@@ -43,9 +48,20 @@ def number_of(request: web.Request, name: str, *, default: int, most: int) -> in
     return int(found)
 
 
+async def in_time(body: Awaitable[_Read]) -> _Read:
+    """Wait for the body of a request; RequestRefused if it is not complete in time."""
+    try:
+        async with asyncio.timeout(limits.HTTP_BODY_S):
+            return await body
+    except TimeoutError:
+        raise RequestRefused(
+            HTTPStatus.REQUEST_TIMEOUT, f"not complete within {limits.HTTP_BODY_S} s", where="body"
+        ) from None
+
+
 async def body_of(request: web.Request, kind: type[_Asked]) -> _Asked:
     """Decode the body of a request; RequestRefused if it is not JSON, or a field is wrong."""
-    data = await request.read()
+    data = await in_time(request.read())
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:

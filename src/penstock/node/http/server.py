@@ -185,7 +185,12 @@ async def start_http(
         app.router.add_get(path, _fixed(file.read_bytes(), _KINDS[file.name.rpartition(".")[2]]))
     # The node itself handles signals (service.py): aiohttp must not replace its handlers.
     runner = web.AppRunner(
-        app, logger=http_log(__name__), access_log=None, handle_signals=False, shutdown_timeout=2.0
+        app,
+        logger=http_log(__name__),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=2.0,
+        lingering_time=limits.HTTP_LINGER_S,
     )
     await runner.setup()
     assert runner.server is not None

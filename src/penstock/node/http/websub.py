@@ -11,6 +11,7 @@ from penstock import limits
 from penstock.core.channels.websub import FORM_TYPE
 from penstock.errors import RequestRefused
 from penstock.node.channels.websub import PATH
+from penstock.node.http.replies import in_time
 
 if TYPE_CHECKING:
     from penstock.node.channels.websub import WebSubSubscriber
@@ -35,21 +36,26 @@ class HubCallbacks:
         """Take what changed on a page, at most WEBSUB_PUSH_BYTES."""
         word = request.match_info["word"]
         self._subscriber.check_push(word)  # before megabytes are read in vain
-        body = bytearray()
-        async for piece in request.content.iter_any():
-            body += piece
-            if len(body) > limits.WEBSUB_PUSH_BYTES:
-                raise RequestRefused(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
-                )
+        body = await in_time(_pushed(request))
         signed = self._subscriber.push(
             word,
-            bytes(body),
+            body,
             content_type=request.headers.get("Content-Type", ""),
             signature=request.headers.get("X-Hub-Signature", ""),
         )
         # Section 8.1: a wrong signature is ignored, and the sender cannot tell that from success.
         return web.Response(status=HTTPStatus.OK if signed else HTTPStatus.ACCEPTED)
+
+
+async def _pushed(request: web.Request) -> bytes:
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > limits.WEBSUB_PUSH_BYTES:
+            raise RequestRefused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limits.WEBSUB_PUSH_BYTES} bytes are taken"
+            )
+    return bytes(body)
 
 
 async def hub_form(request: web.Request) -> dict[str, str]:
@@ -59,7 +65,7 @@ async def hub_form(request: web.Request) -> dict[str, str]:
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body should be {FORM_TYPE}", where="Content-Type"
         )
     try:
-        form = await request.post()
+        form = await in_time(request.post())
     except (ValueError, LookupError) as error:
         raise RequestRefused(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from None
     return {name: value for name, value in form.items() if isinstance(value, str)}
