@@ -155,7 +155,16 @@ async def test_the_path_of_the_listener_answers_and_so_does_the_root(path: str) 
         ),
         ("GET /mqtt HTTP/1.1", UPGRADE, 400, "subprotocol must be mqtt; none was offered"),
         ("GET /mqtt HTTP/1.1", (*UPGRADE, MQTT + "v3.1"), 400, "subprotocol must be mqtt; offered: mqttv3.1"),
-        ("GET /mqtt HTTP/1.1", (*UPGRADE[:2], UPGRADE[3], MQTT), 400, "Handshake error"),
+        ("GET /mqtt HTTP/1.1", (*UPGRADE[:2], UPGRADE[3], MQTT), 400, "must be 16 bytes in base64"),
+        *(
+            (
+                "GET /mqtt HTTP/1.1",
+                (*UPGRADE[:2], f"Sec-WebSocket-Key: {key}", UPGRADE[3], MQTT),
+                400,
+                "must be 16 bytes in base64",
+            )
+            for key in ("ü" * 24, "dGhlIHNhbXBsZSBub25jZQ", "YQ==", "*" * 24)
+        ),
         ("GET * HTTP/1.1", (*UPGRADE, MQTT), 400, "*"),
         ("nonsense", (), 400, "nonsense"),
     ],

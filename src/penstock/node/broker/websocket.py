@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -52,11 +53,15 @@ def _close_frame(code: WSCloseCode, why: str = "") -> bytes:
 
 
 def http_log(name: str) -> logging.Logger:
-    """Return a log for aiohttp that leaves out tracebacks about requests that are not valid HTTP."""
+    """Return a log for aiohttp without tracebacks about invalid HTTP, and about clients that are gone."""
     found = logging.getLogger(f"{name}.aiohttp")
     if not found.filters:
         found.addFilter(
-            lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+            lambda record: (
+                not (
+                    record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError)
+                )
+            )
         )
     return found
 
@@ -338,6 +343,8 @@ class WebSocketListener:
             return web.Response(
                 status=426, text="the version must be 13\n", headers={"Sec-WebSocket-Version": "13"}
             )
+        if not _is_key(request.headers.get("Sec-WebSocket-Key", "")):
+            return web.Response(status=400, text="Sec-WebSocket-Key must be 16 bytes in base64\n")
         offered = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ()))
         if SUBPROTOCOL not in (one.strip() for one in offered.split(",")):
             found = f"offered: {printable(offered)[:100]}" if offered else "none was offered"
@@ -363,3 +370,11 @@ class WebSocketListener:
         except ValueError:
             return False
         return is_loopback(page or "") and is_loopback(asked or "")
+
+
+def _is_key(text: str) -> bool:
+    """Whether a handshake's key is one (RFC 6455, section 4.2.1)."""
+    try:
+        return len(b64decode(text, validate=True)) == 16
+    except ValueError:  # not base64, or not even ASCII
+        return False
