@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import socket
 import threading
@@ -27,6 +29,7 @@ from penstock.core.streams.requests import (
     Failed,
     Leave,
     Row,
+    Staged,
     decode_request,
     encode,
 )
@@ -339,3 +342,23 @@ def test_after_a_fork_nobody_takes_the_answers_of_another(
         writer.write("a/b", "parent")
         writer.flush()
         assert next(reader).payload == b"parent"
+
+
+def test_programs_that_go_before_their_answers_leave_no_traceback(
+    node: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commit is refused, and the answers come, when nobody is there any more."""
+    host, port = node.url.removeprefix("stream://").split(":")
+    hello = handshake.encode(handshake.Hello(handshake.VERSION, "program", "p"))
+    asked = encode(Commit(1, STREAM, "w", 0, (Staged("none", 1),))) + encode(Begin(2, STREAM, "v", "t"))
+    for _ in range(20):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(hello + asked)
+    node.run(_collected())
+    assert [record.message for record in caplog.records if record.exc_info] == []
+
+
+async def _collected() -> None:
+    await asyncio.sleep(0.3)
+    gc.collect()  # a task whose fault nobody has seen says so when it is collected
+    await asyncio.sleep(0)

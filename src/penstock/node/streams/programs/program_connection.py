@@ -199,8 +199,11 @@ class ProgramConnection:
 
     async def send(self, answer: Answer) -> None:
         """Send an answer, and wait while the buffer of the connection is full."""
+        frame = encode(answer)
+        if self._writer.transport.is_closing():
+            return  # the program is gone; uvloop's transport would raise
         with suppress(ConnectionError):
-            self._writer.write(encode(answer))
+            self._writer.write(frame)
             await self._writer.drain()
 
     async def _last_word(self, error: StreamError) -> None:

@@ -232,6 +232,8 @@ class StagedCommits:
     def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         if self._under_way.get(key) is task:
             del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # the program that asked may be gone: then nobody else looks at it
 
     async def _carry_out(self, batch: StagedBatch) -> None:
         hosted = self._hosted[batch.stream]
