@@ -24,7 +24,7 @@ LAB_COMMANDS: Final = {
     "conformance": "Play byte-level MQTT cases against a broker; exits 1 if fewer than 98 % pass.",
     "demo": "Run the tour: slow phones, web pages, killed nodes, time slots, and Spark on what was recorded.",
     "reproduce": "Run an experiment of one of the papers: what they found beside what we find.",
-    "sim": "Random runs in the simulator; a failure is a seed.",
+    "sim": "Random runs in the simulator or against a node; a failure is a seed.",
 }
 """The commands of the package penstock-lab with their help lines."""
 

@@ -1,19 +1,30 @@
-"""`penstock sim`: random runs in the simulator, judged by checkers; a failure is reproduced by its seed."""
+"""`penstock sim`: random runs, judged by checkers; a failure is reproduced by its seed.
+
+`streams` runs in the simulator, `fuzz` against a node that it starts.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.options import need_spark
+from penstock.cli.options import chosen, need_spark
 from penstock.cli.output import JsonFlag, print_json
 from penstock.cli.terminal import err, escape, out, print_table, progress
 from penstock.errors import GoalMissed
+from penstock_lab.experiments.fuzz import run as fuzzing
+from penstock_lab.experiments.fuzz.exchange import read_exchanges, write_exchanges
+from penstock_lab.experiments.fuzz.run import FuzzRun
+from penstock_lab.experiments.fuzz.subject import node
+from penstock_lab.experiments.fuzz.targets.catalogue import NAMES
 from penstock_lab.experiments.streams.sweep import Sweep, here, on_spark
 
-app = typer.Typer(no_args_is_help=True, help="Random runs in the simulator; a failure is a seed.")
+app = typer.Typer(
+    no_args_is_help=True, help="Random runs in the simulator or against a node; a failure is a seed."
+)
 
 SHOWN = 10
 """Failures that are printed in full."""
@@ -21,7 +32,7 @@ SHOWN = 10
 
 @app.callback()
 def _root() -> None:
-    """Random runs in the simulator; a failure is a seed."""
+    """Random runs in the simulator or against a node; a failure is a seed."""
 
 
 @app.command("streams")
@@ -92,3 +103,102 @@ def _tell(found: Sweep, *, seed: int, seconds: float, as_json: bool) -> None:
         err.print(f"and {len(found.failures) - SHOWN:,} more seeds")
     if not found.failures:
         out.print(f"no rule broken in {found.runs:,} runs, {seconds:.1f} s")
+
+
+@app.command("fuzz")
+def fuzz(  # options of a command
+    target: Annotated[str, typer.Argument(help="What is attacked: " + ", ".join(NAMES) + ".")],
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.01, max=10_000, help="How long exchanges are sent.")
+    ] = 1.0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**62, help="Random seed: the same seed sends the same bytes.")
+    ] = 1,
+    again: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay", metavar="FILE", help="Play the exchanges of a file that a failure has left."
+        ),
+    ] = None,
+    out_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Where a failure leaves its bytes; fuzz-TARGET-SEED.json."
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Valid exchanges, damaged by seed, against a node started on free ports of loopback.
+
+    The node must not end, nor log a traceback or an error; bystanders must be served all the time; at the
+    end its memory and its open files must be back to where they were. Exits 1 if one of this is not so, and
+    leaves the bytes that did it in a file.
+    """
+    chosen(dict.fromkeys(NAMES, ""), target, "target")
+    if again is not None:
+        meant, seed, exchanges = read_exchanges(again)
+        if meant != target:
+            raise typer.BadParameter(f"the file is one of target '{meant}'", param_hint="--replay")
+        found = fuzzing.replay(target, exchanges, seed=seed, subjects=node)
+    else:
+        with progress(f"sim fuzz {target}") as step:
+            began_s, seconds = monotonic(), minutes * 60
+
+            def told(run: FuzzRun) -> None:
+                step(
+                    min(int(monotonic() - began_s), int(seconds)),
+                    int(seconds),
+                    f"{run.exchanges:,} exchanges",
+                )
+
+            found = fuzzing.fuzz(target, seed=seed, seconds=seconds, subjects=node, told=told)
+    path = out_file or Path(f"fuzz-{target}-{seed}.json")
+    left = bool(found.suspects) and not found.ok and again is None
+    if left:
+        write_exchanges(path, found.suspects, target=target, seed=seed, problem=found.problem)
+    _tell_fuzz(found, path if left else None, minutes=minutes, as_json=as_json)
+    if not found.ok:
+        raise typer.Exit(GoalMissed.exit_code)
+
+
+def _tell_fuzz(found: FuzzRun, path: Path | None, *, minutes: float, as_json: bool) -> None:
+    figures: dict[str, Any] = {
+        "exchanges": found.exchanges,
+        "bytes": found.bytes,
+        "bystander_messages": len(found.round_trips_s),
+        "round_trip_p99_ms": round(found.round_trip_ms(99), 1),
+        "round_trip_worst_ms": round(found.round_trip_ms(100), 1),
+        "memory_before": None if found.before is None else found.before.resident_bytes,
+        "memory_peak": found.peak_bytes,
+        "memory_after": None if found.after is None else found.after.resident_bytes,
+        "files_before": None if found.before is None else found.before.files,
+        "files_after": None if found.after is None else found.after.files,
+    }
+    repeat = f"penstock sim fuzz {found.target} " + (
+        f"--replay {path}"
+        if path is not None and found.alone
+        else f"--seed {found.seed} --minutes {minutes:g}"
+    )
+    if as_json:
+        told = {"sim": "fuzz", "target": found.target, "seed": found.seed, "ok": found.ok, **figures}
+        failure = {"problem": found.problem, "file": None if path is None else str(path), "repeat": repeat}
+        print_json(told | {"failure": None if found.ok else failure, "seconds": round(found.seconds, 1)})
+        return
+    shown = [
+        (name.replace("_", " "), f"{value / 2**20:.1f} MB" if name.startswith("memory") else f"{value:,}")
+        for name, value in figures.items()
+        if value is not None
+    ]
+    print_table(f"fuzz {found.target}, seed {found.seed}", ("figure", "value"), shown)
+    if found.ok:
+        out.print(f"no rule broken in {found.exchanges:,} exchanges, {found.seconds:.1f} s")
+        return
+    err.print(f"[bold red]seed {found.seed}:[/] {escape(found.problem)}", soft_wrap=True)
+    if path is not None:
+        what = (
+            "the shortest exchange that does it"
+            if found.alone
+            else f"the last {len(found.suspects)} exchanges"
+        )
+        err.print(f"  {what}: {path}", soft_wrap=True)
+    err.print(f"  {repeat}", soft_wrap=True)

@@ -10,6 +10,7 @@ rbf/          refreshing Bloom filters
 ces/          constant-rate flows under overload
 streams/      reliable streams under `kill -9`, and sweeps of simulated faults
 conformance/  byte-level MQTT cases against a broker
+fuzz/         damaged exchanges against a live node, by seed
 ward.py       a hospital ward behind a slow link, simulated
 phones.py     sensors, a node and two phones on slow links, live
 web_feed.py   a noisy page and a feed watched by a node, live

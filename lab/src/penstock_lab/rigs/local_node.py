@@ -32,8 +32,12 @@ class LocalNode:
     """URL of dashboard and HTTP API."""
     config: Path
     """The node's configuration."""
+    log: Path
+    """What the node writes to standard error."""
     streams: int = 0
     """Port of the listener for streams; 0: it has none."""
+    websocket: int = 0
+    """Port of the first WebSocket listener; 0: it has none."""
 
     @property
     def url(self) -> str:
@@ -76,7 +80,9 @@ def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
                     process.pid,
                     about["http"]["url"],
                     path,
-                    _streams_port(about["streams"]),
+                    log,
+                    streams=_streams_port(about["streams"]),
+                    websocket=_websocket_port(about["listeners"]),
                 )
             finally:
                 stop(process)
@@ -85,6 +91,10 @@ def local_node(config: Mapping[str, Any] | None = None) -> Iterator[LocalNode]:
 def _streams_port(streams: dict[str, Any] | None) -> int:
     listener = None if streams is None else streams["listener"]
     return 0 if listener is None else int(listener["port"])
+
+
+def _websocket_port(listeners: list[dict[str, Any]]) -> int:
+    return next((int(one["port"]) for one in listeners if one["kind"] == "websocket"), 0)
 
 
 def _write(path: Path, config: Mapping[str, Any]) -> None:
