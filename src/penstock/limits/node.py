@@ -82,6 +82,11 @@ INLINE_POLICIES: Final = 1_000
 JOURNAL_ROWS: Final = 200_000
 """Rows that may wait for the disk; beyond it QoS 1 and 2 messages for persistent sessions are refused."""
 
+HELD_BYTES: Final = 262_144
+"""Bytes of packets for one client that wait for the disk; then messages wait in the queues of subscriptions,
+where policies reach them. A transaction takes some milliseconds: this is 50 MB/s and more for one client.
+"""
+
 JOURNAL_DROPS: Final = 1_000
 """Events dropped at the old end of a queue before the store is told: finding them out walks the whole
 queue."""

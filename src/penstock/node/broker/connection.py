@@ -283,6 +283,19 @@ class Connection(asyncio.Protocol):
             self.broker.bytes_sent += len(data)
             self.transport.write(data)
 
+    def write_late(self, data: bytes, *, since_us: Instant) -> None:
+        """Send what has waited for the disk since then, and what waits behind it."""
+        broker = self.broker
+        now_us = broker.now_us = broker.clock()
+        if not self._marked:
+            self._marked = True
+            self._since_us = since_us
+            broker.flusher.soon(self)
+        self.write(data)
+        session = self.session
+        if session is not None and not session.delivery.keeping_up:
+            session.drain(now_us=now_us)
+
     def send(self, packet: Packet) -> None:
         """Send a packet, without reason strings if the client wants none or the packet would be too large."""
         frame = self.rules.fit(packet)

@@ -3,8 +3,9 @@
     attached, keeping up ──transport or window full──► attached, behind ──all drained──► keeping up
             └──────────────connection gone──────► detached ──expiry──► departed
 
-While a session keeps up, messages go straight to its connection. As soon as one cannot, all that follow
-wait in the queues of their subscriptions, where policies reach them, until `drain` has sent them.
+While a session keeps up, messages go straight to its connection, or wait a few milliseconds in an `Outbox`
+until the disk has them. As soon as one cannot be sent, all that follow wait in the queues of their
+subscriptions, where policies reach them, until `drain` has sent them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.mqtt.codes import V5
 from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.node.broker.link import PASSING, Sent
 from penstock.node.broker.message import Message, digest_in, expired, frame_of, qos_of, with_json_digest
+from penstock.node.broker.outbox import Outbox
 from penstock.node.broker.subscription import DigestForm
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.sessions.session import Session
     from penstock.node.broker.extensions import SessionSource
     from penstock.node.broker.journal import Journal
-    from penstock.node.broker.link import Link
+    from penstock.node.broker.link import Link, Writer
     from penstock.node.broker.runs import Run
     from penstock.node.broker.subscription import Subscription
 
@@ -41,6 +43,8 @@ class Delivery:
         "exchange",
         "keeping_up",
         "link",
+        "out",
+        "outbox",
         "particular",
         "sent",
         "sources",
@@ -54,6 +58,10 @@ class Delivery:
         self.exchange = rules.exchange
         self.version = V5
         self.link: Link | None = None
+        self.out: Writer | None = None
+        """Where messages are written: the connection, or its outbox while something there waits."""
+        self.outbox: Outbox | None = None
+        """Holds what leaves when the disk has it; made when the connection needs it for the first time."""
         self.keeping_up = False
         """Attached, nothing waits, and the transport takes more."""
         self.waiting: dict[Subscription, None] = {}
@@ -73,12 +81,12 @@ class Delivery:
     def deliver_run(self, subscription: Subscription, run: Run) -> None:
         """Plain QoS 0 messages for this session."""
         if self.keeping_up:
-            link = self.link
-            assert link is not None
+            out = self.out
+            assert out is not None
             subscription.direct += run.count
             self.sent += run.count
-            link.sampled = subscription
-            link.write(run.bytes_for(self.version))
+            out.sampled = subscription
+            out.write(run.bytes_for(self.version))
             return
         subscription.offer_run(run)
         self.waiting[subscription] = None
@@ -95,18 +103,18 @@ class Delivery:
 
     def deliver_qos1(self, subscription: Subscription, heads: list[bytes], tails: list[bytes]) -> None:
         """Messages that `takes_qos1`, as they came in but with packet identifiers of our own."""
-        link = self.link
-        assert link is not None
+        out = self.out
+        assert out is not None
         count = len(heads)
         packet_ids = self.exchange.outgoing.send_many(PASSING, count)
         subscription.direct += count
         self.sent += count
-        link.sampled = subscription
+        out.sampled = subscription
         parts: list[bytes] = [b""] * (3 * count)
         parts[0::3] = heads
         parts[1::3] = [packet_id.to_bytes(2, "big") for packet_id in packet_ids]
         parts[2::3] = tails
-        link.write(b"".join(parts))
+        out.write(b"".join(parts))
 
     def deliver(
         self, subscription: Subscription, event: Event, *, ids: tuple[int, ...], now_us: Instant
@@ -168,9 +176,10 @@ class Delivery:
         place: int = 0,
         now_us: Instant,
     ) -> bool:
-        """Hand a message to the connection, the window has room; whether it could be sent."""
-        link = self.link
-        assert link is not None
+        """Send a message, the window has room; whether it could be sent.
+
+        A message with a place in the journal leaves when the disk has it with its packet identifier.
+        """
         if event.properties and (self.version != V5 or subscription.form is DigestForm.JSON):
             event = with_json_digest(event)
         if expired(event, now_us) or not self.fits(event, ids, now_us):
@@ -183,24 +192,46 @@ class Delivery:
             sent = Sent(event, retain, ids, place, filter=subscription.filter)
             packet_id = self.exchange.outgoing.send(sent, qos=qos)
             if place and self._journal is not None:
-                self._journal.sent(place, packet_id=packet_id, qos=qos)
+                self._journal.sent(place, packet_id=packet_id, qos=qos, retain=retain)
         elif place and self._journal is not None:
             self._journal.settled(place)
+            place = 0
         self.sent += 1
-        link.sampled = subscription
-        link.write(
-            frame_of(
-                event,
-                version=self.version,
-                now_us=now_us,
-                packet_id=packet_id,
-                qos=qos,
-                retain=retain,
-                subscription_ids=ids,
-                aliases=self.aliases,
-            )
+        frame = frame_of(
+            event,
+            version=self.version,
+            now_us=now_us,
+            packet_id=packet_id,
+            qos=qos,
+            retain=retain,
+            subscription_ids=ids,
+            aliases=self.aliases,
         )
+        out = self.out
+        assert out is not None
+        if place:
+            out = self.hold(frame, now_us=now_us)
+        else:
+            out.write(frame)
+        out.sampled = subscription
         return True
+
+    def hold(self, frame: bytes, *, now_us: Instant) -> Writer:
+        """Send a frame when all that was noted in the journal so far is on disk; returns what holds it."""
+        outbox = self.outbox
+        if outbox is None:
+            assert self.link is not None
+            assert self._journal is not None
+            outbox = self.outbox = Outbox(self, self.link, self._journal)
+        outbox.hold(frame, now_us=now_us)
+        return outbox
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing more can be sent: no connection, or it takes nothing, or too much waits for the
+        disk."""
+        link, outbox = self.link, self.outbox
+        return link is None or link.paused or (outbox is not None and outbox.full)
 
     def fits(self, event: Event, ids: tuple[int, ...], now_us: Instant) -> bool:
         """Whether the client takes a packet that large."""

@@ -56,8 +56,8 @@ class Drain:
 
     def run(self, *, now_us: Instant) -> None:
         """Send what waits, as much as connection and window take."""
-        link = self._out.link
-        if link is None or link.paused:
+        out = self._out
+        if out.blocked:
             return
         sources = self._out.sources
         if not (sources and any(source.unsafe for source in sources)):
@@ -76,12 +76,16 @@ class Drain:
             source.drain(now_us=now_us)
         again = self._out.exchange.outgoing.resending
         blocked = sources and any(source.blocks for source in sources)
-        self._out.keeping_up = not (self._out.waiting or self._owed or again or blocked or link.paused)
+        out.keeping_up = not (out.waiting or self._owed or again or blocked or out.blocked)
 
     def _send_again(self, now_us: Instant) -> None:
-        """Send again what was in flight when the previous connection was lost."""
-        link = self._out.link
-        assert link is not None
+        """Send again what was in flight when the previous connection was lost.
+
+        It may be so short ago that the disk does not have it yet.
+        """
+        out = self._out.out
+        assert out is not None
+        behind = self._journal is not None and self._journal.behind
         while found := self._out.exchange.outgoing.again():
             for packet_id, qos, sent in found:
                 if not self._out.fits(sent.event, sent.ids, now_us):  # it took larger ones before
@@ -89,26 +93,27 @@ class Drain:
                         Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.PACKET_TOO_LARGE)
                     )
                     continue
-                link.write(
-                    frame_of(
-                        sent.event,
-                        version=self._out.version,
-                        now_us=now_us,
-                        packet_id=packet_id,
-                        qos=qos,
-                        retain=sent.retain,
-                        dup=True,
-                        subscription_ids=sent.ids,
-                        aliases=self._out.aliases,
-                    )
+                frame = frame_of(
+                    sent.event,
+                    version=self._out.version,
+                    now_us=now_us,
+                    packet_id=packet_id,
+                    qos=qos,
+                    retain=sent.retain,
+                    dup=True,
+                    subscription_ids=sent.ids,
+                    aliases=self._out.aliases,
                 )
+                if behind and sent.place:
+                    out = self._out.hold(frame, now_us=now_us)
+                else:
+                    out.write(frame)
 
     def _drain_one(self, subscription: Subscription, now_us: Instant) -> None:
-        link, queue = self._out.link, subscription.queue
-        assert link is not None
+        out, queue = self._out, subscription.queue
         assert queue is not None
         runs = queue if isinstance(queue, RunQueue) and self._takes_runs(subscription) else None
-        while not link.paused and len(queue):
+        while not out.blocked and len(queue):
             most = limits.DRAIN_ITEMS
             if runs is not None:
                 run = runs.take_run()
@@ -132,23 +137,21 @@ class Drain:
         return not (self._out.particular or subscription.ids)
 
     def _send_run(self, subscription: Subscription, run: Run, now_us: Instant) -> None:
-        link = self._out.link
-        assert link is not None
+        out = self._out.out
+        assert out is not None
         self._out.sent += run.count
         subscription.latency.add(now_us - run.now_us)
-        link.write(run.bytes_for(self._out.version))
+        out.write(run.bytes_for(self._out.version))
 
     def _drain_merged(self, now_us: Instant) -> None:
         """Several queues: always the item that came first."""
-        link = self._out.link
-        assert link is not None
         heads = [
             (head_us(each.queue.head()) or 0, number, each)
             for number, each in enumerate(self._out.waiting)
             if each.queue is not None
         ]
         heapify(heads)
-        while heads and not link.paused:
+        while heads and not self._out.blocked:
             _, number, subscription = heads[0]
             queue = subscription.queue
             assert queue is not None
@@ -170,8 +173,13 @@ class Drain:
             return
         assert isinstance(item, Digest)
         self._send_digest(subscription, item, now_us)
-        if place and self._journal is not None:
+        if self._journal is None:
+            return
+        if place:
             self._journal.settled(place)
+        queue = subscription.queue
+        if subscription.places and queue is not None and queue.dropped > subscription.dropped_before:
+            self._journal.packed(subscription, merged=True)  # what the digest counts must not come again
 
     def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
         """Send an event that has waited."""
@@ -229,7 +237,7 @@ class Drain:
 
     def _send_retained(self, now_us: Instant) -> bool:
         """Send the next retained message; False if it has to wait for the connection or the window."""
-        if self._out.link is None or self._out.link.paused:
+        if self._out.blocked:
             return False
         subscription, topics = next(iter(self._owed.items()))
         if topics is None:

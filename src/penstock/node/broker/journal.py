@@ -13,7 +13,7 @@ from penstock import limits
 from penstock.core.queues import PackingQueue
 from penstock.model.digest import Digest
 from penstock.model.event import Event
-from penstock.node.broker.records import MessageState, event_bytes, item_bytes, session_bytes
+from penstock.node.broker.records import RETAINED, MessageState, event_bytes, item_bytes, session_bytes
 from penstock.node.broker.status import StoreStatus
 from penstock.node.store import tables as sql
 from penstock.node.store.row_backlog import RowBacklog
@@ -48,6 +48,8 @@ class Journal:
         )
         self._unsafe = False
         """Whether something was noted since `begin` that its publisher's answer must wait for."""
+        self._sends = 0
+        """Callbacks of `send_when_safe` that wait: all others are answers."""
 
     # -- messages of sessions --------------------------------------------------------------------------------
 
@@ -71,9 +73,10 @@ class Journal:
         self._unsafe = True
         return place
 
-    def sent(self, place: int, *, packet_id: int, qos: int) -> None:
-        """Note that a message is in flight under a packet identifier."""
+    def sent(self, place: int, *, packet_id: int, qos: int, retain: bool) -> None:
+        """Note that a message is in flight under a packet identifier, before it leaves."""
         state = MessageState.SENT_QOS2 if qos == 2 else MessageState.SENT_QOS1
+        packet_id |= RETAINED * retain
         row = self._rows.fresh(place)
         if row is None:
             self._note(sql.MOVE_MESSAGE, state, packet_id, place)
@@ -82,7 +85,7 @@ class Journal:
             self._rows.replace(place, (statement, (*old[:3], state, packet_id, old[5])))
 
     def released(self, place: int, packet_id: int) -> None:
-        """Note that the client has a QoS 2 message and was sent a PUBREL."""
+        """Note that the client has a QoS 2 message, before it is sent a PUBREL."""
         self._note(sql.MOVE_MESSAGE, MessageState.RELEASED, packet_id, place)
 
     def settled(self, place: int) -> None:
@@ -210,6 +213,25 @@ class Journal:
         self._commits.after_commit(safe)
         return True
 
+    @property
+    def transaction(self) -> int:
+        """Number of the next transaction: what is noted while it stays the same is written together."""
+        return self._commits.begun
+
+    def send_when_safe(self, send: Callable[[], None]) -> None:
+        """Call `send`, which lets packets leave for a receiver, when what was noted so far is on disk."""
+
+        def call() -> None:
+            self._sends -= 1
+            send()
+
+        self._sends += 1
+        self._commits.after_commit(call)
+
+    async def committed(self) -> None:
+        """Wait until what was noted so far is on disk; cancelled if it is not when the journal closes."""
+        await self._commits.committed()
+
     def start(self) -> None:
         """Write from now on, from the running loop."""
         self._commits.start()
@@ -222,7 +244,7 @@ class Journal:
     def status(self) -> StoreStatus:
         """The journal at this moment."""
         commits = self._commits
-        return StoreStatus(fault=commits.fault, rows=commits.rows, answers=commits.waiting)
+        return StoreStatus(fault=commits.fault, rows=commits.rows, answers=commits.waiting - self._sends)
 
     async def close(self) -> None:
         """Write the rest and let go of the file; StoreError if it cannot be written."""

@@ -12,6 +12,7 @@ from penstock.model.event import Event
 
 if TYPE_CHECKING:
     from penstock.errors import MqttError
+    from penstock.model.instant import Instant
     from penstock.mqtt.packets.packet import Packet
 
 
@@ -44,19 +45,11 @@ class Sampled(Protocol):
     latency: Latency
 
 
-class Link(Protocol):
-    """What a session needs of its connection."""
+class Writer(Protocol):
+    """Takes the messages for a client: its connection, or an outbox in front of it."""
 
-    paused: bool
-    """The transport takes nothing at the moment."""
-    address: str
     sampled: Sampled | None
-    """Whose latency the next flush measures."""
-
-    @property
-    def maximum_packet_bytes(self) -> int:
-        """Largest packet the client takes."""
-        ...
+    """Whose latency is measured when what is written next leaves."""
 
     def write(self, data: bytes) -> None:
         """Send in order; may turn `paused` on."""
@@ -64,6 +57,23 @@ class Link(Protocol):
 
     def write_now(self, data: bytes) -> None:
         """Send at once, unless something waits already."""
+        ...
+
+
+class Link(Writer, Protocol):
+    """What a session needs of its connection."""
+
+    paused: bool
+    """The transport takes nothing at the moment."""
+    address: str
+
+    @property
+    def maximum_packet_bytes(self) -> int:
+        """Largest packet the client takes."""
+        ...
+
+    def write_late(self, data: bytes, *, since_us: Instant) -> None:
+        """Send what has waited for the disk since then, and what waits behind it."""
         ...
 
     def send(self, packet: Packet) -> None:

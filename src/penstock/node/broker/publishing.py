@@ -152,9 +152,9 @@ class Publisher:
             receiver = target.delivery
             target.subscription.direct += 1
             receiver.sent += 1
-            link = receiver.link
-            assert link is not None
-            link.write_now(chunk)
+            out = receiver.out
+            assert out is not None
+            out.write_now(chunk)
         if not session.published & SAMPLED:
             targets[0].subscription.latency.add(self._broker.clock() - now_us)
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,10 @@ from penstock.node.broker.message import Message, message_of
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
+
+
+RETAINED: Final = 1 << 16
+"""Added to the packet identifier of a message that was sent with RETAIN."""
 
 
 class MessageState(IntEnum):

@@ -12,6 +12,7 @@ from penstock.node.broker.journal import Journal
 from penstock.node.broker.link import Sent
 from penstock.node.broker.policies import NO_POLICY
 from penstock.node.broker.records import (
+    RETAINED,
     MessageState,
     SessionFacts,
     SubscriptionFacts,
@@ -105,7 +106,8 @@ def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows
             session.acks.restore_released(packet_id, place)
         elif state in (MessageState.SENT_QOS1, MessageState.SENT_QOS2):
             ids = subscription.ids if subscription is not None else ()
-            sent = Sent(message_from(body), False, ids, place, filter=filter_)
+            retain, packet_id = bool(packet_id & RETAINED), packet_id & ~RETAINED  # noqa: PLW2901
+            sent = Sent(message_from(body), retain, ids, place, filter=filter_)
             qos = 2 if state == MessageState.SENT_QOS2 else 1
             unanswered.setdefault(client_id, []).append(Unanswered(packet_id, qos, sent))
         else:

@@ -61,10 +61,10 @@ class Session(MqttSession[Sent]):
         self.orphans: list[DeferredAcks] = []
         """Messages that wait since an earlier connection."""
         self._journal = journal
-        self._written = False
+        self.written = False
         """Whether the session is on disk, or on its way there."""
         self.delivery = Delivery(self, journal=journal)
-        self.acks = Acknowledgements(self, self.delivery.sources, journal=journal)
+        self.acks = Acknowledgements(self, self.delivery, journal=journal)
         self._drain = Drain(self.delivery, self.acks, self.held, retained=retained, journal=journal)
 
     @property
@@ -94,7 +94,8 @@ class Session(MqttSession[Sent]):
     ) -> list[Pubrel]:
         """Attach to a connection; returns the PUBRELs to send first. Then the caller calls `drain`."""
         delivery = self.delivery
-        delivery.link = link
+        delivery.link = delivery.out = link
+        delivery.outbox = None
         delivery.version = connect.version
         delivery.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
         delivery.particular = delivery.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
@@ -108,12 +109,12 @@ class Session(MqttSession[Sent]):
         )
         for source in self.sources:
             pubrels = source.safe(pubrels)
-        return pubrels
+        return self.acks.safe(pubrels)
 
     def lose_link(self, *, now_us: Instant) -> None:
         """The connection is gone: all that comes waits. `detach` follows."""
         self._flush_sources(now_us=now_us)
-        self.delivery.link = None
+        self.delivery.link = self.delivery.out = self.delivery.outbox = None
         if self.unanswered:
             orphan(self)
         self.delivery.aliases = None
@@ -149,14 +150,14 @@ class Session(MqttSession[Sent]):
             return
         if self.expiry_s:
             self._journal.session_changed(self.client_id, self._facts())
-            self._written = True
+            self.written = True
         else:
             self.unsave()
 
     def unsave(self) -> None:
         """Remove the session from disk: it departs, or will with its connection."""
-        if self._written and self._journal is not None:
-            self._written = False
+        if self.written and self._journal is not None:
+            self.written = False
             self._journal.session_ended(self.client_id)
 
     def _facts(self) -> SessionFacts:
@@ -182,7 +183,7 @@ class Session(MqttSession[Sent]):
 
     def restore(self, facts: SessionFacts, *, now_us: Instant) -> None:
         """Take over stored facts; the session is detached since then, or since now if it was attached."""
-        self._written = True
+        self.written = True
         self.delivery.version = facts.version
         self.expiry_s = facts.expiry_s
         self.published = facts.published

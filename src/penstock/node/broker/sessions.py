@@ -90,8 +90,21 @@ class Sessions:
                 where="CONNECT will topic",
                 reason=Reason.NOT_AUTHORIZED,
             )
+        await self._forget(client_id, connect, verdict.user)
         if connection.transport is not None:
             self._attach(connection, connect, client_id, assigned, verdict.user)
+
+    async def _forget(self, client_id: str, connect: Connect, user: str) -> None:
+        """End the session that a client does not continue, and have it removed from disk.
+
+        Else a crash could bring it back, with messages in flight that the client knows nothing of any more.
+        """
+        journal, before = self._broker.journal, self._by_id.get(client_id)
+        if journal is None or before is None or not before.written:
+            return
+        if connect.clean_start or before.user != user:
+            self._take_over(client_id, connect, user)
+            await journal.committed()
 
     def _attach(
         self, connection: Connection, connect: Connect, client_id: str, assigned: str, user: str
@@ -178,9 +191,12 @@ class Sessions:
     def look(self, *, now_us: Instant) -> None:
         """End what has expired, publish wills that have waited long enough."""
         for session in self._waiting.due(now_us=now_us):
-            self._happened(session, session.on_timer(now_us=now_us))
+            happened = session.on_timer(now_us=now_us)
+            self._happened(session, happened)
             if self._by_id.get(session.client_id) is session:
                 self._waiting.watch(session, now_us=now_us)
+                if happened:  # a will is published once, whenever the node is killed
+                    session.save()
 
     def _happened(self, session: Session, happenings: Iterable[Happening]) -> None:
         for happening in happenings:

@@ -59,10 +59,11 @@ class SessionLanes(SessionSource):
 
     def _drain(self, now_us: Instant) -> None:
         delivery = self._session.delivery
-        link = delivery.link
-        assert link is not None
         self.lanes.passed(delivery.sent - self._sent_before)
-        while not link.paused and (entry := self.lanes.head(others_wait=bool(delivery.waiting))) is not None:
+        while (
+            not delivery.blocked
+            and (entry := self.lanes.head(others_wait=bool(delivery.waiting))) is not None
+        ):
             subscription, event = entry.subscription, entry.event
             if not delivery.exchange.outgoing.room and delivery.wants_window(subscription, event):
                 break

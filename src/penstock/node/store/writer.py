@@ -87,6 +87,8 @@ class GroupCommit(Generic[Work]):
         """Whether the next transaction begins without a call of `soon`; looked at once a message or more."""
         self.fault = ""
         """Why the last transaction failed; empty if it did not."""
+        self.begun = 0
+        """Transactions begun so far: what is added while this stays the same is written together."""
 
     # -- what the backlog says -------------------------------------------------------------------------------
 
@@ -169,6 +171,7 @@ class GroupCommit(Generic[Work]):
         self.scheduled = False
         if self._writing is not None or self._loop is None or self._thread is None:
             return
+        self.begun += 1
         count = self._backlog.pending()
         work = self._backlog.take()
         waiting, self._waiting = self._waiting, []

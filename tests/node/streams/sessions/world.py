@@ -241,6 +241,11 @@ class Line:
 
     write_now = write
 
+    def write_late(self, data: bytes, *, since_us: int) -> None:
+        assert since_us <= self._world.loop.now_us
+        self.write(data)
+        self._resume()
+
     def send(self, packet: Any) -> None:
         self.write(packet_bytes(packet, 5))
 

@@ -145,8 +145,8 @@ class SessionReader:
 
     def offer(self, item: StreamItem, choice: Choice, *, now_us: Instant) -> None:
         """Send a message that has just arrived, or fall behind; called only while the reader is live."""
-        link = self.session.link
-        if link is None or link.paused or self.place.rewound or not self.sender.send(item, choice, now_us):
+        blocked = self.session.delivery.blocked
+        if blocked or self.place.rewound or not self.sender.send(item, choice, now_us):
             self._fall_behind(item.tick)
 
     def lost_link(self) -> None:
@@ -163,11 +163,11 @@ class SessionReader:
 
     def catch_up(self, *, now_us: Instant) -> bool:
         """Send what was missed; False if more is left than one turn of the event loop should send."""
-        link, place = self.session.link, self.place
-        if link is None or place.live or self.stream.at < 0:
+        delivery, place = self.session.delivery, self.place
+        if delivery.link is None or place.live or self.stream.at < 0:
             return True
         for _ in range(limits.STREAM_READ):
-            if link.paused:
+            if delivery.blocked:
                 return True
             if not self._batch and not self._fetch():
                 return True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.model.instant import Instant
     from penstock.mqtt.sessions.identifiers import AliasesOut
-    from penstock.node.broker.link import Link
+    from penstock.node.broker.link import Writer
     from penstock.node.broker.session import Session
     from penstock.node.streams.sessions.items import Choice, StreamItem
     from penstock.node.streams.sessions.place import SessionPlace
@@ -50,10 +50,9 @@ class SenderOwner(Protocol):
 class _Outbox:
     """Frames that wait until the place is on disk, in order."""
 
-    __slots__ = ("bytes", "frames", "link")
+    __slots__ = ("bytes", "frames")
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
+    def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.bytes = 0
 
@@ -80,8 +79,14 @@ class SessionSender:
     @property
     def takes_more(self) -> bool:
         """Whether the client reads, and another message may be in flight."""
-        link = self._session.link
-        return link is not None and not link.paused and self._room
+        return not self._session.delivery.blocked and self._room
+
+    @property
+    def _out(self) -> Writer:
+        """Where messages are written; a session sends only while it has a connection."""
+        out = self._session.delivery.out
+        assert out is not None
+        return out
 
     @property
     def _room(self) -> bool:
@@ -102,8 +107,6 @@ class SessionSender:
     def send(self, item: StreamItem, choice: Choice, now_us: Instant) -> bool:
         """Send a message; False if there is no room for it."""
         session, subscription = self._session, choice.subscription
-        link = session.link
-        assert link is not None
         qos = min(item.record.qos, choice.qos)
         outgoing = session.exchange.outgoing
         if outgoing.resending or (qos and not self._room):
@@ -125,21 +128,19 @@ class SessionSender:
         aliases = session.delivery.aliases if at_once and not self._outboxes else None
         frame = self._frame(item, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
         session.delivery.sent += 1
-        link.sampled = subscription
+        self._out.sampled = subscription
         if at_once:
-            self._write(link, frame)
+            self._write(frame)
         else:
             place = self._place
             place.second[tick] = Flight(tick, packet_id)
             place.given = max(place.given, tick + 1)
-            self._write_when_saved(link, frame)
+            self._write_when_saved(frame)
         return True
 
     def send_again(self, item: StreamItem, flight: Flight, choice: Choice | None, now_us: Instant) -> bool:
         """Send a QoS 2 message that was in flight before a restart; False if there is no room for it."""
         session = self._session
-        link = session.link
-        assert link is not None
         if not self._room:
             return False
         ids = choice.ids if choice is not None else ()
@@ -162,7 +163,7 @@ class SessionSender:
             subscription_ids=ids,
             aliases=None if self._outboxes else session.delivery.aliases,
         )
-        self._write(link, frame)
+        self._write(frame)
         return True
 
     def _frame(
@@ -191,19 +192,19 @@ class SessionSender:
             aliases=aliases,
         )
 
-    def _write(self, link: Link, frame: bytes) -> None:
+    def _write(self, frame: bytes) -> None:
         """Write a frame, behind frames that wait for the disk."""
         if self._outboxes:
             self._outboxes[-1].frames.append(frame)
             self._outboxes[-1].bytes += len(frame)
         else:
-            link.write(frame)
+            self._out.write(frame)
 
-    def _write_when_saved(self, link: Link, frame: bytes) -> None:
+    def _write_when_saved(self, frame: bytes) -> None:
         """Write a frame when its message is on disk as being in flight."""
         outbox = self._collecting
         if outbox is None:
-            outbox = self._collecting = _Outbox(link)
+            outbox = self._collecting = _Outbox()
             self._outboxes.append(outbox)
             self._unsaved += 1
             self._owner.save_now(partial(self._saved, outbox))
@@ -214,7 +215,7 @@ class SessionSender:
         self._unsaved -= 1
         if self._outboxes and self._outboxes[0] is outbox:  # otherwise its connection is gone
             self._outboxes.popleft()
-            outbox.link.write(b"".join(outbox.frames))
+            self._out.write(b"".join(outbox.frames))
         self._owner.resume()
 
     # -- acknowledgements (AckReceiver of broker.link) -------------------------------------------------------

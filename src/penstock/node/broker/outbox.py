@@ -1,0 +1,101 @@
+"""What leaves for a kept session only when the disk has it: its PUBLISH packets of QoS 1 and 2.
+
+A client holds the packet identifier of a QoS 2 message until PUBREL. If a PUBLISH left before the disk has
+message and identifier, a node that is killed and started again would send the message once more as a new one,
+and would give the identifier, which the client still holds, to another message, which the client would drop.
+
+So such packets collect in an outbox until the transaction that holds their rows is written: the one that the
+publisher's acknowledgement waits for, too. Whatever is sent to the client meanwhile goes behind them. When an
+outbox is full the session is behind, and messages wait in the queues of their subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from penstock import limits
+
+if TYPE_CHECKING:
+    from penstock.model.instant import Instant
+    from penstock.node.broker.journal import Journal
+    from penstock.node.broker.link import Link, Sampled, Writer
+
+
+class HeldDelivery(Protocol):
+    """The part of a session whose packets an outbox holds."""
+
+    out: Writer | None
+    """Where messages are written."""
+    outbox: Outbox | None
+    """The outbox of the present connection."""
+    keeping_up: bool
+
+
+class _Batch:
+    """Frames that one transaction sets free, and frames that go behind them."""
+
+    __slots__ = ("frames", "number", "since_us", "size")
+
+    def __init__(self, number: int, since_us: Instant) -> None:
+        self.number = number
+        self.since_us = since_us
+        self.frames: list[bytes] = []
+        self.size = 0
+
+
+class Outbox:
+    """The packets of one connection that wait for the disk, in order (a `Writer`)."""
+
+    __slots__ = ("_batches", "_delivery", "_journal", "_link", "_size", "sampled")
+
+    def __init__(self, delivery: HeldDelivery, link: Link, journal: Journal) -> None:
+        self._delivery = delivery
+        self._link = link
+        self._journal = journal
+        self._batches: deque[_Batch] = deque()
+        self._size = 0
+        self.sampled: Sampled | None = None
+        """Whose latency is measured when the next packets leave."""
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits that whatever comes belongs in the queues of subscriptions."""
+        return self._size > limits.HELD_BYTES
+
+    def hold(self, frame: bytes, *, now_us: Instant) -> None:
+        """Send a frame when all that was noted in the journal so far is on disk."""
+        journal, batches = self._journal, self._batches
+        if not batches or batches[-1].number != journal.transaction:
+            batch = _Batch(journal.transaction, now_us)
+            batches.append(batch)
+            self._delivery.out = self
+            journal.send_when_safe(partial(self._safe, batch))
+        self.write(frame)
+
+    def write(self, data: bytes) -> None:
+        """Send behind what waits."""
+        batch = self._batches[-1]
+        batch.frames.append(data)
+        batch.size += len(data)
+        self._size += len(data)
+        if self._size > limits.HELD_BYTES:
+            self._delivery.keeping_up = False
+
+    def write_now(self, data: bytes) -> None:
+        """Send behind what waits: nothing overtakes it."""
+        self.write(data)
+
+    def _safe(self, batch: _Batch) -> None:
+        """The disk has what the first batch needs."""
+        delivery = self._delivery
+        if delivery.outbox is not self:  # the connection is gone; what was in flight is sent again
+            return
+        assert self._batches[0] is batch, "transactions end in their order"
+        self._batches.popleft()
+        self._size -= batch.size
+        if not self._batches:
+            delivery.out = self._link
+        self._link.sampled, self.sampled = self.sampled, None
+        self._link.write_late(b"".join(batch.frames), since_us=batch.since_us)
