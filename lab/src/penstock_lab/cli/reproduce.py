@@ -50,6 +50,7 @@ EXPERIMENTS: Final = {
     "gryphon-e3": "penstock_lab.experiments.gryphon.e3",
     "gryphon-e4": "penstock_lab.experiments.gryphon.e4",
     "streams-kill": "penstock_lab.experiments.streams.kill",
+    "qos2-kill": "penstock_lab.experiments.qos2.kill",
 }
 """Name → module."""
 
@@ -60,7 +61,10 @@ LIVE: Final = {
 """Experiments that can also be run between real nodes."""
 
 
-OPTIONS: Final = {"streams-kill": ("rounds", "log", "spark")}
+OPTIONS: Final = {
+    "streams-kill": ("rounds", "log", "spark"),
+    "qos2-kill": ("rounds", "version", "client"),
+}
 """Name → options that only this experiment has."""
 
 
@@ -78,13 +82,22 @@ def reproduce(  # noqa: PLR0917  # options of a command
         bool, typer.Option("--live", help="Between real nodes on this machine: " + ", ".join(LIVE) + ".")
     ] = False,
     rounds: Annotated[
-        str | None, typer.Option("--rounds", metavar="N", help="streams-kill: number of processes to kill.")
+        str | None,
+        typer.Option("--rounds", metavar="N", help="streams-kill, qos2-kill: number of processes to kill."),
     ] = None,
     log: Annotated[
         str | None,
         typer.Option("--log", metavar="file|nats", help="streams-kill: where the streams' log is."),
     ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="streams-kill: also kill a Spark query.")] = False,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="4|5", help="qos2-kill: MQTT 3.1.1 or 5; both when omitted."),
+    ] = None,
+    client: Annotated[
+        str | None,
+        typer.Option("--client", metavar="raw|paho", help="qos2-kill: clients; both when omitted."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of one of the papers: what they found beside what we find.
@@ -94,7 +107,13 @@ def reproduce(  # noqa: PLR0917  # options of a command
     module = chosen(EXPERIMENTS, name, "experiment")
     if live:
         module = chosen(LIVE, name, "live experiment")
-    asked = {"rounds": rounds, "log": log, "spark": "yes" if spark else None}
+    asked = {
+        "rounds": rounds,
+        "log": log,
+        "spark": "yes" if spark else None,
+        "version": version,
+        "client": client,
+    }
     options = {option: value for option, value in asked.items() if value is not None}
     for option in options:
         if option not in OPTIONS.get(name, ()):
