@@ -1,0 +1,294 @@
+"""What leaves for a kept session when the disk has it, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock import limits
+from penstock.mqtt.codes import V4, V5
+from penstock.mqtt.packets.connect import Connack, Connect, Will
+from penstock.mqtt.packets.properties import Properties
+from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from penstock.node.config.schema import Config, Queues
+from penstock.node.store.tables import STORE, Store
+from tests.kit.digests_received import away, body, is_digest
+from tests.kit.peer import node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from penstock.node.store.database import Row
+    from tests.kit.peer import Peer, Running
+
+KEPT = {"clean": False, "session_expiry_s": 1000}
+KEPT_BY_VERSION = {V4: {"version": V4, "clean": False}, V5: KEPT}
+
+
+class Gated(Store):
+    """A disk that takes nothing while its gate is closed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path / STORE)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        assert self.gate.wait(60)
+        super().write(rows)
+
+
+async def on_disk(running: Running) -> None:
+    journal = running.broker.journal
+    assert journal is not None
+    while journal.behind:
+        await asyncio.sleep(0.005)
+
+
+async def killed(running: Running, folder: Path) -> Store:
+    """The store as a node that is killed now leaves it."""
+    await on_disk(running)
+    after = folder / "after"
+    after.mkdir()
+    for path in folder.glob(f"{STORE}*"):
+        shutil.copy(path, after)
+    return Store(after / STORE)
+
+
+async def subscribed(running: Running, *, version: int = V5, **how: object) -> Peer:
+    client = await running.connect("c", **KEPT_BY_VERSION[version], **how)
+    await client.subscribe("a", "b", qos=2)
+    await on_disk(running)
+    return client
+
+
+@pytest.mark.parametrize("version", [V4, V5])
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_publish_leaves_when_the_disk_has_it_and_nothing_overtakes_it(
+    tmp_path: Path, version: int, qos: int
+) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running, version=version)
+        passing = await running.connect("p")
+        await passing.subscribe("a", qos=2)
+        sender = await running.connect("s", version=version)
+        disk.gate.clear()
+        sender.send(Publish("a", b"1", qos=qos, packet_id=1))
+        sender.publish0("b", b"2")
+        sender.publish0("a", b"3")
+        assert await sender.silent()
+        assert [(await passing.expect(Publish)).payload for _ in range(2)] == [b"1", b"3"]
+        assert await client.silent()
+        disk.gate.set()
+        found = [await client.expect(Publish) for _ in range(3)]
+        assert [(each.payload, each.qos, each.dup) for each in found] == [
+            (b"1", qos, False),
+            (b"2", 0, False),
+            (b"3", 0, False),
+        ]
+        assert (await sender.expect(Puback if qos == 1 else Pubrec)).packet_id == 1
+
+
+async def test_what_is_published_while_a_transaction_is_written_waits_for_the_next(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running)
+        sender = await running.connect("s")
+        disk.gate.clear()
+        sender.send(Publish("a", b"1", qos=2, packet_id=1))
+        assert await sender.silent()  # its transaction has begun
+        sender.send(Publish("a", b"2", qos=2, packet_id=2))
+        assert await sender.silent()
+        assert running.broker.journal is not None
+        assert running.broker.journal.status().answers == 2
+        disk.gate.set()
+        assert [(await client.expect(Publish)).payload for _ in range(2)] == [b"1", b"2"]
+        assert [(await sender.expect(Pubrec)).packet_id for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize("version", [V4, V5])
+async def test_pubrel_leaves_when_the_disk_has_the_pubrec(tmp_path: Path, version: int) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running, version=version)
+        sender = await running.connect("s")
+        sender.send(Publish("a", b"1", qos=2, packet_id=1))
+        first = await client.expect(Publish)
+        await on_disk(running)
+        disk.gate.clear()
+        client.send(Pubrec(first.packet_id))
+        client.send(Pubrec(first.packet_id))  # once more: answered with the first
+        assert await client.silent()
+        client.abort()
+        client = await running.connect("c", **KEPT_BY_VERSION[version])
+        assert client.connack.session_present
+        assert await client.silent()
+        disk.gate.set()
+        assert (await client.expect(Pubrel)).packet_id == first.packet_id
+        client.send(Pubcomp(first.packet_id))
+        assert await client.silent()
+
+
+async def test_pubrels_that_wait_leave_in_their_order(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running)
+        sender = await running.connect("s")
+        for number in range(1, 5):
+            sender.send(Publish("a", b"x", qos=2, packet_id=number))
+        ids = [(await client.expect(Publish)).packet_id for _ in range(4)]
+        await on_disk(running)
+        disk.gate.clear()
+        for packet_id in ids[:2]:
+            client.send(Pubrec(packet_id))
+        assert await client.silent()
+        for packet_id in ids[2:]:
+            client.send(Pubrec(packet_id))
+        assert await client.silent()
+        disk.gate.set()
+        assert [(await client.expect(Pubrel)).packet_id for _ in range(4)] == ids
+
+
+@pytest.mark.parametrize("version", [V4, V5])
+async def test_a_session_that_comes_back_meanwhile_waits_too(tmp_path: Path, version: int) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running, version=version)
+        sender = await running.connect("s")
+        disk.gate.clear()
+        sender.send(Publish("a", b"1", qos=2, packet_id=1))
+        sender.send(Publish("a", b"2", qos=2, packet_id=2))
+        assert await sender.silent()
+        client = await running.connect("c", **KEPT_BY_VERSION[version])  # takes over
+        sender.publish0("b", b"3")
+        assert await sender.silent()
+        assert await client.silent()
+        disk.gate.set()
+        found = [await client.expect(Publish) for _ in range(3)]
+        assert [(each.payload, each.packet_id, each.dup) for each in found] == [
+            (b"1", 1, True),
+            (b"2", 2, True),
+            (b"3", 0, False),
+        ]
+
+
+async def test_a_full_outbox_is_behind_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HELD_BYTES", 500)
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running)
+        sender = await running.connect("s")
+        disk.gate.clear()
+        for number in range(1, 101):
+            sender.send(
+                Publish("a", b"%0100d" % number, qos=number % 3, packet_id=number if number % 3 else 0)
+            )
+        assert await sender.silent()
+        session = running.broker.sessions.get("c")
+        assert session is not None
+        assert session.delivery.outbox is not None
+        assert session.delivery.outbox.full
+        assert 90 < running.broker.status().account.queued < 100
+        assert running.account_holds()
+        assert await client.silent()
+        disk.gate.set()
+        assert [int(payload) for payload in await client.payloads(100)] == list(range(1, 101))
+        assert running.account_holds()
+        assert session.delivery.keeping_up
+
+
+async def test_topic_aliases_are_introduced_before_they_are_used(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running, topic_alias_maximum=5)
+        sender = await running.connect("s")
+        disk.gate.clear()
+        sender.send(Publish("a", b"1", qos=2, packet_id=1))
+        sender.publish0("a", b"2")
+        assert await sender.silent()
+        disk.gate.set()
+        found = [await client.expect(Publish) for _ in range(2)]
+        assert [(each.topic, each.properties.topic_alias) for each in found] == [("a", 1), ("", 1)]
+
+
+async def test_after_a_crash_a_message_comes_again_as_it_was_sent(tmp_path: Path) -> None:
+    async with node(store=Gated(tmp_path)) as running:
+        sender = await running.connect("s")
+        await sender.publish1("a", b"old", retain=True)
+        client = await subscribed(running)
+        await sender.publish2("b", b"new")
+        sent = [await client.expect(Publish) for _ in range(2)]
+        assert [(each.payload, each.retain) for each in sent] == [(b"old", True), (b"new", False)]
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT)
+        again = [await client.expect(Publish) for _ in range(2)]
+        assert [(each.payload, each.retain, each.packet_id, each.dup) for each in again] == [
+            (each.payload, each.retain, each.packet_id, True) for each in sent
+        ]
+
+
+async def test_a_session_that_a_clean_start_ended_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        await subscribed(running)
+        disk.gate.clear()
+        client = await running.dial()
+        client.send(Connect(client_id="c", clean_start=True))
+        sender = await running.connect("s")
+        assert await sender.silent()
+        assert client.reader.at_eof() is False
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.reader.readexactly(1), 0.1)  # no CONNACK yet
+        disk.gate.set()
+        connack = await client.expect(Connack)
+        assert not connack.session_present
+        store = await killed(running, tmp_path)
+        assert [len(each) for each in store.load()] == [0, 0, 0, 0]
+        store.close()
+
+
+async def test_a_will_that_was_published_is_not_published_again_after_a_crash(tmp_path: Path) -> None:
+    will = Will("a", b"gone", qos=2, properties=Properties(will_delay_s=1))
+    async with node(store=Gated(tmp_path)) as running:
+        watcher = await subscribed(running)
+        mortal = await running.connect("m", clean=False, session_expiry_s=1000, will=will)
+        mortal.abort()
+        assert (await watcher.message()).payload == b"gone"
+        await watcher.settled()
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        watcher = await running.connect("c", **KEPT)
+        mortal_session = running.broker.sessions.get("m")
+        assert mortal_session is not None
+        assert mortal_session.will is None
+        assert await watcher.silent()
+
+
+async def test_events_that_a_digest_counts_do_not_come_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FIRM_EVENTS", 5)
+    async with node(Config(data="", queues=Queues(events=5)), store=Gated(tmp_path)) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for number in range(20):
+            await sender.publish1("a", b"%d" % number)
+        client = await running.connect("c", **KEPT)
+        first = await client.message()
+        assert is_digest(first)
+        rest = await client.payloads(20 - body(first)["count"])
+        assert rest == [b"%d" % number for number in range(body(first)["count"], 20)]
+        assert await client.silent()
+        store = await killed(running, tmp_path)
+        assert store.load().messages == []
+        store.close()
