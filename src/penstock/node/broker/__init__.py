@@ -21,6 +21,7 @@ From one client to others:
     sessions.py      all sessions by client identifier
     session.py       one session, made of these parts:
     delivery.py          takes routed messages: sends or queues them
+    outbox.py            holds what leaves when the disk has it
     drain.py             sends what waits
     acknowledgements.py  settles messages in flight
     link.py          what a session and its connection need of each other

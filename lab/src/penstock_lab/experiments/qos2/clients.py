@@ -9,6 +9,7 @@ PUBREL.)
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,7 +18,7 @@ from penstock_lab.experiments.qos2 import wire
 from penstock_lab.experiments.qos2.relay import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 WINDOW: Final = 4
 """Messages that the publisher has under way."""
@@ -215,7 +216,7 @@ class _Paho:
         self._client.on_connect = self._connected
         how: dict[str, Any] = {}
         if v5:
-            properties = Properties(PacketTypes.CONNECT)
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.SessionExpiryInterval = wire.KEPT_S
             how = {"clean_start": False, "properties": properties}
         self._client.connect_async(HOST, port, **how)
@@ -228,10 +229,10 @@ class _Paho:
         """The node has a new session for the client."""
 
     def drop_connection(self) -> None:
-        connection = self._client.socket()
+        connection: Any = self._client.socket()
         if connection is not None:
             with suppress(OSError):
-                connection.shutdown(2)
+                connection.shutdown(socket.SHUT_RDWR)
 
     async def close(self) -> None:
         self._client.disconnect()
@@ -288,7 +289,7 @@ class PahoSubscriber(_Paho):
         self.handed_on.append((message.topic, message.payload))
 
 
-CLIENTS: Final[dict[str, tuple[type[Publisher], type[Subscriber]]]] = {
+CLIENTS: Final[dict[str, tuple[Callable[[int, int], Publisher], Callable[[int, int], Subscriber]]]] = {
     "raw": (RawPublisher, RawSubscriber),
     "paho": (PahoPublisher, PahoSubscriber),
 }

@@ -173,9 +173,9 @@ class _Trap:
 class Run:
     """One node and its two clients, over all rounds."""
 
-    def __init__(self, folder: Path, *, version: int, client: str, seed: int) -> None:
+    def __init__(self, folder: Path, *, version: int, client: str, dice: Random) -> None:
         self._nodes = Nodes(folder)
-        self._dice = Random(f"{seed} {version} {client}")  # noqa: S311  # repeatable on purpose
+        self._dice = dice
         self._relay = Relay(version, self._passes)
         self._version = version
         self._client = client
@@ -357,7 +357,8 @@ async def play(
     folder: Path, *, version: int, client: str, rounds: int, seed: int, progress: Progress
 ) -> Found:
     """All rounds of one client library and version."""
-    run = Run(folder, version=version, client=client, seed=seed)
+    dice = Random(f"{seed} {version} {client}")  # noqa: S311  # repeatable on purpose
+    run = Run(folder, version=version, client=client, dice=dice)
     points: list[Point | None] = []
     try:
         await run.begin()
@@ -366,7 +367,7 @@ async def play(
                 points = [*POINTS, None]
                 if rounds > QUICK_ROUNDS:  # half of the kills are at random
                     points += [None] * (len(POINTS) - 1)
-                run._dice.shuffle(points)  # noqa: SLF001
+                dice.shuffle(points)
             point = points.pop()
             progress(number, rounds, f"{client}, MQTT {version}: {point.name if point else ANYWHERE}")
             await run.kill(point)
