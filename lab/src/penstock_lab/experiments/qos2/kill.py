@@ -68,7 +68,8 @@ class Point(NamedTuple):
     passes: bool = True
     """Whether the packet still arrives."""
     loses: Step | None = None
-    """From this packet on nothing in its direction arrives any more."""
+    """Once the packet that the node is killed at is next, nothing arrives any more in the direction of this
+    one, from this one on. (What answers the packet that the node is killed at is lost anyway.)"""
     drops: bool = False
     """The subscriber loses its connection, and the node is killed when it is sent a PUBLISH after that."""
     again: bool = False
@@ -87,7 +88,7 @@ POINTS: Final = (
     Point("publisher sent PUBLISH", Step(PUBLISHER, True, wire.PUBLISH)),
     Point("subscriber has PUBLISH, publisher has no PUBREC", _TO_SUBSCRIBER, loses=_PUBREC),
     Point("publisher has PUBREC, subscriber has no PUBLISH", _PUBREC, loses=_TO_SUBSCRIBER),
-    Point("publisher has PUBREC, its PUBREL is lost", _PUBREC, loses=_PUBREL),
+    Point("publisher has PUBREC, its PUBREL is lost", _PUBREC),
     Point("PUBREC to the publisher is lost", _PUBREC, passes=False),
     Point("publisher sent PUBREL", _PUBREL),
     Point("publisher has PUBCOMP", _PUBCOMP),
@@ -95,7 +96,7 @@ POINTS: Final = (
     Point("subscriber has PUBLISH, its PUBREC is lost", _ITS_PUBREC, passes=False),
     Point("subscriber sent PUBREC", _ITS_PUBREC),
     Point("PUBREL to the subscriber is lost", _ITS_PUBREL, passes=False),
-    Point("subscriber has PUBREL, its PUBCOMP is lost", _ITS_PUBREL, loses=_ITS_PUBCOMP),
+    Point("subscriber has PUBREL, its PUBCOMP is lost", _ITS_PUBREL),
     Point("subscriber sent PUBCOMP", _ITS_PUBCOMP),
     Point("subscriber came back meanwhile", Step(PUBLISHER, True, wire.PUBLISH), drops=True),
     Point("killed again while it sends again", _TO_SUBSCRIBER, loses=_PUBREC, again=True),
