@@ -239,7 +239,9 @@ def _with_seeds(levels: tuple[Level, ...]) -> tuple[Level, ...]:
 
 
 def read_by(policy: Policy, steps: Iterable[Placed] | None = None) -> Iterator[str]:
-    """Attributes that some steps of a policy, or all, and its digesters read."""
+    """Attributes that some steps of a policy, or all and what is urgent, and its digesters read."""
+    if steps is None:
+        yield from (policy.path_of(step).text for step in policy.urgent)
     for placed in policy.steps(policy.highest) if steps is None else steps:
         step = placed.step
         by = getattr(step.filter, "by", None)

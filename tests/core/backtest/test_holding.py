@@ -43,7 +43,7 @@ def ours(rows: Rows) -> Held:
         published_us=np.array(published, dtype=np.int64),
         delivered_us=np.array(delivered, dtype=np.int64),
         values=np.array([row[2] for row in rows], dtype=np.float64),
-        series=np.array([row[3] for row in rows], dtype=np.int64),
+        sources=np.array([row[3] for row in rows], dtype=np.int64),
     )
 
 

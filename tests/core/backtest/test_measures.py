@@ -94,7 +94,7 @@ def test_an_urgent_event_that_overtakes_is_the_newest() -> None:
         published_us=instants(0, 10, 30),
         delivered_us=instants(20, 12, -1),
         values=np.array([1.0, 5.0, 6.0]),
-        series=instants(0, 0, 0),
+        sources=instants(0, 0, 0),
     )
     assert (error.live.n, error.live.squares) == (1, 1.0)
 
@@ -105,7 +105,7 @@ def test_errors_are_told_source_by_source() -> None:
         published_us=instants(0, 0, 10, 10, 10),
         delivered_us=instants(1, 1, 11, 11, -1),
         values=np.array([7.0, 1.0, 7.0, 5.0, 9.0]),
-        series=instants(0, 1, 0, 1, 2),
+        sources=instants(0, 1, 0, 1, 2),
     )
     assert (error.live.sources.n, error.live.sources.largest) == (2, 4.0)
     assert error.live.sources.quantile(0.5) == 0.0

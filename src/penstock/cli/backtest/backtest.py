@@ -83,8 +83,8 @@ def backtest(
         ),
     ] = None,
     controller: Annotated[
-        str, typer.Option("--controller", help="Controller that chooses the level: ladder or predictive.")
-    ] = "ladder",
+        str, typer.Option("--controller", help="What chooses the level: predictive, ladder, or printed.")
+    ] = "predictive",
     ts: TsOption = "ts",
     seq: SeqOption = None,
     columns: ColumnsOption = None,

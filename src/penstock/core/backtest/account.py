@@ -243,7 +243,7 @@ def account(
             for cause, count in statistics.filters.items()
         },
         errors={
-            name: held(published_us=published, delivered_us=delivered, values=own, series=recorded.series)
+            name: held(published_us=published, delivered_us=delivered, values=own, sources=recorded.sources)
             for name, own in values.items()
         },
         unusual={

@@ -86,14 +86,14 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def held(*, published_us: Ints, delivered_us: Ints, values: Floats, series: Ints) -> Held:
+def held(*, published_us: Ints, delivered_us: Ints, values: Floats, sources: Ints) -> Held:
     """Errors of one queue, whose events are in order of time.
 
     `delivered_us` is negative for lost events, `values` NaN without a number. A value is held for its own
-    `series`, a number that identifies the source.
+    source; `sources` are the numbers of the sources, from 0 on.
     """
     readable = np.flatnonzero(np.isfinite(values))
-    own, codes = values[readable], codes_of(series[readable])
+    own, codes = values[readable], sources[readable]
     published, delivered = published_us[readable], delivered_us[readable]
     live = newest_known(published, delivered, codes)
     later = newest_known(np.arange(len(own)), np.where(delivered >= 0, np.arange(len(own)), -1), codes)

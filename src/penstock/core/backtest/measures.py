@@ -5,6 +5,7 @@ and how old the newest value of each source is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -53,7 +54,7 @@ class Mattering(msgspec.Struct, frozen=True):
         return Mattering(self.kept.merge(other.kept), self.delay.merge(other.delay))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Recorded:
     """The events of one queue in order of time, apart from what became of them."""
 
@@ -64,6 +65,11 @@ class Recorded:
     """Measured attributes; NaN where an event has no number."""
     matters: Mapping[str, Mask] = field(default_factory=dict)
     """Which events each predicate matches."""
+
+    @cached_property
+    def sources(self) -> Ints:
+        """The sources numbered from 0 on."""
+        return codes_of(self.series)
 
 
 def normal_range(low: float, high: float) -> tuple[float, float]:
@@ -101,7 +107,7 @@ def extremes(found: Recorded, name: str, arrived: Mask, *, window_us: int) -> Ke
         return Kept()
     windows = found.published_us[readable] // window_us
     windows -= windows.min()
-    groups = codes_of(codes_of(found.series[readable]) * (int(windows.max()) + 1) + windows)
+    groups = codes_of(found.sources[readable] * (int(windows.max()) + 1) + windows)
     own, there = values[readable], arrived[readable]
     order = np.lexsort((own, groups))
     firsts = np.flatnonzero(np.diff(groups[order], prepend=-1))
@@ -125,7 +131,7 @@ def ages(found: Recorded, delivered: Ints) -> Histogram:
     """Age of the newest event that the receiver has of a source, at the instant of each event of the source
     but the first. Before the first one arrives, as old as the first one.
     """
-    published, codes = found.published_us, codes_of(found.series)
+    published, codes = found.published_us, found.sources
     if not len(published):
         return Histogram()
     newest = newest_known(published, delivered, codes)

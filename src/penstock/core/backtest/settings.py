@@ -18,6 +18,7 @@ from penstock.core.queues import (
     PackingQueue,
     Predictive,
     QueueOptions,
+    Smoothing,
 )
 from penstock.errors import InputError, PolicyError
 from penstock.policy import filters
@@ -37,12 +38,16 @@ if TYPE_CHECKING:
 class Controllers(Enum):
     """Which controller chooses the level of a pack."""
 
-    LADDER = "ladder"
     PREDICTIVE = "predictive"
+    LADDER = "ladder"
+    PRINTED = "printed"
+    """The ladder with the smoothing formula as the paper prints it."""
 
     def make(self) -> Controller:
         """A new controller for one queue."""
-        return Ladder() if self is Controllers.LADDER else Predictive()
+        if self is Controllers.PREDICTIVE:
+            return Predictive()
+        return Ladder(smoothing=Smoothing.LOW_PASS if self is Controllers.LADDER else Smoothing.PRINTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Settings:
     """Attributes whose error is measured."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Columns by attribute, as for `pack`."""
-    controller: Controllers = Controllers.LADDER
+    controller: Controllers = Controllers.PREDICTIVE
     matters: tuple[Predicate, ...] = ()
     """What matters to the receiver; what the policies declare is added."""
     window_us: int = WINDOW_US

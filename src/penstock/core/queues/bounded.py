@@ -118,6 +118,16 @@ class BoundedQueue(ABC):
     def _move(self, lane: deque[Item], taken: list[Item], most: int | None, most_bytes: int | None) -> int:
         """Move items from a lane to those taken; returns their bytes."""
         size = 0
+        if most == 1 and lane and not taken and lane[0].__class__ is Event:  # how a slow link takes items
+            event = lane.popleft()
+            size = event.size
+            self._held -= 1
+            self._bytes -= size
+            self._queued -= 1
+            self._delivered += 1
+            self._departed_bytes += size
+            taken.append(event)
+            return size
         while lane and (most is None or len(taken) < most):
             more = lane[0].size
             if most_bytes is not None and size + more > most_bytes and taken:
@@ -257,6 +267,11 @@ class BoundedQueue(ABC):
     def urgent(self) -> int:
         """Events waiting that go ahead of the others."""
         return 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether the pace of the receiver decides anything here."""
+        return False
 
     def follow(self, pace: Pace) -> None:
         """Keep the time of a receiver that takes items at this pace, if the queue can."""

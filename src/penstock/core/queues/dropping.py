@@ -167,7 +167,7 @@ class DropOldestQueue(_TallyingQueue):
 
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
         """Remove and return the next items; the digest of dropped events comes first."""
-        if not self.suspended:
+        if (self._ahead or self._tally.count or self._tally.merged is not None) and not self.suspended:
             self._settle()
         return super().take(most, most_bytes=most_bytes)
 
@@ -219,8 +219,16 @@ class DropNewestQueue(_TallyingQueue):
 
     def offer(self, item: Item, *, now_us: Instant) -> None:
         """Accept an item, or count it in the digest if full."""
-        if self._tally.waiting and not (isinstance(item, Event) and self._is_full(item)):
-            self._settle()
+        tally = self._tally
+        if tally.count or tally.merged is not None:
+            if not (isinstance(item, Event) and self._is_full(item)):
+                self._settle()
+            elif tally.count and self._queued:  # the usual case of an overloaded queue
+                self._accepted += 1
+                self._queued_digested += 1
+                self._dropped += 1
+                tally.add(item)
+                return
         super().offer(item, now_us=now_us)
 
     def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:

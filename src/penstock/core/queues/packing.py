@@ -82,6 +82,11 @@ class PackingQueue(BoundedQueue):
         first = self._first
         return len(first) - (bool(first) and isinstance(first[0], Digest))
 
+    @property
+    def timed(self) -> bool:
+        """Whether the pace of the receiver decides when to pack."""
+        return self._timed is not None
+
     def follow(self, pace: Pace) -> None:
         """Keep the time of a receiver that takes items at this pace."""
         self._pace = pace

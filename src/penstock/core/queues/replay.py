@@ -13,6 +13,7 @@ import re
 from array import array
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock import limits
@@ -24,7 +25,7 @@ from penstock.model.event import Control, Event
 from penstock.model.instant import SECOND_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from penstock.core.queues.bounded import BoundedQueue
     from penstock.core.queues.statistics import PackRecord, QueueStatistics
@@ -144,29 +145,33 @@ class Replay:
 
     def offer(self, event: Event) -> None:
         """Publish an event; if older than the one before, at that one's time."""
-        ts_us = event.ts_us
-        now_us = self._now_us = ts_us if ts_us > self._now_us or not self._published else self._now_us
-        now = now_us * self._per_us
-        if not self._idle and self._free <= now:
-            self._serve(now)
-        place = len(self._published)
-        self._places[id(event)] = place
-        self._published.append(ts_us)
-        self._delivered.append(LOST)
-        if not self._idle:
-            amount, takes = self._serving
-            self._pace.outside = amount * (self._free - now) / takes if takes else 0
-        self._queue.offer(event, now_us=now_us)
-        if not place % limits.PACK_RECORDS:  # at most one pack per event, so no record is lost
-            self._packs += self._queue.events()
-        if self._idle:
-            self._free = now
-            self._serve(now)
+        self.offer_all((event,))
 
-    def offer_all(self, events: Iterable[Event]) -> None:
+    def offer_all(self, events: Sequence[Event]) -> None:
         """Publish events one after the other."""
-        for event in events:
-            self.offer(event)
+        first = len(self._published)
+        self._published.extend([event.ts_us for event in events])
+        self._delivered.extend(repeat(LOST, len(events)))
+        self._places.update(zip(map(id, events), count(first), strict=False))
+        offer, per_us, timed = self._queue.offer, self._per_us, self._queue.timed
+        now_us = self._now_us if first else min(event.ts_us for event in events) if events else 0
+        for place, event in enumerate(events, first):
+            ts_us = event.ts_us
+            now_us = max(now_us, ts_us)
+            now = now_us * per_us
+            if not self._idle:
+                if self._free <= now:
+                    self._serve(now)
+                if timed:
+                    amount, takes = self._serving
+                    self._pace.outside = amount * (self._free - now) / takes if takes else 0
+            offer(event, now_us=now_us)
+            if not place % limits.PACK_RECORDS:  # at most one pack per event, so no record is lost
+                self._packs += self._queue.events()
+            if self._idle:
+                self._free = now
+                self._serve(now)
+        self._now_us = now_us
 
     def finish(self) -> Replayed:
         """Let the queue run empty."""
@@ -179,38 +184,45 @@ class Replay:
     def _serve(self, now: int | None) -> None:
         """Take items while the drain is free before `now`."""
         self._idle = False
-        while now is None or self._free <= now:
-            amount, takes = self._serving
-            if takes:
-                self._pace.took(amount, over_us=takes / self._per_us)
-            self._serving = (0, 0)
-            taken = self._queue.take(1)
-            if not taken:
-                self._idle = True
-                self._pace.rested()
-                self._pace.outside = 0
-                return
-            item = taken[0]
-            takes = self._takes(item)
-            self._serving = (self._pace.amount(size=item.size, items=1), takes)
-            self._free += takes
-            if isinstance(item, Event):
-                self._arrive(self._places.pop(id(item)))
-            else:
-                self._digests += isinstance(item, Digest)
+        take, timed, per_us, free = self._queue.take, self._queue.timed, self._per_us, self._free
+        places, delivered = self._places, self._delivered
+        try:
+            while now is None or free <= now:
+                if timed:
+                    self._told()
+                taken = take(1)
+                if not taken:
+                    self._idle = True
+                    break
+                item = taken[0]
+                takes = self._takes(item, free)
+                free += takes
+                if timed:
+                    self._serving = (self._pace.amount(size=item.size, items=1), takes)
+                if isinstance(item, Event):
+                    delivered[places.pop(id(item))] = -(-free // per_us)
+                else:
+                    self._digests += isinstance(item, Digest)
+        except OverflowError:
+            raise QueueError("the drain is too slow: the queue never empties") from None
+        self._free = free
+        if self._idle and timed:
+            self._pace.rested()
+            self._pace.outside = 0
 
-    def _takes(self, item: Item) -> int:
-        """How long the drain needs for an item, in its fractions of a microsecond."""
+    def _told(self) -> None:
+        """Tell the pace of the item that has been drained."""
+        amount, takes = self._serving
+        if takes:
+            self._pace.took(amount, over_us=takes / self._per_us)
+        self._serving = (0, 0)
+
+    def _takes(self, item: Item, free: int) -> int:
+        """How long the drain needs for an item from `free` on, in its fractions of a microsecond."""
         if self._reader is not None and not isinstance(item, Control):
-            return self._reader.takes_us(item, now_us=self._free)
+            return self._reader.takes_us(item, now_us=free)
         if isinstance(item, Event):
             return self._work * max(1, item.size) if self._in_bytes else self._work
         if not self._digests_on_wire:
             return 0
         return self._work * wire_bytes(item) if self._in_bytes else self._work
-
-    def _arrive(self, place: int) -> None:
-        try:
-            self._delivered[place] = -(-self._free // self._per_us)
-        except OverflowError:
-            raise QueueError("the drain is too slow: the queue never empties") from None

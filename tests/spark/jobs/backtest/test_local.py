@@ -29,7 +29,11 @@ WARD = parse(
     "levels: [drop: {delta: 5}, drop: {within: [50, 100]}, keep: {latest_by: {by: $topic, n: 2}}]"
 )
 LOTS = parse("attribute: pulse\nlevels: [drop: {random: 0.3}, drop: {lt: 80, attribute: spo2}]")
-CANDIDATES = (Candidate("ward", WARD), Candidate("lots", LOTS), *BASELINES)
+SOON = parse(
+    "attribute: pulse\nfresh: 1s\nurgent: [{gt: 85}, {lt: 94, attribute: spo2}]\nmatters: {lt: 60}\n"
+    "levels: [drop: {delta: 5}, keep: {latest_by: $topic}]"
+)
+CANDIDATES = (Candidate("ward", WARD), Candidate("lots", LOTS), Candidate("soon", SOON), *BASELINES)
 MATTERS = (predicate("pulse > 90"), predicate("spo2 <= 94"), predicate("$topic in [ward/1, ward/3]"))
 
 

@@ -27,7 +27,7 @@ from penstock.core.backtest.settings import (
 )
 from penstock.errors import InputError
 from penstock.model.values import number, value
-from penstock.pipeline.jobs.backtest.rows import Rows, java_number
+from penstock.pipeline.jobs.backtest.rows import Rows, filled, indices, java_number
 from penstock.pipeline.tables.files import NeedsSpark, format_of, read_table
 from penstock.policy import paths
 from penstock.policy.columns.frame import raw_of
@@ -162,7 +162,7 @@ def _queues(rows: Rows, key: Sequence[str]) -> tuple[list[str], Ints]:
     if not key:
         return [""], np.zeros(size, dtype=np.int64)
     codes, firsts = _combined([_codes(rows.table.column(name), name) for name in key])
-    fields = [rows.table.column(name).take(pa.array(firsts)).to_pylist() for name in key]
+    fields = [rows.table.column(name).take(indices(firsts)).to_pylist() for name in key]
     names = [
         "{" + ",".join(_field(*pair) for pair in zip(key, row, strict=True) if pair[1] is not None) + "}"
         for row in zip(*fields, strict=True)
@@ -197,8 +197,7 @@ def _codes(column: pa.ChunkedArray, name: str) -> Ints:
         raise NeedsSpark(
             f"queues by column '{name}' of the kind {column.type} are made by Spark only"
         ) from None
-    parts = [compute.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in chunks]
-    return np.concatenate(parts).astype(np.int64) + 1 if parts else np.zeros(0, dtype=np.int64)
+    return np.concatenate([filled(chunk.indices, -1) for chunk in chunks]).astype(np.int64) + 1
 
 
 def _combined(columns: list[Ints]) -> tuple[Ints, Ints]:
@@ -212,10 +211,10 @@ def _combined(columns: list[Ints]) -> tuple[Ints, Ints]:
 
 def _in_order(rows: Rows, queues: Ints, settings: Settings) -> tuple[Rows, list[Event], Ints]:
     """Rows and events by queue and time; those of one instant by number, sender, topic and payload."""
-    ts, seq = rows.table.column("ts").to_numpy(), rows.seq()
+    ts, seq = filled(rows.table.column("ts"), 0), rows.seq()
     order = np.lexsort((seq, ts, queues))
     ts, seq, queues = ts[order], seq[order], queues[order]
-    rows = Rows(rows.table.take(pa.array(order)), rows.columns, rows.payload)
+    rows = Rows(rows.table.take(indices(order)), rows.columns, rows.payload)
     events = rows.events(settings.wanted())
     same = (np.diff(queues) == 0) & (np.diff(ts) == 0) & (np.diff(seq) == 0)
     if not same.any():
@@ -225,5 +224,5 @@ def _in_order(rows: Rows, queues: Ints, settings: Settings) -> tuple[Rows, list[
         range(len(events)),
         key=lambda place: (groups[place], events[place].sender, events[place].topic, events[place].payload),
     )
-    moved = Rows(rows.table.take(pa.array(places)), rows.columns, rows.payload)
+    moved = Rows(rows.table.take(indices(np.array(places))), rows.columns, rows.payload)
     return moved, [events[place] for place in places], queues

@@ -93,7 +93,7 @@ class Rows:
             return np.zeros(self.table.num_rows, dtype=np.int64)
         if not pa.types.is_integer(found.type):
             raise _wrong("$seq", self.columns.get("$seq", "seq"), found.type, "whole numbers")
-        own: Ints = compute.fill_null(found.cast(pa.int64()), 0).to_numpy()
+        own: Ints = filled(found.cast(pa.int64()), 0)
         return own
 
     def typed(self, path: Path) -> pa.ChunkedArray | None:
@@ -162,7 +162,7 @@ class Rows:
                 raise NeedsSpark(f"attribute '{name}' in payloads beside columns is read by Spark only")
             return numbers_of(raw_of(events, path, self.payload))
         if _is_number(column.type):
-            own: Floats = column.cast(pa.float64()).to_numpy()
+            own: Floats = filled(column.cast(pa.float64()), np.nan)
             return own
         return np.full(len(events), np.nan)
 
@@ -185,12 +185,7 @@ class Rows:
         if not first.segments:
             return [UNDECODABLE if one is None else one for one in leaves[first]]
         if all(len(path.segments) == 1 for path in wanted):
-            names = [path.segments[0] for path in wanted]
-            filled = [
-                {name: one for name, one in zip(names, row, strict=True) if one is not None}
-                for row in zip(*leaves.values(), strict=True)
-            ]
-            return list(filled)
+            return _flat([path.segments[0] for path in wanted], list(leaves.values()))
         return [_nested(wanted, row) for row in zip(*leaves.values(), strict=True)]
 
     def _payloads(self, roots: list[Any] | None) -> list[bytes]:
@@ -215,6 +210,8 @@ class Rows:
             return [()] * self.table.num_rows
         if not pa.types.is_map(found.type):
             raise NeedsSpark(f"properties of the kind {found.type} are read by Spark only")
+        if not sum(len(chunk.keys) for chunk in found.chunks):
+            return [()] * self.table.num_rows
         return [tuple(one) if one else () for one in found.to_pylist()]
 
 
@@ -263,8 +260,26 @@ def _shared(column: pa.ChunkedArray, empty: str) -> list[str]:
     found: list[str] = []
     for chunk in chunks:
         names = [*chunk.dictionary.to_pylist(), empty]
-        found += [names[place] for place in compute.fill_null(chunk.indices, len(names) - 1).to_pylist()]
+        found += [names[place] for place in filled(chunk.indices, len(names) - 1).tolist()]
     return found
+
+
+def filled(column: pa.Array | pa.ChunkedArray, empty: float) -> Any:
+    """Numbers as an array, with something in the place of nulls.
+
+    Not by `to_numpy`, which imports pandas: that takes a third of a second.
+    """
+    whole = compute.fill_null(column, empty) if column.null_count else column
+    parts = [
+        np.from_dlpack(part) for part in (whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole])
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def indices(places: Ints) -> pa.Array:
+    """Places of rows to take; not by `pa.array`, which imports pandas."""
+    own = np.ascontiguousarray(places, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(own), [None, pa.py_buffer(own)])
 
 
 def _plain(attribute: str, column: pa.ChunkedArray | None) -> list[Any]:
@@ -272,7 +287,7 @@ def _plain(attribute: str, column: pa.ChunkedArray | None) -> list[Any]:
     assert column is not None
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        own = column.cast(pa.float64()).to_numpy() + 0.0  # −0.0 becomes 0.0
+        own = filled(column.cast(pa.float64()), np.nan) + 0.0  # −0.0 becomes 0.0
         missing = np.isnan(own)
         listed: list[Any] = own.tolist()
         for place in np.flatnonzero(missing).tolist():
@@ -287,6 +302,19 @@ def _plain(attribute: str, column: pa.ChunkedArray | None) -> list[Any]:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_struct(kind):
         raise _wrong(attribute, attribute, kind, "a number, a string, a boolean or an array of these")
     raise NeedsSpark(f"attribute '{attribute}': a column of the kind {kind} is read by Spark only")
+
+
+def _flat(names: list[str], leaves: list[list[Any]]) -> list[Any]:
+    """Rows of columns without what is missing."""
+    if any(None in leaf for leaf in leaves):
+        return [
+            {name: one for name, one in zip(names, row, strict=True) if one is not None}
+            for row in zip(*leaves, strict=True)
+        ]
+    if len(names) == 1:
+        name = names[0]
+        return [{name: one} for one in leaves[0]]
+    return [dict(zip(names, row, strict=True)) for row in zip(*leaves, strict=True)]
 
 
 def _nested(wanted: list[Path], row: tuple[Any, ...]) -> dict[str, Any]:
