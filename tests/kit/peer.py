@@ -248,9 +248,10 @@ class Peer:
                 return packet
             self._aside.append(packet)
 
-    async def publish2(self, topic: str, payload: bytes) -> None:
+    async def publish2(self, topic: str, payload: bytes, **properties: Any) -> None:
         number = self.packet_id()
-        self.send(Publish(topic, payload, qos=2, packet_id=number))
+        found = Properties(**properties) if properties else NONE
+        self.send(Publish(topic, payload, qos=2, packet_id=number, properties=found))
         assert (await self.answer(Pubrec)).packet_id == number
         self.send(Pubrel(number))
         assert (await self.answer(Pubcomp)).packet_id == number

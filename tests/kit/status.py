@@ -100,6 +100,7 @@ def subscription(filter_: str, *, items: int = 0, level: int = 0, delivered: int
         packs_by_level={},
         filters=(),
         digests=0,
+        digests_in_stream=False,
         oldest_us=items,
         latency_p50_us=1,
         latency_p99_us=2,

@@ -138,7 +138,7 @@ def _heading(node: Overview) -> Text:
         f"  up {duration(node.now_us - node.started_us)}"
         f"  clients {node.attached:,} + {node.detached:,} detached, {node.behind:,} behind"
         f"  in {rates.messages_received:,.0f}/s  out {rates.messages_sent:,.0f}/s"
-        f"  digested {rates.digested:,.0f}/s",
+        f"  dropped {rates.digested + rates.counted:,.0f}/s",
     )
 
 
@@ -147,7 +147,8 @@ def _conservation(node: Overview) -> Text:
     sign, verdict, style = ("=", "✓", "green") if node.balanced else ("≠", "✗ not accounted for", "bold red")
     return Text(
         f"accepted {account.accepted:,} {sign} delivered {account.delivered:,} + digested"
-        f" {account.digested:,} + queued {account.queued:,} + abandoned {account.abandoned:,}  {verdict}",
+        f" {account.digested:,} + counted {account.counted:,} + queued {account.queued:,}"
+        f" + abandoned {account.abandoned:,}  {verdict}",
         style=style,
     )
 
@@ -156,7 +157,7 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
     table = Table(box=None, header_style="bold cyan", pad_edge=False, expand=True)
     table.add_column("client", overflow="ellipsis", no_wrap=True, ratio=1)
     table.add_column("state", no_wrap=True, min_width=8)
-    for name in ("queue", "level", "oldest", "p99", "delivered", "digested"):
+    for name in ("queue", "level", "oldest", "p99", "delivered", "dropped"):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(7, len(name)))
     table.add_column("dropped by", overflow="ellipsis", no_wrap=True, ratio=1)
     for client in clients:
@@ -169,7 +170,7 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
             duration(client.oldest_us) if client.items else "–",
             duration(client.latency_p99_us) if client.latency_p99_us else "–",
             f"{client.account.delivered:,}",
-            f"{client.account.digested:,}",
+            f"{client.account.digested + client.account.counted:,}",
             Text(_dropped(client)),
         )
     return table

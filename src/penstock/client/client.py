@@ -295,7 +295,7 @@ class Client:
         qos: int = 0,
         policy: Policy | str | None = None,
         filter: str | None = None,  # noqa: A002  # as the node calls it
-        digests: Literal["compact", "json"] | None = None,
+        digests: Literal["compact", "json", "off"] | None = None,
         start: Literal["earliest"] | int | None = None,
         no_local: bool = False,
         retain_as_published: bool = False,
@@ -312,7 +312,8 @@ class Client:
         * `policy`: which events may be dropped when this program is slow: a policy, its text, or the name of
           a policy that is registered at the node.
         * `filter`: a content filter; the node queues only events that pass.
-        * `digests`: the form in which the node writes digests; it is compact if omitted. Both are read.
+        * `digests`: digests come in the place of events that were dropped because this program was slow. Both
+          forms in which a node writes them are read; "off": none come, the node tells of them on `$digest/…`.
         * `start`: where to begin in reliable streams, a tick or "earliest"; if omitted, with new messages.
         * `no_local`, `retain_as_published`, `retain_handling`: options of MQTT 5.
         * `when_slow`: while the program is behind, "wait" stops reading, so that the policy works in the

@@ -36,7 +36,7 @@ class SubscriptionOptions:
 
     options: Options
     user: tuple[tuple[str, str], ...] = ()
-    """User properties of the SUBSCRIBE: policy and content filter."""
+    """User properties of the SUBSCRIBE: policy, content filter and the wish for digests."""
     start: int | None = None
     """Tick to begin with in reliable streams, or None to begin with new messages."""
     plan: Plan | None = None
@@ -54,7 +54,8 @@ class SubscriptionOptions:
     @property
     def alone(self) -> bool:
         """Whether a node sends it a separate copy, also of messages that other subscriptions get."""
-        return bool(self.user) or self.options.no_local or self.options.filter.startswith(SHARE)
+        judged = any(name in ("policy", "filter") for name, _ in self.user)
+        return judged or self.options.no_local or self.options.filter.startswith(SHARE)
 
     @property
     def choosy(self) -> bool:
@@ -78,9 +79,9 @@ def told(
     *, policy: Policy | str | None, content: str | None, digests: str | None = None
 ) -> tuple[tuple[str, str], ...]:
     """Return the user properties of a SUBSCRIBE."""
-    if digests not in (None, "compact", "json"):
-        raise InputError(f"digests is {digests!r}; it is 'compact' or 'json'")
-    said = {"policy": _written(policy), "filter": content, "digests": digests}
+    if digests not in (None, "compact", "json", "off"):
+        raise InputError(f"digests is {digests!r}; it is 'compact', 'json' or 'off'")
+    said = {"policy": _written(policy), "filter": content, "digests": digests or "on"}
     return tuple((name, text) for name, text in said.items() if text is not None)
 
 

@@ -26,6 +26,10 @@ MQTT_RECEIVE_MAXIMUM: Final = 1_024
 MQTT_TOPIC_ALIASES: Final = 32
 """Default number of topic aliases in each direction: 32 topics of 64 KB at worst, per connection."""
 
+MQTT_SMALL_PACKET_BYTES: Final = 64
+"""A client that takes only smaller packets is assigned a short client identifier: the CONNACK with all that a
+node grants and an identifier of 25 characters has 52 bytes."""
+
 MQTT_CONNECT_S: Final = 10
 """A connection that has not sent its CONNECT after this is closed: ten slow round trips."""
 

@@ -41,6 +41,8 @@ class Cause(msgspec.Struct, frozen=True, array_like=True, order=True):
 WORST_CASE = Cause(level=0, position=0, filter="worst-case")
 OLDEST = Cause(level=0, position=0, filter="oldest")
 NEWEST = Cause(level=0, position=0, filter="newest")
+TOO_LARGE = Cause(level=0, position=0, filter="too-large")
+"""Cause of events whose packet is larger than the receiver accepts."""
 OTHER = Cause(level=0, position=0, filter="other")
 """Cause of events whose own cause exceeds DIGEST_CAUSES."""
 

@@ -18,7 +18,7 @@ SHARE: Final = "$share/"
 """Prefix of the filter of a shared subscription."""
 
 DIGEST_TOPICS: Final = "$digest/"
-"""Prefix of digest topics for clients of MQTT 3.1.1, which has no user properties to mark a digest."""
+"""Prefix of the topics on which digests are told that do not come in the stream of their subscription."""
 
 _WILDCARD_WITHIN: Final = re.compile(r"[^/][+#]|[+#][^/]|#/")
 

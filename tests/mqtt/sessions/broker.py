@@ -139,6 +139,7 @@ class Link:
 
     def connect(self, packet: Connect) -> None:
         broker = self.broker
+        self.connection.check_room()
         client_id = packet.client_id or "unnamed"
         if client_id in broker.links:
             broker.links[client_id].lost()
@@ -153,9 +154,6 @@ class Link:
         released = self.session.attach(
             packet, window=self.connection.receive_maximum, maximum=self.connection.terms.receive_maximum
         )
-        if self.closed:
-            self.lost()
-            return
         for each in released:
             self.send(each)
         self.pump()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from penstock.errors import MqttError, ProtocolError
 from penstock.mqtt.codes import FROM_CLIENT, Kind
@@ -195,11 +196,40 @@ def test_a_connect_has_to_come_in_time() -> None:
     assert connection.farewell(error) == b""
 
 
-def test_a_client_that_takes_no_connack_is_left() -> None:
-    connection = ServerConnection(Terms(), now_us=0)
-    connection.receive(encode(Connect("c", properties=Properties(maximum_packet_size=2)), 5))
-    assert connection.accept(session_present=False, now_us=0) == b""
-    assert connection.state is ServerState.CLOSED
+@pytest.mark.parametrize("most", range(1, 60))
+@pytest.mark.parametrize("name", ["", "c"])
+def test_a_connack_is_as_small_as_the_client_wants_it(most: int, name: str) -> None:
+    terms = Terms(most_keep_alive_s=20, most_session_expiry_s=60)
+    connection = ServerConnection(terms, now_us=0)
+    asked = Properties(maximum_packet_size=most, session_expiry_s=100)
+    connection.receive(encode(Connect(name, keep_alive_s=0, properties=asked), 5))
+    assigned = "" if name else "p12345678901"
+    needed = Properties(
+        receive_maximum=terms.receive_maximum,
+        maximum_packet_size=terms.maximum_packet_bytes,
+        server_keep_alive_s=20,
+        session_expiry_s=60,
+        assigned_client_id=assigned or None,
+    )
+    least = len(encode(Connack(properties=needed), 5))
+    assert least == (21 if name else 36)
+    if most < least:
+        with pytest.raises(
+            MqttError, match=f"maximum packet size: {most}; the CONNACK has {least} bytes"
+        ) as no:
+            connection.check_room(assigned_client_id=assigned)
+        farewell = connection.farewell(no.value)
+        assert farewell == (encode(Connack(reason=0x83), 5) if most >= 5 else b"")
+        return
+    connection.check_room(assigned_client_id=assigned)
+    frame = connection.accept(session_present=True, now_us=0, assigned_client_id=assigned)
+    assert len(frame) <= most
+    said = decode(frame, 5)
+    assert isinstance(said, Connack)
+    # What was offered and not told does not hold.
+    assert connection.aliases_in.maximum == (said.properties.topic_alias_maximum or 0)
+    assert bool(said.properties.topic_alias_maximum) == (most >= least + 3)
+    assert replace(said.properties, topic_alias_maximum=None) == needed
 
 
 def test_packets_fit_what_the_client_takes() -> None:

@@ -24,7 +24,8 @@ MOST_SWALLOWED = 2_500
 async def stalled(running: Running, client_id: str, filter_: str, *, version: int, policy: str = "") -> Peer:
     """A client that subscribes, and reads nothing from then on."""
     peer = await running.connect(client_id, version=version)
-    await peer.subscribe(filter_, user=(("policy", policy),) if policy else ())
+    digests = (("digests", "on"),) if version == V5 else ()
+    await peer.subscribe(filter_, user=(("policy", policy),) if policy else digests)
     peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
     return peer
 

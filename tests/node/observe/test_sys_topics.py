@@ -80,6 +80,8 @@ def test_every_figure_has_its_topic() -> None:
         "account/accepted": "10",
         "account/delivered": "5",
         "account/digested": "3",
+        "account/counted": "0",
+        "account/oversized": "0",
         "account/queued": "0",
         "account/abandoned": "1",
         "account/unaccounted": "1",

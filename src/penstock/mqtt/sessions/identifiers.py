@@ -122,3 +122,9 @@ class AliasesOut:
             return topic, None
         alias = self._aliases[topic] = len(self._aliases) + 1
         return topic, alias
+
+    def copy(self) -> AliasesOut:
+        """Return the same aliases, to try what a packet would look like."""
+        tried = AliasesOut(self.maximum)
+        tried._aliases.update(self._aliases)
+        return tried

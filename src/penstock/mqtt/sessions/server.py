@@ -166,29 +166,53 @@ class ServerConnection:
         assigned_client_id: str = "",
         extra: Properties = NONE,
     ) -> bytes:
-        """Accept the client; returns the CONNACK. Empty if it exceeds the client's maximum packet size: then
-        close.
+        """Accept the client; returns the CONNACK. MqttError, as `check_room` raises it, if it is too large.
 
         `extra` holds further properties, such as response information.
         """
         assert self.state is ServerState.DECIDING, self.state
-        properties = self._granted(assigned_client_id, extra) if self.version == V5 else NONE
-        frame = encode(Connack(session_present=session_present, properties=properties), self.version)
-        if len(frame) > self.maximum_packet_bytes:
-            self.state = ServerState.CLOSED
-            return b""
+        frame = self._connack(assigned_client_id, extra, session_present=session_present)
         self.state = ServerState.CONNECTED
         self.heard(now_us=now_us)
         return frame
 
-    def _granted(self, assigned_client_id: str, extra: Properties) -> Properties:
+    def check_room(self, *, assigned_client_id: str = "") -> None:
+        """MqttError if the client takes no packet as large as the smallest CONNACK that accepts it."""
+        self._connack(assigned_client_id, NONE, session_present=False)
+
+    def _connack(self, assigned_client_id: str, extra: Properties, *, session_present: bool) -> bytes:
+        """The CONNACK; where the client takes small packets only, without what it need not know.
+
+        It must know its client identifier and what limits it: the keep alive, the session expiry, the receive
+        maximum and the largest packet. What is offered and not told, topic aliases, is withdrawn.
+        """
+        if self.version != V5:
+            return encode(Connack(session_present=session_present), self.version)
+        granted = self._granted(assigned_client_id, extra)
+        frame = encode(Connack(session_present=session_present, properties=granted), V5)
+        if len(frame) <= self.maximum_packet_bytes:
+            return frame
+        granted = self._granted(assigned_client_id, NONE, topic_aliases=False)
+        frame = encode(Connack(session_present=session_present, properties=granted), V5)
+        if len(frame) <= self.maximum_packet_bytes:
+            self.aliases_in = AliasesIn(0)
+            return frame
+        raise MqttError(
+            f"{self.maximum_packet_bytes}; the CONNACK has {len(frame)} bytes",
+            where="CONNECT maximum packet size",
+            reason=Reason.IMPLEMENTATION_SPECIFIC,
+        )
+
+    def _granted(
+        self, assigned_client_id: str, extra: Properties, *, topic_aliases: bool = True
+    ) -> Properties:
         terms, asked = self.terms, self._connect
         expiry_s = asked.properties.session_expiry_s or 0
         return replace(
             extra,
             receive_maximum=terms.receive_maximum,
             maximum_packet_size=terms.maximum_packet_bytes,
-            topic_alias_maximum=terms.topic_alias_maximum or None,
+            topic_alias_maximum=(terms.topic_alias_maximum or None) if topic_aliases else None,
             assigned_client_id=assigned_client_id or None,
             server_keep_alive_s=self.keep_alive_s if self.keep_alive_s != asked.keep_alive_s else None,
             session_expiry_s=(

@@ -120,14 +120,15 @@ class _View:
     def may_subscribe(self, filter_: str) -> bool:
         decided = self._subscribing.get(filter_)
         if decided is None:
-            # Whoever may read events may read the digests of them.
-            plain = shared_of(filter_).filter.removeprefix(DIGEST_TOPICS)
-            asked = _pattern(plain, {"%u": "%u", "%c": "%c"})
+            # Whoever may read events may read the digests of them, unless a rule names the digests.
+            whole = shared_of(filter_).filter
+            names = {"%u": "%u", "%c": "%c"}
+            asked = [_pattern(one, names) for one in {whole, whole.removeprefix(DIGEST_TOPICS)}]
             decided = next(
                 (
                     allow
                     for allow, pattern in self._subscribe
-                    if (pattern.covers(asked) if allow else pattern.overlaps(asked))
+                    if any(pattern.covers(one) if allow else pattern.overlaps(one) for one in asked)
                 ),
                 False,
             )

@@ -25,6 +25,7 @@ From one client to others:
     drain.py             sends what waits
     acknowledgements.py  settles messages in flight
     link.py          what a session and its connection need of each other
+    digests.py       tells others of dropped events, on `$digest/…`
     subscription.py  one subscription: options, policy, queue, account
     policies.py      which policy and which content filter a subscription has
     deadlines.py     which connection or session has to be looked at when

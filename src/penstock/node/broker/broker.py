@@ -22,6 +22,7 @@ from penstock.mqtt.sessions.server import Terms
 from penstock.mqtt.topics import SHARE, check_filter, check_topic
 from penstock.node.broker.connection import Connection
 from penstock.node.broker.deadlines import Deadlines
+from penstock.node.broker.digests import DigestTopics
 from penstock.node.broker.flushing import Flusher
 from penstock.node.broker.message import PropertySets, Retained, expiry_of, message_of, unstamped_properties
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
@@ -100,6 +101,8 @@ class Broker:
         """Other parts of the node that follow sessions and subscriptions."""
         self.new_publisher: Callable[[Connection, Session, Connect], Publisher] = self._new_publisher
         """Makes what reads the messages of a connection; another part of the node may have its own."""
+        self.told = DigestTopics(self)
+        """Publishes digests that do not come in the stream of their subscription."""
         self.sessions = Sessions(self)
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -134,6 +137,7 @@ class Broker:
         """Tell every client, write what is to be kept, and end; StoreError if that cannot be written."""
         if self._tick is not None:
             self._tick.cancel()
+        self.told.publish()
         for connection in list(self._connections):
             session = connection.session
             if session is not None and session.will is not None and not session.will.properties.will_delay_s:

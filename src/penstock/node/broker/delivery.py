@@ -12,16 +12,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.model.digest import Digest
+from penstock.model.digest import TOO_LARGE, Digest
 from penstock.model.event import Event
 from penstock.mqtt.codes import V5
-from penstock.mqtt.fields import MOST_VARINT as LONGEST
 from penstock.node.broker.link import PASSING, Sent
-from penstock.node.broker.message import Message, digest_in, expired, frame_of, qos_of, with_json_digest
+from penstock.node.broker.message import (
+    Message,
+    digest_in,
+    digest_message,
+    expired,
+    frame_of,
+    qos_of,
+    with_json_digest,
+)
 from penstock.node.broker.outbox import Outbox
 from penstock.node.broker.subscription import DigestForm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.sessions.identifiers import AliasesOut
@@ -39,10 +48,12 @@ class Delivery:
     __slots__ = (
         "_journal",
         "_rules",
+        "_tell_others",
         "aliases",
         "exchange",
         "keeping_up",
         "link",
+        "most_bytes",
         "out",
         "outbox",
         "particular",
@@ -52,9 +63,19 @@ class Delivery:
         "waiting",
     )
 
-    def __init__(self, rules: Session[Sent], *, journal: Journal | None) -> None:
-        """`rules` is the session as MQTT defines it: its messages in flight and its expiry."""
+    def __init__(
+        self,
+        rules: Session[Sent],
+        *,
+        journal: Journal | None,
+        tell: Callable[[Subscription, Digest], None] | None = None,
+    ) -> None:
+        """`rules` is the session as MQTT defines it: its messages in flight and its expiry.
+
+        `tell` gets the digests that do not come in the stream.
+        """
         self._rules = rules
+        self._tell_others = tell
         self.exchange = rules.exchange
         self.version = V5
         self.link: Link | None = None
@@ -70,6 +91,8 @@ class Delivery:
         """For topics we send, where the client takes aliases."""
         self.particular = False
         """Whether the client takes no message as it is: it wants aliases, or small packets only."""
+        self.most_bytes = 0
+        """Largest packet the client takes; 0: any."""
         self.sent = 0
         """Messages sent to the client."""
         self.sources: list[SessionSource] = []
@@ -182,10 +205,16 @@ class Delivery:
         """
         if event.properties and (self.version != V5 or subscription.form is DigestForm.JSON):
             event = with_json_digest(event)
-        if expired(event, now_us) or not self.fits(event, ids, now_us):
+        if expired(event, now_us):
             subscription.withheld += 1
-            if place and self._journal is not None:
-                self._journal.settled(place)
+            self._forget(place)
+            return False
+        fits, aliases = True, self.aliases
+        if self.most_bytes:
+            fits, aliases = self.fit(event, qos=qos, ids=ids, now_us=now_us, aliases=aliases)
+        if not fits:
+            self._forget(place)
+            self.too_large(subscription, event, now_us)
             return False
         packet_id = 0
         if qos:
@@ -205,7 +234,7 @@ class Delivery:
             qos=qos,
             retain=retain,
             subscription_ids=ids,
-            aliases=self.aliases,
+            aliases=aliases,
         )
         out = self.out
         assert out is not None
@@ -233,17 +262,79 @@ class Delivery:
         link, outbox = self.link, self.outbox
         return link is None or link.paused or (outbox is not None and outbox.full)
 
-    def fits(self, event: Event, ids: tuple[int, ...], now_us: Instant) -> bool:
-        """Whether the client takes a packet that large."""
-        link = self.link
-        assert link is not None
-        if link.maximum_packet_bytes > LONGEST:
-            return True
-        frame = frame_of(event, version=self.version, now_us=now_us, packet_id=1, qos=1, subscription_ids=ids)
-        return len(frame) + 3 <= link.maximum_packet_bytes  # an alias may be added
+    # -- a message does not come -----------------------------------------------------------------------------
+
+    def _forget(self, place: int) -> None:
+        """Remove from the journal a message that is not sent."""
+        if place and self._journal is not None:
+            self._journal.settled(place)
+
+    def fit(
+        self,
+        event: Event,
+        *,
+        qos: int,
+        ids: tuple[int, ...],
+        now_us: Instant,
+        aliases: AliasesOut | None,
+    ) -> tuple[bool, AliasesOut | None]:
+        """Whether a client with a largest packet takes a message, and the aliases to make its packet with.
+
+        The packet is made to see its size. A topic alias may make it smaller or larger: the client gets the
+        message if it fits with one or without.
+        """
+        for tried in (aliases, None) if aliases is not None else (None,):
+            frame = frame_of(
+                event,
+                version=self.version,
+                now_us=now_us,
+                packet_id=1 if qos else 0,
+                qos=qos,
+                subscription_ids=ids,
+                aliases=None if tried is None else tried.copy(),
+            )
+            if len(frame) <= self.most_bytes:
+                return True, tried
+        return False, None
+
+    def too_large(self, subscription: Subscription, event: Event, now_us: Instant) -> None:
+        """Count a message that the client does not take, and tell of it in a digest."""
+        subscription.oversized += 1
+        self.tell(subscription, subscription.digest_of(event, TOO_LARGE), now_us)
+
+    def tell(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
+        """Send a digest in the stream of its subscription if it wants that; else count it and tell others."""
+        ids = subscription.ids
+        if self._digests_in_stream(subscription):
+            qos = subscription.options.qos if self.exchange.outgoing.room else 0
+            event = digest_message(
+                digest,
+                topic=subscription.digest_topic(),
+                filter_=subscription.filter,
+                compact=subscription.form is not DigestForm.JSON,
+                qos=qos,
+                now_us=now_us,
+            )
+            if (
+                not self.most_bytes
+                or self.fit(event, qos=qos, ids=ids, now_us=now_us, aliases=self.aliases)[0]
+            ):
+                place = self.journalled(subscription, event, qos)
+                self.send(subscription, event, qos=qos, retain=False, ids=ids, place=place, now_us=now_us)
+                subscription.digests += 1
+                return
+        subscription.counted += digest.count
+        if self._tell_others is not None:
+            self._tell_others(subscription, digest)
+
+    def _digests_in_stream(self, subscription: Subscription) -> bool:
+        """MQTT 3.1.1 has no user properties to mark a digest, so there digests are never in the stream."""
+        return self.version == V5 and subscription.digests_in_stream
 
     def wants_window(self, subscription: Subscription, item: Item | None) -> bool:
         """Whether an item takes a place in the window."""
         if not subscription.options.qos:
             return False
-        return isinstance(item, Digest) or (isinstance(item, Event) and bool(qos_of(item)))
+        if isinstance(item, Digest):
+            return self._digests_in_stream(subscription)
+        return isinstance(item, Event) and bool(qos_of(item))

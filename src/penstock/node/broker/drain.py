@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.event import Event
-from penstock.mqtt.codes import V4, V5, Reason
+from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.publish import Puback, Pubrec
-from penstock.mqtt.topics import DIGEST_TOPICS, matches
-from penstock.node.broker.message import Message, digest_message, frame_of, qos_of, unstamped_message
+from penstock.mqtt.topics import matches
+from penstock.node.broker.message import Message, frame_of, qos_of, unstamped_message
 from penstock.node.broker.runs import RunQueue
-from penstock.node.broker.subscription import DigestForm, head_us
+from penstock.node.broker.subscription import head_us
 
 if TYPE_CHECKING:
     from penstock.model.event import Item
@@ -88,7 +88,12 @@ class Drain:
         behind = self._journal is not None and self._journal.behind
         while found := self._out.exchange.outgoing.again():
             for packet_id, qos, sent in found:
-                if not self._out.fits(sent.event, sent.ids, now_us):  # it took larger ones before
+                fits, aliases = True, self._out.aliases
+                if self._out.most_bytes:
+                    fits, aliases = self._out.fit(
+                        sent.event, qos=qos, ids=sent.ids, now_us=now_us, aliases=aliases
+                    )
+                if not fits:  # it took larger ones before
                     self._acks.receive(
                         Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.PACKET_TOO_LARGE)
                     )
@@ -102,7 +107,7 @@ class Drain:
                     retain=sent.retain,
                     dup=True,
                     subscription_ids=sent.ids,
-                    aliases=self._out.aliases,
+                    aliases=aliases,
                 )
                 if behind and sent.place:
                     out = self._out.hold(frame, now_us=now_us)
@@ -172,7 +177,7 @@ class Drain:
             self.send_waiting(subscription, item, place, now_us)
             return
         assert isinstance(item, Digest)
-        self._send_digest(subscription, item, now_us)
+        self._out.tell(subscription, item, now_us)
         if self._journal is None:
             return
         if place:
@@ -202,31 +207,6 @@ class Drain:
             for number in each.ids
         ]
         return tuple(dict.fromkeys(together)) or subscription.ids
-
-    def _send_digest(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
-        """Send a digest; to an MQTT 3.1.1 client on a topic of its own, if the client subscribed to that."""
-        topic = subscription.digest_topic()
-        to = subscription
-        if self._out.version == V4:
-            topic = DIGEST_TOPICS + topic
-            listening = [each for each in self._held.values() if matches(each.filter, topic)]
-            if not listening:
-                return
-            to = max(listening, key=lambda one: one.options.qos)
-        qos = to.options.qos if self._out.exchange.outgoing.room else 0
-        event = digest_message(
-            digest,
-            topic=topic,
-            filter_=subscription.filter,
-            compact=self._out.version == V5 and to.form is not DigestForm.JSON,
-            qos=qos,
-            now_us=now_us,
-        )
-        if not self._out.fits(event, to.ids, now_us):
-            return
-        place = self._out.journalled(subscription, event, qos)
-        self._out.send(subscription, event, qos=qos, retain=False, ids=to.ids, place=place, now_us=now_us)
-        subscription.digests += 1
 
     # -- retained messages -----------------------------------------------------------------------------------
 

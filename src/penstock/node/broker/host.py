@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.properties import Properties
     from penstock.mqtt.sessions.server import ServerConnection, Terms
     from penstock.node.access.gate import Gate
+    from penstock.node.broker.digests import DigestTopics
     from penstock.node.broker.extensions import SessionListener
     from penstock.node.broker.journal import Journal
     from penstock.node.broker.message import Message, Retained
@@ -46,6 +47,7 @@ class Host(Protocol):
     bytes_received: int
     bytes_sent: int
     unrouted: int
+    told: DigestTopics
     flushed_us: int
     """When something was written for the last time, about."""
 

@@ -52,6 +52,8 @@ class Queueing:
         )
         """For QoS 1 and 2 without a policy."""
         self._kind = queues.controller
+        self.digests = queues.digests
+        """Whose digests come in the stream, unless the subscription says."""
 
     def controller(self) -> Controller:
         """A new queue's chooser of levels."""

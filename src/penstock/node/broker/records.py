@@ -44,8 +44,8 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, array_like=True):
     """The policy as the client wrote it; empty: none."""
     content: str = ""
     """The content filter as the client wrote it; empty: none."""
-    digests: Literal["", "compact", "json"] = ""
-    """The form of digests that the client asked for; empty: none."""
+    digests: Literal["", "on", "off", "compact", "json"] = ""
+    """Whether and in which form the client asked for digests; empty: it did not say."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True, array_like=True):

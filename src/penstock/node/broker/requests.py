@@ -38,7 +38,7 @@ FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
 
 DIGESTS = "digests"
-"""User property of SUBSCRIBE: in which form digests come."""
+"""User property of SUBSCRIBE: whether digests come in the stream, and in which form."""
 
 
 def handle(connection: ClientLink, session: Session, packet: Packet) -> None:

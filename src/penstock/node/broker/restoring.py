@@ -53,7 +53,12 @@ def restore(broker: RestoredHost, store: Store) -> Journal:
 
 def _restore_session(broker: RestoredHost, client_id: str, facts: SessionFacts, now_us: Instant) -> None:
     session = Session(
-        client_id, user=facts.user, now_us=now_us, retained=broker.retained, journal=broker.journal
+        client_id,
+        user=facts.user,
+        now_us=now_us,
+        retained=broker.retained,
+        journal=broker.journal,
+        tell=broker.told.tell,
     )
     session.subscriptions.most = broker.config.bounds.subscriptions_per_client
     session.restore(facts, now_us=now_us)

@@ -33,7 +33,7 @@ class Receiver(Protocol):
     """Something at a filter that wants to see messages."""
 
     def deliver(self, event: Event, *, origin: object, now_us: Instant) -> bool:
-        """Take a message that `origin`, a session, published; whether it was wanted."""
+        """Take a message that `origin`, a session, published; whether somebody has subscribed to it."""
         ...
 
 
@@ -67,7 +67,7 @@ class Target:
         """Give a message to the session, unless the subscription's options say no."""
         subscription = self.subscription
         if subscription.options.no_local and origin is self.session:
-            return False
+            return True  # somebody has subscribed, even if it is the publisher
         if subscription.content is not None and not subscription.content.wants(event, now_us=now_us):
             return False
         self.delivery.deliver(subscription, event, ids=self.ids, now_us=now_us)

@@ -21,6 +21,9 @@ from penstock.node.broker.records import SessionFacts, SubscriptionFacts
 from penstock.node.broker.status import ClientStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.digest import Digest
     from penstock.model.event import Event, Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.connect import Connect
@@ -45,7 +48,9 @@ class Session(MqttSession[Sent]):
         now_us: Instant,
         retained: Retained,
         journal: Journal | None = None,
+        tell: Callable[[Subscription, Digest], None] | None = None,
     ) -> None:
+        """`tell` gets the digests that do not come in the client's stream."""
         super().__init__(client_id)
         self.user = user
         self.published = 0
@@ -63,7 +68,7 @@ class Session(MqttSession[Sent]):
         self._journal = journal
         self.written = False
         """Whether the session is on disk, or on its way there."""
-        self.delivery = Delivery(self, journal=journal)
+        self.delivery = Delivery(self, journal=journal, tell=tell)
         self.acks = Acknowledgements(self, self.delivery, journal=journal)
         self._drain = Drain(self.delivery, self.acks, self.held, retained=retained, journal=journal)
 
@@ -98,7 +103,9 @@ class Session(MqttSession[Sent]):
         delivery.outbox = None
         delivery.version = connect.version
         delivery.aliases = agreed.aliases_out if agreed.aliases_out.maximum else None
-        delivery.particular = delivery.aliases is not None or agreed.maximum_packet_bytes <= LONGEST
+        most_bytes = agreed.maximum_packet_bytes
+        delivery.most_bytes = most_bytes if most_bytes <= LONGEST else 0
+        delivery.particular = delivery.aliases is not None or delivery.most_bytes > 0
         delivery.keeping_up = False
         self.since_us = now_us
         pubrels = self.attach(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.errors import MqttError
+from penstock import limits
+from penstock.errors import MqttError, printable
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.sessions.session import Due
 from penstock.node.access.gate import NotAdmitted
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.mqtt.sessions.session import Happening
     from penstock.node.broker.connection import Connection
     from penstock.node.broker.publishing import Publisher
+
+log = logging.getLogger(__name__)
 
 HORIZON_US = 300_000_000
 """A session that is attached again is looked at once more by then."""
@@ -66,7 +70,7 @@ class Sessions:
     async def admit(self, connection: Connection, connect: Connect) -> None:
         """Let a client in, or raise MqttError with the reason why not."""
         broker = self._broker
-        assigned = "" if connect.client_id else f"penstock-{secrets.token_hex(8)}"
+        assigned = "" if connect.client_id else self._new_id(connection.rules.maximum_packet_bytes)
         client_id = connect.client_id or assigned
         certificate = None
         if connection.transport is not None and connection.listener.client_ca:
@@ -90,6 +94,11 @@ class Sessions:
                 where="CONNECT will topic",
                 reason=Reason.NOT_AUTHORIZED,
             )
+        try:
+            connection.rules.check_room(assigned_client_id=assigned)
+        except MqttError as error:
+            log.warning("%s", printable(f"client '{client_id}' from {connection.address}: {error}"))
+            raise
         await self._forget(client_id, connect, verdict.user)
         if connection.transport is not None:
             self._attach(connection, connect, client_id, assigned, verdict.user)
@@ -106,6 +115,14 @@ class Sessions:
             self._take_over(client_id, connect, user)
             await journal.committed()
 
+    def _new_id(self, most_bytes: int) -> str:
+        """Return an identifier for a client without one; a short one if it takes small packets only."""
+        while True:
+            short = most_bytes < limits.MQTT_SMALL_PACKET_BYTES
+            made = f"p{secrets.token_urlsafe(8)}" if short else f"penstock-{secrets.token_hex(8)}"
+            if made not in self._by_id:
+                return made
+
     def _attach(
         self, connection: Connection, connect: Connect, client_id: str, assigned: str, user: str
     ) -> None:
@@ -121,7 +138,12 @@ class Sessions:
                     reason=Reason.QUOTA_EXCEEDED,
                 )
             session = Session(
-                client_id, user=user, now_us=now_us, retained=broker.retained, journal=broker.journal
+                client_id,
+                user=user,
+                now_us=now_us,
+                retained=broker.retained,
+                journal=broker.journal,
+                tell=broker.told.tell,
             )
             session.subscriptions.most = broker.config.bounds.subscriptions_per_client
             self._by_id[client_id] = session
@@ -139,9 +161,6 @@ class Sessions:
             broker.router.forget()  # fans know versions and aliases
         session.save()
         connack = connection.rules.accept(session_present=present, assigned_client_id=assigned, now_us=now_us)
-        if not connack:  # the client takes no packet that large
-            connection.close()
-            return
         connection.write(connack)
         for pubrel in again:
             connection.send(pubrel)

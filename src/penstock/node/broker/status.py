@@ -2,7 +2,7 @@
 
 The account is kept per subscription and adds up at every moment:
 
-    accepted = delivered + digested + queued + abandoned
+    accepted = delivered + digested + counted + queued + abandoned
 """
 
 from __future__ import annotations
@@ -20,26 +20,33 @@ class Account(msgspec.Struct, frozen=True, gc=False):
     delivered: int = 0
     """Sent to the receiver as themselves."""
     digested: int = 0
-    """Counted in digests that were sent, or would have been to a receiver that cannot take digests."""
+    """Dropped, and counted in digests that the receiver was sent in its stream."""
+    counted: int = 0
+    """Dropped without a digest in the stream of the receiver; told on `$digest/…` to whoever subscribes."""
     queued: int = 0
     """Waiting, as themselves or counted in waiting digests."""
     abandoned: int = 0
-    """Were waiting when their session departed or their subscription ended, expired while they waited, or
-    were larger than the receiver takes. What a member of a shared group leaves is accepted by another."""
+    """Were waiting when their session departed or their subscription ended, or expired while they waited.
+    What a member of a shared group leaves is accepted by another."""
+    oversized: int = 0
+    """Larger than the receiver takes; they are among the digested and the counted ones."""
 
     def __add__(self, other: Account) -> Account:
         return Account(
             self.accepted + other.accepted,
             self.delivered + other.delivered,
             self.digested + other.digested,
+            self.counted + other.counted,
             self.queued + other.queued,
             self.abandoned + other.abandoned,
+            self.oversized + other.oversized,
         )
 
     @property
     def unaccounted(self) -> int:
         """Events of which nothing is known; 0, or there is a bug."""
-        return self.accepted - (self.delivered + self.digested + self.queued + self.abandoned)
+        found = self.delivered + self.digested + self.counted + self.queued + self.abandoned
+        return self.accepted - found
 
     @property
     def balanced(self) -> bool:
@@ -74,6 +81,8 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     filters: tuple[FilterStatus, ...]
     digests: int
     """Digests sent."""
+    digests_in_stream: bool
+    """Whether digests come in the stream of the subscription; else they are told on `$digest/…`."""
     oldest_us: int
     """How long the oldest waiting event has waited; 0 if none waits."""
     latency_p50_us: int

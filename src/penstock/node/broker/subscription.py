@@ -12,9 +12,11 @@ from penstock.mqtt.topics import shared_of
 from penstock.node.broker.link import Latency
 from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.status import Account, FilterStatus, SubscriptionStatus
+from penstock.policy.evaluate import digest_of
 
 if TYPE_CHECKING:
     from penstock.core.queues import BoundedQueue, QueueStatistics
+    from penstock.model.digest import Cause
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.subscribe import Subscription as Options
@@ -29,10 +31,13 @@ SEVERAL: Final = "*"
 
 
 class DigestForm(Enum):
-    """The form of digests that a subscription asks for."""
+    """Whether digests come in the stream of a subscription, and in which form."""
 
     ANY = ""
-    """The client says nothing: compact, or JSON where it speaks MQTT 3.1.1."""
+    """The client says nothing: the node's setting decides, and digests are compact."""
+    ON = "on"
+    """Digests come, in the compact form."""
+    OFF = "off"
     COMPACT = "compact"
     JSON = "json"
 
@@ -60,7 +65,7 @@ class Subscription:
         self.content = content
         """Content filter of the subscription."""
         self.form = form
-        """How its digests are written."""
+        """Whether the client asked for digests, and in which form."""
         self._queueing = queueing
         self.queue: BoundedQueue | None = None
         """Made when something has to wait for the first time."""
@@ -71,7 +76,11 @@ class Subscription:
         self.beside_us: Instant = 0
         """When one that would wait in a lane was last put into the queue."""
         self.withheld = 0
-        """Events taken from the queue that were not sent: expired, or larger than the client takes."""
+        """Events taken from the queue that were not sent because they had expired."""
+        self.oversized = 0
+        """Events that were not sent because the client takes no packet that large; a digest has each."""
+        self.counted = 0
+        """Events in digests that did not come in the stream."""
         self.abandoned = 0
         self.digests = 0
         """Digests sent."""
@@ -87,6 +96,14 @@ class Subscription:
     def alone(self) -> bool:
         """Whether it gets its own copy of what other subscriptions of its session get, too."""
         return self.chosen.plan is not None or self.content is not None or self.options.no_local
+
+    @property
+    def digests_in_stream(self) -> bool:
+        """Whether digests come in the stream: as the client asked, else as the node's setting says."""
+        if self.form is not DigestForm.ANY:
+            return self.form is not DigestForm.OFF
+        default = self._queueing.digests
+        return default == "all" or (default == "policy" and self.chosen.plan is not None)
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
@@ -150,6 +167,10 @@ class Subscription:
         levels = shared_of(self.filter).filter.split("/")
         return "/".join(SEVERAL if level in ("+", "#") else level for level in levels)
 
+    def digest_of(self, event: Event, cause: Cause) -> Digest:
+        """Return the digest of one event that is not sent, with what its policy asks about it."""
+        return digest_of(_policy_of(self.chosen), event, cause)
+
     def abandon(self) -> None:
         """End the subscription: count what waits as abandoned."""
         waiting = self.account().queued
@@ -182,10 +203,12 @@ class Subscription:
         queued = self.laned + (stats.queued + stats.queued_digested if stats is not None else 0)
         return Account(
             accepted=settled.accepted + queued + self.direct,
-            delivered=settled.delivered + self.direct - self.withheld,
-            digested=settled.digested,
+            delivered=settled.delivered + self.direct - self.withheld - self.oversized,
+            digested=settled.digested + self.oversized - self.counted,
+            counted=self.counted,
             queued=queued,
             abandoned=settled.abandoned + self.withheld,
+            oversized=self.oversized,
         )
 
     def status(self, *, now_us: Instant) -> SubscriptionStatus:
@@ -208,6 +231,7 @@ class Subscription:
                 for cause, count in (stats.filters.items() if stats else ())
             ),
             digests=self.digests,
+            digests_in_stream=self.digests_in_stream,
             oldest_us=self._oldest_us(now_us),
             latency_p50_us=p50_us,
             latency_p99_us=p99_us,

@@ -131,6 +131,8 @@ class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest number of bytes in one queue."""
     controller: Literal["ladder", "predictive"] = "ladder"
     """Algorithm that chooses the level of a pack."""
+    digests: Literal["policy", "all", "none"] = "policy"
+    """MQTT 5 subscriptions that get digests in their stream, unless they say: with a policy, all or none."""
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,7 +24,8 @@ class Series(msgspec.Struct, frozen=True, gc=False):
     latency_p50_us: list[int]
     latency_p99_us: list[int]
     delivered_per_s: list[int]
-    digested_per_s: list[int]
+    dropped_per_s: list[int]
+    """Digested, or only counted."""
 
 
 _Newcomer: TypeAlias = "tuple[tuple[str, str], SubscriptionStatus]"
@@ -50,12 +51,13 @@ class _Ring:
 
     def add(self, one: SubscriptionStatus, *, now_us: int) -> None:
         account, before = one.account, self._account
-        delivered = digested = 0
+        delivered = dropped = 0
         if before is not None and now_us > self._at_us:
             span_us = now_us - self._at_us
             # The account begins at 0 again when a session is cleared: a difference below 0 means nothing.
             delivered = max(0, account.delivered - before.delivered) * SECOND_US // span_us
-            digested = max(0, account.digested - before.digested) * SECOND_US // span_us
+            gone = account.digested + account.counted - before.digested - before.counted
+            dropped = max(0, gone) * SECOND_US // span_us
         self._account, self._at_us = account, now_us
         self.seen_us = now_us
         if one.items:
@@ -68,7 +70,7 @@ class _Ring:
             one.latency_p50_us,
             one.latency_p99_us,
             delivered,
-            digested,
+            dropped,
         )
         for column, value in zip(self._columns, sample, strict=True):
             if len(column) < self._size:

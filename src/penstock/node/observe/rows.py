@@ -32,6 +32,7 @@ class Rates(msgspec.Struct, frozen=True, gc=False):
     accepted: float = 0.0
     delivered: float = 0.0
     digested: float = 0.0
+    counted: float = 0.0
 
 
 class Overview(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +61,7 @@ class Overview(msgspec.Struct, frozen=True, gc=False):
     account: Account
     """The sum over all subscriptions, past and present."""
     balanced: bool
-    """Whether accepted = delivered + digested + queued + abandoned."""
+    """Whether accepted = delivered + digested + counted + queued + abandoned."""
     rates: Rates
     queue_events: int
     """Items one queue may hold."""

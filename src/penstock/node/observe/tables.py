@@ -49,9 +49,13 @@ _ACCOUNT: Final = Table(
             counter("accepted", "events", "accepted", "Events routed to receivers, by fate"),
             counter("delivered", "events", "delivered"),
             counter("digested", "events", "digested"),
+            counter("counted", "events", "counted"),
             counter("abandoned", "events", "abandoned"),
         ),
         gauge("queued", "events_queued", "queued", "Events waiting, as themselves or in digests"),
+        counter(
+            "oversized", "events_oversized", "oversized", "Events dropped as larger than the receiver takes"
+        ),
         gauge("unaccounted", "", "unaccounted"),
         gauge("balanced", "account_balanced", "", "1 if every event is accounted for"),
     ),

@@ -9,12 +9,13 @@ export function showOverview(node) {
   $("faults").hidden = !node.faults.length;
   write($("faults"), node.faults.join("\n"));
   const account = node.account;
-  for (const part of ["accepted", "delivered", "digested", "queued", "abandoned"]) {
+  for (const part of ["accepted", "delivered", "digested", "counted", "queued", "abandoned"]) {
     write($(`account-${part}`), whole.format(account[part]));
   }
   $("account").dataset.balanced = node.balanced ? "yes" : "no";
   write($("account-sign"), node.balanced ? "=" : "≠");
-  const missing = account.accepted - account.delivered - account.digested - account.queued - account.abandoned;
+  const found = account.delivered + account.digested + account.counted + account.queued + account.abandoned;
+  const missing = account.accepted - found;
   write($("account-verdict"), node.balanced ? "✓ every event accounted for"
     : `✗ ${whole.format(Math.abs(missing))} events ${missing > 0 ? "missing" : "too many"}`);
   for (const part of $("account-bar").children) {
@@ -25,7 +26,8 @@ export function showOverview(node) {
     ["clients", "Clients", whole.format(node.attached), `${whole.format(node.detached)} detached`],
     ["received", "Received", rate(node.rates.messages_received), `${bytes(node.rates.bytes_received)}/s`],
     ["sent", "Sent", rate(node.rates.messages_sent), `${bytes(node.rates.bytes_sent)}/s`],
-    ["digested", "Digested", rate(node.rates.digested), "counted in digests"],
+    ["digested", "Dropped", rate(node.rates.digested + node.rates.counted),
+      node.rates.counted ? `${rate(node.rates.counted)} not in digests` : "told in digests"],
     ["queued", "Queued", whole.format(account.queued),
       `in ${whole.format(node.waiting)} of ${whole.format(node.subscriptions)} queues`],
     ["behind", "Behind", whole.format(node.behind), "taking nothing now", node.behind ? "warn" : null],

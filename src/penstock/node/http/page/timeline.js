@@ -57,7 +57,7 @@ const charts = new Charts($("charts"), [
     title: "Events/s", show: (value) => short.format(value), least: 10,
     lines: [
       { key: "delivered_per_s", name: "delivered", mark: "delivered" },
-      { key: "digested_per_s", name: "digested", mark: "digested" },
+      { key: "dropped_per_s", name: "dropped", mark: "digested" },
     ],
   },
 ]);

@@ -114,18 +114,25 @@ class SessionSender:
         if self._outboxes and self._outboxes[-1].bytes > limits.STREAM_FETCH_BYTES:
             return False
         subscription.direct += 1
-        if expired(item.event, now_us) or not session.delivery.fits(item.event, choice.ids, now_us):
+        if expired(item.event, now_us):
             subscription.withheld += 1
             return True
+        at_once = qos < 2 or not self._place.durable
+        # Messages of other streams may overtake frames that wait for the disk, so these use no topic alias.
+        aliases = session.delivery.aliases if at_once and not self._outboxes else None
+        if session.delivery.most_bytes:
+            fits, aliases = session.delivery.fit(
+                item.event, qos=qos, ids=choice.ids, now_us=now_us, aliases=aliases
+            )
+            if not fits:
+                session.delivery.too_large(subscription, item.event, now_us)
+                return True
         retain = item.record.retain and subscription.options.retain_as_published
         tick, packet_id = item.tick, 0
         if qos:
             sent = Sent(item.event, retain, choice.ids, 0, self, tick)
             packet_id = outgoing.send(sent, qos=qos)
             self._flight[tick] = packet_id
-        at_once = qos < 2 or not self._place.durable
-        # Messages of other streams may overtake frames that wait for the disk, so these use no topic alias.
-        aliases = session.delivery.aliases if at_once and not self._outboxes else None
         frame = self._frame(item, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
         session.delivery.sent += 1
         self._out.sampled = subscription
@@ -145,9 +152,12 @@ class SessionSender:
             return False
         ids = choice.ids if choice is not None else ()
         self._place.unsent.discard(item.tick)
-        if not session.delivery.fits(item.event, ids, now_us):  # the client accepted larger packets before
-            self.completed(item.tick, flight.packet_id)
-            return True
+        aliases = None if self._outboxes else session.delivery.aliases
+        if session.delivery.most_bytes:
+            fits, aliases = session.delivery.fit(item.event, qos=2, ids=ids, now_us=now_us, aliases=aliases)
+            if not fits:  # the client accepted larger packets before
+                self.completed(item.tick, flight.packet_id)
+                return True
         sent = Sent(item.event, False, ids, 0, self, item.tick)
         session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
         self._flight[item.tick] = flight.packet_id
@@ -161,7 +171,7 @@ class SessionSender:
             retain=False,
             dup=True,
             subscription_ids=ids,
-            aliases=None if self._outboxes else session.delivery.aliases,
+            aliases=aliases,
         )
         self._write(frame)
         return True
