@@ -155,11 +155,11 @@ def test_every_event_is_accounted_for_while_events_flow(page: Page) -> None:
     expect(page.locator("#account-accepted")).not_to_have_text(before)
     terms = [
         int(page.locator(f"#account-{name}").inner_text().replace(",", ""))
-        for name in ("accepted", "delivered", "digested", "queued", "abandoned")
+        for name in ("accepted", "delivered", "digested", "counted", "queued", "abandoned")
     ]
     assert terms[0] > 0
     shown = page.evaluate(
-        "['accepted', 'delivered', 'digested', 'queued', 'abandoned']"
+        "['accepted', 'delivered', 'digested', 'counted', 'queued', 'abandoned']"
         ".map((name) => Number(document.getElementById(`account-${name}`).textContent.replaceAll(',', '')))"
     )
     assert shown[0] == sum(shown[1:])
