@@ -228,12 +228,15 @@ WORDS = st.one_of(
 
 
 def element(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    opened = st.sampled_from(
-        ["b", "i", "a href='/x?a=1&amp;b=2'", "ul", "li", "h2", "blockquote", "div", "span", "SECTION"]
-    )
+    tags = [
+        *(("<" + tag + ">", "</" + tag + ">") for tag in ("b", "i", "blockquote", "div", "span", "SECTION")),
+        ("<a href='/x?a=1&amp;b=2'>", "</a>"),
+        ("<ul><li>", "</li></ul>"),
+        ("<ol><li>one<li>", "</ol>"),
+    ]
     return st.builds(
-        lambda tag, parts: f"<{tag}>{' '.join(parts)}</{tag.split(' ')[0]}>",
-        opened,
+        lambda tag, parts: f"{tag[0]}{' '.join(parts)}{tag[1]}",
+        st.sampled_from(tags),
         st.lists(inner, max_size=4),
     )
 

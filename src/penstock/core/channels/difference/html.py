@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _VALUE: Final = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]*+)"""
 _ATTRIBUTE: Final = rb"[\s/]++[^\s/>][^\s/>=]*+(?:%s)?+" % _VALUE
 _CROWDED: Final = re.compile(rb"<[A-Za-z][^\s/>]*+(?:%s){%d}" % (_ATTRIBUTE, limits.TAG_ATTRIBUTES + 1))
+_BODY_ENDS: Final = re.compile(rb"</(?:body|html)\s*+>", re.IGNORECASE)
+"""HTML 5 counts what follows them as part of the body, libxml2 does not."""
 _START: Final = re.compile(rb"<[A-Za-z]")
 _SCRIPT: Final = re.compile(rb"<!--.*?(?:-->|\Z)|<script\b.*?(?:</script\b|\Z)", re.DOTALL | re.IGNORECASE)
 _CROWDED_BYTES: Final = 1 << 14
@@ -33,7 +35,7 @@ _CROWDED_BYTES: Final = 1 << 14
 def tree_of(text: str) -> Any:
     """Parse a page; ChannelError if it is empty, or too large or too deep to be worth its cost."""
     etree = library("lxml.etree")
-    body = text.encode()
+    body = _BODY_ENDS.sub(b"", text.encode())
     _check(body)
     parser = etree.HTMLParser(
         recover=True,
