@@ -74,6 +74,23 @@ async def test_one_fetch_serves_all_and_content_filters_apply() -> None:
         assert node.channels.status().published == 2
 
 
+async def test_a_page_that_exhausts_its_reader_says_so_and_disturbs_no_other() -> None:
+    async with WebServer() as server, watching() as node, node.client("a") as client:
+        reader = node.channels._engine._comparer.process
+        await asyncio.sleep(0.1)
+        assert reader.started == 0  # no page, no process
+        bad = server.put("/bad", "<p>" + "word 12:30 " * 700_000)
+        good = server.put("/good", html("one"))
+        await client.subscribe(topic_of(bad))
+        changes = await client.subscribe(topic_of(good))
+        await until(lambda: node.channels.channel(bad).problem)
+        assert "reading it takes more than 64 MB of memory" in node.channels.why(bad)
+        await first_version(node, good)
+        server.put("/good", html("one", "two"))
+        assert (await next_change(changes))["added"] == 1
+        assert node.channels.status().balanced
+
+
 async def test_a_newcomer_sees_the_last_change_and_only_the_node_publishes_there() -> None:
     async with WebServer() as server, watching() as node, node.client("a") as early:
         url = server.put("/news", html("one"))

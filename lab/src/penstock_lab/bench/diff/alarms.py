@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.channels.difference import Rules, Versions, read
 from penstock.core.channels.difference.content import library
 from penstock.core.channels.difference.hunks import hunks
-from penstock_lab.bench.diff import feeds, web_pages
+from penstock_lab.bench.diff import feed_changes, feeds, web_pages
 from penstock_lab.bench.diff.web_pages import START, Visit
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved_ns
 
@@ -220,8 +220,10 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
         progress(step, len(contestants) + 1, name)
         tallies[name] = tally(found, answer)
     progress(len(contestants), len(contestants) + 1, "speed")
-    rows = [*_rates(tallies, sizes), *_speed(found, rounds=3 if quick else 9)]
-    return BenchmarkResult(NAME, tuple(rows), perf_counter() - start, note=_note(tallies, sizes))
+    feed_rows, feed_note = feed_changes.feed_rows(1 if quick else 6)
+    rows = [*_rates(tallies, sizes), *feed_rows, *_speed(found, rounds=3 if quick else 9)]
+    note = f"{_note(tallies, sizes)}. {feed_note}"
+    return BenchmarkResult(NAME, tuple(rows), perf_counter() - start, note=note)
 
 
 def _rates(tallies: dict[str, Tally], sizes: Counter[str]) -> list[BenchmarkRow]:

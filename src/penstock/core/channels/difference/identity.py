@@ -97,7 +97,7 @@ def renamed(old: Sequence[_Known], new: Sequence[_Known]) -> dict[str, str]:
     left = [each for each in old if each.id not in come]
     fresh = [each for each in new if each.id not in known]
     found: dict[str, str] = {}
-    keys: list[Callable[[_Known], Any]] = [_whole]
+    keys: list[Callable[[_Known], Any]] = [_whole, _page_and_date]
     if len(fresh) > _MOST * len(new):
         keys += [_page, _title_and_date]
     for key in keys:
@@ -127,6 +127,10 @@ def _unique(items: Iterable[_Known], key: Callable[[_Known], Any]) -> Mapping[An
 
 def _whole(item: _Known) -> tuple[str, str, int | None] | None:
     return (page_of(item.link), item.title, item.published_us) if item.link and item.title else None
+
+
+def _page_and_date(item: _Known) -> tuple[str, int] | None:
+    return (page_of(item.link), item.published_us) if item.link and item.published_us is not None else None
 
 
 def _page(item: _Known) -> str:
