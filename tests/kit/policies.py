@@ -175,6 +175,8 @@ def policies(
         name=texts(),
         description=texts(max_size=40),
         fresh_us=st.none() | fresh(),
+        digest_every_us=st.none() | fresh(),
+        digest_share=st.none() | st.floats(0, 1, exclude_min=True),
         urgent=st.lists(predicates(attribute=chosen, scalar=scalar), max_size=3).map(tuple),
         matters=st.lists(predicates(attribute=chosen, scalar=scalar), max_size=3).map(tuple),
     )

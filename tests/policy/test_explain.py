@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 
 from penstock.policy.explain import explain
+from penstock.policy.text.forms import parse
 from penstock.policy.text.python_form import drop, keep, policy, when
 from tests.kit.policies import policies
 
@@ -93,3 +94,12 @@ def test_a_policy_that_reads_nothing_says_nothing_of_reading() -> None:
 @given(policies())
 def test_every_policy_has_words(policy: Policy) -> None:
     assert sum(line.startswith("Level ") for line in explain(policy)) >= policy.highest
+
+
+def test_how_digests_are_sent() -> None:
+    found = explain(parse("digest: {every: 2s, share: 0.05}\nlevels: [drop: uniq]"))
+    assert "Digests are gathered for 2 s and sent as one, which may come behind later events." in found
+    assert "Digests take at most 0.05 of what the link carries; beyond that they are gathered, too." in found
+    whole = explain(parse("digest: {share: 1}\nlevels: [drop: uniq]"))
+    assert "Digests may take all that the link carries." in whole
+    assert not [line for line in explain(parse("levels: [drop: uniq]")) if "gathered" in line]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.model.event import Event
 from penstock.policy import evaluate
 from penstock.policy.lint import lint
+from penstock.policy.text.forms import parse
 from penstock.policy.text.python_form import drop, keep, policy, when
 from tests.kit.policies import policies
 
@@ -168,3 +169,13 @@ def test_no_warning_is_wrong(policy: Policy, events: list[Event]) -> None:
             assert effect.dropped == 0 or ("drops none" in warning and missing.value == "drop")
         elif "matches" in warning and "looks at no attribute" not in warning:
             assert effect.dropped == effect.seen or effect.cause.filter == "match"
+
+
+def test_digests_that_would_hardly_come() -> None:
+    (little,) = lint(parse("digest: {share: 0.001}\nlevels: [drop: uniq]"))
+    assert little == (
+        "digest: a share of 0.001 leaves hardly any digest while events wait: one for every 100,000 bytes"
+    )
+    (late,) = lint(parse("digest: {every: 2h}\nlevels: [drop: uniq]"))
+    assert late == "digest: gathered for 2 h, a digest tells of losses long ago"
+    assert lint(parse("digest: {every: 1s, share: 0.05}\nlevels: [drop: uniq]")) == []

@@ -48,6 +48,9 @@ PATH_CHARACTERS: Final = 256
 DIGESTERS: Final = 64
 """(attribute, digester) pairs in one policy: bounds the size of a digest."""
 
+DIGEST_SHARE: Final = 0.1
+"""Share of what a link carries that may go into digests, unless the policy says so: events matter more."""
+
 # -- payloads: decoded only when a queue packs ---------------------------------------------------------------
 
 DECODE_BYTES: Final = 65_536

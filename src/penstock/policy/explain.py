@@ -31,6 +31,7 @@ def explain(policy: Policy) -> list[str]:
         *_levels(policy),
         *_unreadable(policy),
         _digests(policy),
+        *_sending(policy),
         _worst_case(policy),
     ]
 
@@ -101,6 +102,21 @@ def _digests(policy: Policy) -> str:
     told = "how many they were and from when to when"
     asked = (f"; of {attribute} also {_listed(names)}" for attribute, names in policy.asked().items())
     return f"A digest replaces dropped events and states {told}{''.join(asked)}."
+
+
+def _sending(policy: Policy) -> Iterator[str]:
+    if policy.digest_every_us is not None:
+        yield (
+            f"Digests are gathered for {duration(policy.digest_every_us)} and sent as one, which may come "
+            "behind later events."
+        )
+    if policy.digest_share is not None:
+        yield (
+            f"Digests take at most {policy.digest_share:.3g} of what the link carries; beyond that they are "
+            "gathered, too."
+            if policy.digest_share < 1
+            else "Digests may take all that the link carries."
+        )
 
 
 def _worst_case(policy: Policy) -> str:

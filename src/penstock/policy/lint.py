@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.model.instant import HOUR_US, duration
 from penstock.policy import digesters, filters, paths
 from penstock.policy.explain import looks
 from penstock.policy.filters import Shape, Verb
@@ -50,6 +51,9 @@ _WIDENING: Final[dict[tuple[Verb, type[filters.Filter]], str]] = {
 
 _NUMBERS: Final = (Source.TS, Source.SIZE)
 _TEXTS: Final = (Source.TOPIC, Source.SENDER, Source.PROPERTY)
+_LITTLE: Final = 0.01
+"""A share of digests below it is a mistake: one digest for some 10 KB of events."""
+_LATE_US: Final = HOUR_US
 _WANT_NUMBERS: Final = (filters.Delta, filters.Swing, filters.Top)
 _WANT_LISTS: Final = (filters.Contain, filters.Subset, filters.Supset)
 
@@ -165,6 +169,13 @@ def _constant_urgent(step: Step) -> Iterator[str]:
 
 
 def _about_digest(policy: Policy) -> Iterator[str]:
+    if policy.digest_share is not None and policy.digest_share < _LITTLE:
+        yield (
+            f"digest: a share of {policy.digest_share:g} leaves hardly any digest while events wait: one for "
+            f"every {round(100 / policy.digest_share):,} bytes"
+        )
+    if policy.digest_every_us is not None and policy.digest_every_us > _LATE_US:
+        yield f"digest: gathered for {duration(policy.digest_every_us)}, a digest tells of losses long ago"
     for attribute, names in policy.asked().items():
         if paths.parse(attribute).source in _TEXTS:
             for name in names:

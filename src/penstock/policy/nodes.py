@@ -101,6 +101,10 @@ class Policy:
     matters: tuple[Step, ...] = ()
     """Predicates of what matters to the receiver: `backtest` and `advise` measure how much of it arrives, and
     how late. They change nothing in a queue."""
+    digest_every_us: int | None = None
+    """How long digests are gathered before one is sent; None: a digest is sent in its place."""
+    digest_share: float | None = None
+    """Share of what the link carries that may go into digests; None: DIGEST_SHARE."""
 
     def __post_init__(self) -> None:
         _checked_path(self.attribute)
@@ -110,6 +114,7 @@ class Policy:
         _check_fresh(self.fresh_us)
         _check_predicates(self.urgent, "urgent")
         _check_predicates(self.matters, "matters")
+        _check_sending(self)
         object.__setattr__(self, "digest", _checked_digest(self.digest))
         object.__setattr__(self, "levels", _with_seeds(self.levels))
 
@@ -177,6 +182,30 @@ def _check_fresh(fresh_us: int | None) -> None:
             params.check_duration(fresh_us, shown=str(fresh_us))
         except PolicyError as error:
             raise error.inside("fresh") from None
+
+
+def _check_sending(policy: Policy) -> None:
+    """Check what `digest` says of when digests are sent."""
+    settings = {EVERY: policy.digest_every_us, SHARE: policy.digest_share}
+    try:
+        if policy.digest_every_us is not None:
+            params.check_duration(policy.digest_every_us, shown=str(policy.digest_every_us))
+    except PolicyError as error:
+        raise error.inside(EVERY).inside("digest") from None
+    try:
+        if policy.digest_share is not None:
+            params.SHARE.parse(policy.digest_share)
+    except PolicyError as error:
+        raise error.inside(SHARE).inside("digest") from None
+    for attribute, _ in policy.digest:
+        if settings.get(attribute) is not None:
+            raise PolicyError(
+                f"'{attribute}' cannot be both a setting and an attribute with digesters", path="digest"
+            )
+
+
+EVERY, SHARE = "every", "share"
+"""Keys of `digest` that are no attributes, unless a list of digesters follows them."""
 
 
 def _check_predicates(steps: tuple[Step, ...], key: str) -> None:

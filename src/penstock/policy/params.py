@@ -106,6 +106,19 @@ def _fraction(raw: object) -> int | float:
     return found
 
 
+def _share(raw: object) -> float:
+    """A share above 0, at most 1; also `10%`."""
+    try:
+        found = float(_fraction(raw))
+    except PolicyError:
+        found = 0.0
+    if not found:
+        raise PolicyError(
+            f"expected a share above 0 and not above 1, found {shown(raw)}", allowed="0.1 or 10%, up to 1"
+        )
+    return found
+
+
 def _duration(raw: object) -> int:
     """Microseconds of a time such as `500ms` or `1s`; a plain number is seconds."""
     is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
@@ -254,6 +267,16 @@ DURATION: Final = ParamKind(
         "anyOf": [
             {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,9})? ?(ms|s|min|h|d)$"},
             {"type": "number", "exclusiveMinimum": 0, "maximum": limits.FRESH_MOST_US / 1_000_000},
+        ]
+    },
+)
+SHARE: Final = ParamKind(
+    "share above 0",
+    _share,
+    {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            {"type": "string", "pattern": "%$"},
         ]
     },
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock import limits
-from penstock.policy import digesters, filters, params, paths
+from penstock.policy import digesters, filters, nodes, params, paths
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat
 from penstock.policy.params import params_of
@@ -91,12 +91,28 @@ def _digest() -> dict[str, Any]:
             _ref("digesters", "about the policy's attribute"),
             {
                 "type": "object",
-                "description": "by attribute",
+                "description": "by attribute, and how digests are sent",
                 "propertyNames": _ref("attribute"),
+                "properties": {
+                    nodes.EVERY: _or_digesters(
+                        params.DURATION,
+                        "time for which digests are gathered and sent as one, as 1s or in seconds",
+                    ),
+                    nodes.SHARE: _or_digesters(
+                        params.SHARE,
+                        "share of what the link carries that may go into digests, above 0; "
+                        f"default {limits.DIGEST_SHARE}",
+                    ),
+                },
                 "additionalProperties": _ref("digesters"),
             },
         ],
     }
+
+
+def _or_digesters(kind: params.ParamKind, description: str) -> dict[str, Any]:
+    """A setting of `digest`, or the digesters of an attribute that has its name."""
+    return {"description": description, "anyOf": [kind.schema, _ref("digesters")]}
 
 
 def _digester(found: digesters.Digester) -> dict[str, Any]:

@@ -285,6 +285,50 @@ def test_complaints_about_fresh_and_urgent(key: str, says: str) -> None:
     assert str(refused(f"{key}\n{LEVELS}")).startswith(says)
 
 
+def test_how_digests_are_sent() -> None:
+    found = parse(f"digest: {{pulse: [mean], every: 1s, share: 0.2}}\n{LEVELS}")
+    assert found.digest == (("pulse", "mean"),)
+    assert (found.digest_every_us, found.digest_share) == (1_000_000, 0.2)
+    found = parse(f"digest: {{share: 20%, every: 0.5}}\n{LEVELS}")
+    assert (found.digest, found.digest_every_us, found.digest_share) == ((), 500_000, 0.2)
+    named = parse(f"digest: {{every: [mean], share: [max]}}\n{LEVELS}")
+    assert named.digest == (("every", "mean"), ("share", "max"))
+    assert (named.digest_every_us, named.digest_share) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (
+            "{share: 1.5}",
+            "1:17 digest.share: expected a share above 0 and not above 1, found 1.5; allowed: 0.1 or 10%",
+        ),
+        (
+            "{share: 0}",
+            "1:17 digest.share: expected a share above 0 and not above 1, found 0; allowed: 0.1 or",
+        ),
+        ("{share: -0.1}", "1:17 digest.share: expected a share above 0 and not above 1, found -0.1"),
+        ("{share: 150%}", "1:17 digest.share: expected a share above 0 and not above 1, found '150%'"),
+        ("{share: much}", "1:17 digest.share: expected a share above 0 and not above 1, found 'much'"),
+        (
+            "{every: -1s}",
+            "1:17 digest.every: expected a time like 500ms, 1s or 2min, found '-1s'; allowed: 1ms",
+        ),
+        (
+            "{every: -1}",
+            "1:17 digest.every: expected a time above 0 and not above a day, found -1; allowed: 1ms",
+        ),
+        ("{every: 0}", "1:17 digest.every: expected a time above 0 and not above a day, found 0"),
+        ("{every: {a: 1}}", "1:17 digest.every: expected a time like 500ms, 1s or 2min, found"),
+        ("{every: 1s, every: 2s}", "1:21 digest.every: duplicate key 'every', first at"),
+        ("{every: 1s, every: [mean]}", "1:21 digest.every: duplicate key 'every', first at"),
+        ("{pulse: 1s}", "1:10 digest.pulse: expected a list of digesters, found '1s'"),
+    ],
+)
+def test_complaints_about_how_digests_are_sent(key: str, says: str) -> None:
+    assert str(refused(f"digest: {key}\n{LEVELS}")).startswith(says)
+
+
 def test_a_complaint_names_its_source() -> None:
     with pytest.raises(PolicyError) as caught:
         parse("levels:\n- drop: {detla: 5}", source="my.yaml")

@@ -11,11 +11,11 @@ import pytest
 from penstock.errors import PolicyError
 from penstock.policy import digesters
 from penstock.policy.filters import CATALOGUE, Filter
-from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.nodes import Missing, PayloadFormat, Policy
 from penstock.policy.params import params_of
 from penstock.policy.text import python_form
 from penstock.policy.text.forms import parse, to_python
-from penstock.policy.text.python_form import drop, keep, policy, when
+from penstock.policy.text.python_form import drop, keep, policy, text_of, when
 
 VITALS = """
 name: vitals
@@ -146,3 +146,34 @@ def test_fresh_and_urgent() -> None:
 def test_wrong_fresh_and_urgent(given: dict[str, Any], says: str) -> None:
     with pytest.raises(PolicyError, match=re.escape(says)):
         policy(drop.uniq(), **given)
+
+
+def test_how_digests_are_sent() -> None:
+    built = policy(drop.uniq(), digest={"pulse": ["mean"], "every": "2s", "share": "5%"})
+    assert built.digest == (("pulse", "mean"),)
+    assert (built.digest_every_us, built.digest_share) == (2_000_000, 0.05)
+    assert 'digest={"pulse": ["mean"], "every": "2s", "share": 0.05}' in text_of(built)
+    assert policy(drop.uniq(), digest={"every": ["mean"]}).digest == (("every", "mean"),)
+
+
+@pytest.mark.parametrize(
+    ("digest", "says"),
+    [
+        ({"every": -1}, "digest.every: expected a time above 0"),
+        ({"share": 2}, "digest.share: expected a share above 0 and not above 1, found 2"),
+        ({"pulse": "mean"}, "digest: expected a list of digesters, found 'mean'"),
+    ],
+)
+def test_complaints_about_how_digests_are_sent(digest: Any, says: str) -> None:
+    with pytest.raises(PolicyError) as error:
+        policy(drop.uniq(), digest=digest)
+    assert str(error.value).startswith(says)
+
+
+def test_a_policy_made_by_hand_is_checked_too() -> None:
+    levels = ((drop.uniq(),),)
+    for wrong, path in (({"digest_every_us": 0}, "digest.every"), ({"digest_share": 0.0}, "digest.share")):
+        with pytest.raises(PolicyError, match=path):
+            Policy(levels, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="'share' cannot be both a setting and an attribute"):
+        Policy(levels, digest=(("share", "mean"),), digest_share=0.5)

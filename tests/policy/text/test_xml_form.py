@@ -327,3 +327,24 @@ def test_fresh_and_urgent() -> None:
 def test_what_is_not_urgent(inside: str, says: str) -> None:
     with pytest.raises(PolicyError, match=says):
         parse(f'<policy><urgent>{inside}</urgent><level><filter name="UNIQ"/></level></policy>')
+
+
+def test_how_digests_are_sent() -> None:
+    text = """<policy attribute="pulse">
+      <summary every="1s" share="0.2"><digester name="MEAN"></summary>
+      <level><filter name="UNIQ"/></level></policy>"""
+    found = parse(text)
+    assert found.digest == (("pulse", "mean"),)
+    assert (found.digest_every_us, found.digest_share) == (1_000_000, 0.2)
+    assert '<summary every="1s" share="0.2">' in to_xml(found)
+    assert parse('<policy><summary every="1s"/><level><filter name="UNIQ"/></level></policy>').digest == ()
+
+
+def test_complaints_about_how_digests_are_sent() -> None:
+    for said, says in (
+        ('share="2"', "expected a share above 0 and not above 1, found 2"),
+        ('every="-1s"', "expected a time like 500ms, 1s or 2min, found '-1s'"),
+        ('each="1s"', "unknown attribute of <summary> 'each'"),
+    ):
+        with pytest.raises(PolicyError, match=says):
+            parse(f'<policy><summary {said}/><level><filter name="UNIQ"/></level></policy>')

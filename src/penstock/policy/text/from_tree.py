@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.errors import PolicyError
-from penstock.policy import digesters, filters, params, paths
+from penstock.policy import digesters, filters, nodes, params, paths
 from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step, not_a_predicate
 from penstock.policy.params import params_of
@@ -143,8 +143,8 @@ def policy_of(root: tree.Tree) -> Policy:
         "fresh_us": _get(found, "fresh", _fresh, None),
         "urgent": _get(found, "urgent", predicates_of, ()),
         "matters": _get(found, "matters", predicates_of, ()),
-        "digest": _get(found, "digest", lambda part: _digest(part, attribute), ()),
         "levels": _get(found, "levels", _levels, ()),
+        **_get(found, "digest", lambda part: _digest(part, attribute), {}),
     }
     with complaints.placed({key: entry.value.place for key, entry in found.items()}, root.place):
         return Policy(**parts)
@@ -197,19 +197,34 @@ def _list(part: tree.Tree, of: str) -> tuple[tree.Tree, ...]:
 # -- digest --------------------------------------------------------------------------------------------------
 
 
-def _digest(part: tree.Tree, attribute: str) -> tuple[tuple[str, str], ...]:
-    """Digesters as a list (about the policy's attribute) or by attribute."""
+def _digest(part: tree.Tree, attribute: str) -> dict[str, Any]:
+    """Digesters as a list (about the policy's attribute) or by attribute, and how digests are sent."""
     if not isinstance(part, tree.MapNode):
-        return tuple((attribute, name) for name in _digesters(part))
+        return {"digest": tuple((attribute, name) for name in _digesters(part))}
     pairs: list[tuple[str, str]] = []
+    settings: dict[str, Any] = {}
     earlier: dict[str, tree.Entry] = {}
     for entry in part.entries:
         with complaints.inside(entry.key, entry.place):
             complaints.check_once(earlier.get(entry.key), entry)
             earlier[entry.key] = entry
+            setting = SETTINGS.get(entry.key)
+            if setting is not None and not isinstance(entry.value, tree.ListNode):
+                field, kind = setting
+                with complaints.at(entry.value.place):
+                    settings[field] = kind.parse(_plain(entry.value, kind))
+                continue
             paths.parse(entry.key)
             pairs.extend((entry.key, name) for name in _digesters(entry.value))
-    return tuple(pairs)
+    return {"digest": tuple(pairs), **settings}
+
+
+SETTINGS: Final = {
+    nodes.EVERY: ("digest_every_us", params.DURATION),
+    nodes.SHARE: ("digest_share", params.SHARE),
+}
+"""Keys of `digest` that say how digests are sent: the policy's field, and its kind. An attribute of that name
+has a list of digesters."""
 
 
 def _digesters(part: tree.Tree) -> list[str]:

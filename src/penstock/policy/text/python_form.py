@@ -25,6 +25,7 @@ from penstock.policy.filters import Verb
 from penstock.policy.nodes import Missing, PayloadFormat, Policy, Step
 from penstock.policy.params import DURATION, params_of, shown
 from penstock.policy.paths import Source
+from penstock.policy.text.from_tree import SETTINGS
 from penstock.policy.text.short_form import said_of, short_form, spoken
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ PayloadName: TypeAlias = Literal["auto", "json", "msgpack", "cbor", "text"]
 def policy(  # noqa: PLR0913  # the keys of the language
     *levels: Step | Sequence[Step],
     attribute: str = Source.PAYLOAD.value,
-    digest: Sequence[DigesterName] | Mapping[str, Sequence[DigesterName]] = (),
+    digest: Sequence[DigesterName] | Mapping[str, Sequence[DigesterName] | str | float] = (),
     missing: MissingName = "keep",
     payload: PayloadName = "auto",
     name: str = "",
@@ -56,15 +57,19 @@ def policy(  # noqa: PLR0913  # the keys of the language
 ) -> Policy:
     """Build a policy of these levels.
 
-    `digest` lists digesters of the policy's attribute, or by attribute. `fresh` is the time that no event
+    `digest` lists digesters of the policy's attribute, or by attribute; in a mapping `every` and `share` say
+    how digests are sent: {"pulse": ["mean"], "every": "1s", "share": 0.1}. `fresh` is the time that no event
     should wait longer, as a text like 1s or in seconds. `urgent` is a predicate, as `when.gt(120)`, or
     several, and so is `matters`.
     """
-    asked = digest if isinstance(digest, Mapping) else {attribute: digest}
+    given = dict(digest) if isinstance(digest, Mapping) else {attribute: digest}
+    settings = {
+        word: given.pop(word) for word in SETTINGS if isinstance(given.get(word, ()), str | int | float)
+    }
     return Policy(
         levels=tuple((level,) if isinstance(level, Step) else tuple(level) for level in levels),
         attribute=attribute,
-        digest=tuple((about, digester) for about, names in asked.items() for digester in names),
+        digest=tuple((about, digester) for about, names in given.items() for digester in _digesters(names)),
         missing=_choice(Missing, "missing", missing),
         payload=_choice(PayloadFormat, "payload", payload),
         name=name,
@@ -72,7 +77,22 @@ def policy(  # noqa: PLR0913  # the keys of the language
         fresh_us=None if fresh is None else _fresh(fresh),
         urgent=_predicates(urgent, "urgent"),
         matters=_predicates(matters, "matters"),
+        **dict(_setting(word, value) for word, value in settings.items()),
     )
+
+
+def _setting(word: str, value: object) -> tuple[str, Any]:
+    field, kind = SETTINGS[word]
+    try:
+        return field, kind.parse(value)
+    except PolicyError as error:
+        raise error.inside(word).inside("digest") from None
+
+
+def _digesters(names: object) -> tuple[DigesterName, ...]:
+    if not isinstance(names, list | tuple):
+        raise PolicyError(f"expected a list of digesters, found {shown(names)}", path="digest")
+    return tuple(names)
 
 
 def _fresh(written: str | float) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.model.instant import written
 from penstock.policy.filters import Random
-from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.nodes import EVERY, SHARE, Missing, PayloadFormat
 from penstock.policy.params import params_of
 from penstock.policy.paths import Source
 
@@ -66,11 +66,25 @@ def said_of(found: Filter) -> dict[str, Any]:
     return {param.name: value for param, value in values if param.required or value != param.default}
 
 
-def _digest(policy: Policy) -> list[str] | dict[str, list[str]]:
-    by_attribute: dict[str, list[str]] = {}
+def _digest(policy: Policy) -> list[str] | dict[str, Any]:
+    by_attribute: dict[str, Any] = {}
     for attribute, digester in policy.digest:
         by_attribute.setdefault(attribute, []).append(digester)
-    return by_attribute[policy.attribute] if by_attribute.keys() == {policy.attribute} else by_attribute
+    settings = sending(policy)
+    if not settings and by_attribute.keys() == {policy.attribute}:
+        own: list[str] = by_attribute[policy.attribute]
+        return own
+    return by_attribute | settings
+
+
+def sending(policy: Policy) -> dict[str, Any]:
+    """What the key `digest` says of when digests are sent."""
+    said: dict[str, Any] = {}
+    if policy.digest_every_us is not None:
+        said[EVERY] = written(policy.digest_every_us)
+    if policy.digest_share is not None:
+        said[SHARE] = policy.digest_share
+    return said
 
 
 def _levels(policy: Policy) -> Iterator[Any]:

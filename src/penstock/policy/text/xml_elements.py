@@ -3,7 +3,8 @@
     policy [attribute, name, missing, payload, fresh]
         description
         urgent, matters     filter [name, attribute]
-        summary             digester [name, attribute]
+        summary [every, share]
+                            digester [name, attribute]
         level               filter [name, attribute, action, missing]
                                 para [name, value, type]      item [value, type]
 
@@ -31,7 +32,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "description": ("escapes",),
     "urgent": (),
     "matters": (),
-    "summary": (),
+    "summary": ("every", "share"),
     "digester": ("name", "attribute", "escapes"),
     "level": (),
     "filter": ("name", "attribute", "action", "missing", "escapes"),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import PolicyError
 from penstock.model.instant import written
 from penstock.policy import filters, paths
-from penstock.policy.nodes import Missing, PayloadFormat
+from penstock.policy.nodes import SHARE, Missing, PayloadFormat
 from penstock.policy.params import params_of, shown
 from penstock.policy.paths import Source
 from penstock.policy.text import tree
 from penstock.policy.text import tree as complaints
 from penstock.policy.text import tree as core_schema
-from penstock.policy.text.short_form import said_of, spoken
+from penstock.policy.text.short_form import said_of, sending, spoken
 from penstock.policy.text.xml_elements import FREE, Element, elements_of, unescaped_text
 
 if TYPE_CHECKING:
@@ -67,15 +67,20 @@ def _description(element: Element) -> str:
 
 
 def _digest(summary: Element, attribute: str) -> tree.Tree:
-    """Digesters as a list for the policy's own attribute, or by attribute if one names another."""
+    """Digesters as a list for the policy's own attribute, or by attribute if one names another or if digests
+    are sent in a particular way."""
     by_attribute: dict[str, list[tree.Tree]] = {}
     for digester in summary.held:
         name = _leaf(_name(digester), digester.place)
         by_attribute.setdefault(digester.said.get("attribute", attribute), []).append(name)
-    if not by_attribute.keys() - {attribute}:
+    settings: list[tuple[str, tree.Tree]] = [
+        (word, _leaf(core_schema.untyped(text) if word == SHARE else text, summary.place))
+        for word, text in summary.said.items()
+    ]
+    if not settings and not by_attribute.keys() - {attribute}:
         return tree.ListNode(tuple(by_attribute.get(attribute, ())), summary.place)
-    lists = ((key, tree.ListNode(tuple(names), names[0].place)) for key, names in by_attribute.items())
-    return _mapping(lists, summary.place)
+    lists = [(key, tree.ListNode(tuple(names), names[0].place)) for key, names in by_attribute.items()]
+    return _mapping([*lists, *settings], summary.place)
 
 
 def _name(element: Element) -> str:
@@ -178,8 +183,9 @@ def _lines(policy: Policy) -> Iterator[str]:
             for step in predicates:
                 yield from _filter(replace(step, verb=step.filter.verb), said_of(step.filter))
             yield f"  </{key}>"
-    if policy.digest:
-        yield "  <summary>"
+    said = {word: _word(value) for word, value in sending(policy).items()}
+    if policy.digest or said:
+        yield f"  <{_tag('summary', said)}>"
         for attribute, digester in policy.digest:
             own = None if attribute == policy.attribute else attribute
             yield f"    <{_tag('digester', {'name': digester.upper(), 'attribute': own})}/>"
