@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
 
-from penstock.core.queues import PackingQueue, QueueOptions
+from penstock.core.queues import Ladder, PackingQueue, QueueOptions
 from penstock.model import Event
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def reference(checkpoint: Path, policy: Policy, capacity: int) -> dict[str, list
 
     Files have the columns room, ts, seq and v; each room has one queue, emptied after each trigger.
     """
-    options = QueueOptions(capacity_events=capacity, capacity_bytes=1 << 40)
-    queues: dict[str, PackingQueue] = defaultdict(lambda: PackingQueue(policy, options))
+    options = QueueOptions(capacity_events=capacity, capacity_bytes=1 << 40, digests_at_once=True)
+    queues: dict[str, PackingQueue] = defaultdict(lambda: PackingQueue(policy, options, Ladder()))
     found: dict[str, list[Any]] = defaultdict(list)
     for now_us, files in triggers(checkpoint):
         arrived: dict[str, list[Event]] = defaultdict(list)

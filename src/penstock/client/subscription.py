@@ -64,7 +64,7 @@ class SubscriptionOptions:
 
     def queue(self) -> BoundedQueue:
         """Make the buffer for items that the program has not taken."""
-        options = QueueOptions(capacity_events=self.buffer_events)
+        options = QueueOptions(capacity_events=self.buffer_events, digests_at_once=True)
         if self.plan is not None:
             return PackingQueue(self.plan, options)
         if self.options.qos:

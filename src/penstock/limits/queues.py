@@ -21,6 +21,9 @@ HEADROOM: Final = 0.02
 about 50 items looked at per filter (99 where rounding leaves one place free).
 """
 
+DIGEST_BURST: Final = 4_096
+"""Bytes of digests that may leave a queue beyond their share of the link: some fifty after a quiet time."""
+
 PACK_RECORDS: Final = 1_024
 """Packs a queue remembers until its owner takes the records; older ones are only counted."""
 

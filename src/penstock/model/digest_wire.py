@@ -31,6 +31,9 @@ JSON_TYPE: Final = "application/json"
 COMPACT_TYPE: Final = "digest/2"
 """Content type of the compact form: short, since every digest on a slow link carries it."""
 
+MARK_BYTES: Final = 1 + 2 + len(MARK) + 2 + 1 + 1 + 2 + len(COMPACT_TYPE)
+"""Bytes that user property and content type add to a compact digest in MQTT 5."""
+
 VERSION: Final = 0xD1
 """First byte of version 1; no UTF-8 text and no MessagePack map begins with it."""
 

@@ -27,7 +27,8 @@ def a_digest(seq: int, count: int = 1, policy: Policy | None = None) -> Digest:
 
 
 def policy(*levels: tuple[Verb, filters.Filter], **more: object) -> Policy:
-    """A policy of one filter per level, on the whole payload."""
+    """A policy of one filter per level, on the whole payload; digests stay in their places."""
+    more = {"digest_share": 1.0} | more
     return Policy(levels=tuple((Step(verb, node),) for verb, node in levels), **more)  # type: ignore[arg-type]
 
 

@@ -64,7 +64,7 @@ def options(capacity: int = 4, **more: float) -> QueueOptions:
 )
 def test_options_that_make_no_queue(wrong: dict[str, int]) -> None:
     with pytest.raises(QueueError, match=next(iter(wrong))):
-        QueueOptions(**wrong)
+        QueueOptions(**wrong)  # type: ignore[arg-type]
 
 
 def test_options_at_their_ends() -> None:

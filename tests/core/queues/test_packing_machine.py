@@ -46,7 +46,9 @@ class TimeMachine(RuleBasedStateMachine):
         self, data: st.DataObject, chosen: str, make: type[Ladder], fresh: str | None, has_urgent: bool
     ) -> None:
         self.has_urgent = has_urgent
-        made = policy(*LEVELS[chosen], fresh=fresh, urgent=when.ge(URGENT) if has_urgent else ())
+        made = policy(
+            *LEVELS[chosen], fresh=fresh, urgent=when.ge(URGENT) if has_urgent else (), digest={"share": 1}
+        )
         self.queue = PackingQueue(
             made,
             QueueOptions(

@@ -174,6 +174,6 @@ def test_a_policy_made_by_hand_is_checked_too() -> None:
     levels = ((drop.uniq(),),)
     for wrong, path in (({"digest_every_us": 0}, "digest.every"), ({"digest_share": 0.0}, "digest.share")):
         with pytest.raises(PolicyError, match=path):
-            Policy(levels, **wrong)  # type: ignore[arg-type]
+            Policy(levels, **wrong)
     with pytest.raises(PolicyError, match="'share' cannot be both a setting and an attribute"):
         Policy(levels, digest=(("share", "mean"),), digest_share=0.5)

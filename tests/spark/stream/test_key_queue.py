@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 
-from penstock.core.queues import LadderState, PackingQueue, QueueOptions
+from penstock.core.queues import Ladder, LadderState, PackingQueue, QueueOptions
 from penstock.errors import InputError
 from penstock.model import Control, Digest, Event
 from penstock.model.digest import Cause
@@ -86,8 +87,8 @@ def digest(ts: int, count: int = 2) -> Digest:
 
 
 def rules(**more: Any) -> QueueRules:
-    given = {"capacity": 6, "hold_us": HOLD_US, "fresh_us": None, **more}
-    return QueueRules(policy=POLICY, key=("room",), order=("ts",), events=("ts", "v"), **given)
+    given = {"policy": POLICY, "capacity": 6, "hold_us": HOLD_US, "fresh_us": None, **more}
+    return QueueRules(key=("room",), order=("ts",), events=("ts", "v"), **given)
 
 
 class Key:
@@ -138,7 +139,12 @@ def test_many_turns_are_those_of_one_queue_that_is_emptied_after_each(seed: int)
     dice = Random(seed)
     capacity = dice.choice([3, 6, 20])
     key = Key(rules(capacity=capacity))
-    core = PackingQueue(POLICY, QueueOptions(capacity_events=capacity, capacity_bytes=1 << 40))
+    # On Spark there is no link, and so no share of it for digests.
+    core = PackingQueue(
+        replace(POLICY, digest_share=1.0),
+        QueueOptions(capacity_events=capacity, capacity_bytes=1 << 40),
+        Ladder(),
+    )
     now_us = ts = 0
     levels = set()
     for _ in range(40):
@@ -166,6 +172,40 @@ def test_a_digest_behind_the_last_event_waits_for_the_next_trigger() -> None:
     assert (key.held.count, key.held.until_us) == (6, HOLD_US)
     assert key.turn([digest(8), event(10, 9.0), digest(11)], 2 * SECOND_US) == [[8], 9.0]
     assert (key.held.count, key.held.until_us) == (2, HOLD_US + 2 * SECOND_US)
+
+
+def test_digests_are_gathered_over_triggers() -> None:
+    key = Key(rules(policy=replace(POLICY, digest_every_us=3 * SECOND_US)))
+    assert key.turn([event(1, 1.0), digest(2), event(4, 2.0)], 0) == [1.0, 2.0]
+    assert key.held is not None
+    assert (key.held.count, key.held.until_us) == (2, 3 * SECOND_US)
+    assert key.turn([event(5, 3.0)], SECOND_US) == [3.0]
+    assert key.turn([digest(6), event(8, 4.0)], 2 * SECOND_US) == [4.0]
+    assert (key.held.count, key.held.until_us) == (4, 3 * SECOND_US)
+    assert key.turn([event(9, 5.0)], 3 * SECOND_US) == [[4], 5.0]
+    assert key.held is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_gathering_is_that_of_the_queue_a_node_has(seed: int) -> None:
+    dice = Random(seed)
+    policy = replace(POLICY, digest_every_us=3_000, digest_share=1.0)
+    key = Key(rules(capacity=6, policy=policy))
+    core = PackingQueue(policy, QueueOptions(capacity_events=6, capacity_bytes=1 << 40), Ladder())
+    now_us = ts = 0
+    for _ in range(60):
+        now_us += dice.choice([800, 1_000, 3_000])
+        events: list[Event | Digest] = []
+        for _ in range(dice.choice([1, 6, 7, 18])):
+            ts += 1
+            events.append(event(ts, round(dice.uniform(0, 100), 1)))
+        core.absorb(events, now_us=now_us)
+        expected: list[Any] = []
+        for found in core.take(now_us=now_us):
+            assert not isinstance(found, Control)
+            expected.append(value_of(found) if isinstance(found, Event) else [found.count])
+        assert key.turn(events, now_us) == expected
+        assert (0 if key.held is None else key.held.until_us) == (core.due_us or 0)
 
 
 def test_what_is_held_is_merged_with_what_the_next_pack_drops() -> None:

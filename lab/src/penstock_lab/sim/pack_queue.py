@@ -20,7 +20,7 @@ from penstock.model.instant import SECOND_US
 from penstock_lab.sim.link import LinkOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock.core.queues import BoundedQueue, PackRecord, QueueStatistics
     from penstock.model.event import Item
@@ -71,6 +71,12 @@ class _LinkPace:
         self.pace.outside = max(0.0, self._size - gone)
 
 
+def _when_due(world: World, queue: BoundedQueue, pump: Callable[[int], None]) -> None:
+    """Pump again when the time of a digest that is gathered has come."""
+    if queue.due_us is not None:
+        world.clock.at(max(queue.due_us, world.now_us + 1), lambda: pump(world.now_us))
+
+
 def play(
     world: World,
     queue: BoundedQueue,
@@ -96,9 +102,10 @@ def play(
     def pump(now_us: int) -> None:
         while link.ready:
             measured.free(now_us)
-            items = queue.take(1)
+            items = queue.take(1, now_us=now_us)
             if not items:
                 measured.pace.rested()
+                _when_due(world, queue, pump)
                 return
             item = items[0]
             if isinstance(item, Digest) and not digests_on_wire:

@@ -3,6 +3,7 @@
 statistics.py    snapshots of a queue and records of its packs
 bounded.py       order, bounds and counts that all queues share
 dropping.py      queues without a policy: drop the oldest or the newest
+gathering.py     when digests leave a queue
 pace.py          how fast a receiver takes what is sent, and so how long an event waits
 controllers.py   at which level a queue packs: ladder and predictive
 packing.py       the queue that drops by its receiver's policy, when full or late

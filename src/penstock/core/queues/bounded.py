@@ -38,6 +38,9 @@ class QueueOptions:
     """
     headroom: float = limits.HEADROOM
     """Share of the capacity a pack must free, otherwise it climbs a level."""
+    digests_at_once: bool = False
+    """Whether digests leave in their places whatever the policy says of `every` and `share`: no slow link
+    follows this queue."""
 
     def __post_init__(self) -> None:
         if self.capacity_events < limits.QUEUE_EVENTS_LEAST:
@@ -59,6 +62,8 @@ class BoundedQueue(ABC):
         self._most_items = self.options.capacity_events
         self._most_bytes = self.options.capacity_bytes
         self.suspended = False
+        self.gathered: list[Digest] = []
+        """Digests that the last `take` merged with one another."""
         self._items: deque[Item] = deque()
         self._held = 0
         """Events and digests waiting, as `capacity_events` counts."""
@@ -108,8 +113,14 @@ class BoundedQueue(ABC):
         else:
             self._append(item, size)
 
-    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
-        """Remove and return the next items: at most `most` items, `most_bytes` bytes (but at least one)."""
+    def take(
+        self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
+    ) -> list[Item]:
+        """Remove and return the next items: at most `most` items, `most_bytes` bytes (but at least one).
+
+        Without `now_us` no digest is held back for the time that its policy asks for.
+        """
+        del now_us
         taken: list[Item] = []
         if not self.suspended:
             self._move(self._items, taken, most, most_bytes)
@@ -162,6 +173,16 @@ class BoundedQueue(ABC):
                 self._account(event, -1)
             self._accepted -= len(picked)
         return picked
+
+    @property
+    def gathers(self) -> bool:
+        """Whether digests are held back for a time, so that `take` needs to know the time."""
+        return False
+
+    @property
+    def due_us(self) -> Instant | None:
+        """When the digest at the head may leave that `take` held back for its time; None: there is none."""
+        return None
 
     def suspend(self) -> None:
         """Keep accepting (and packing) but hand out nothing: the receiver is detached."""

@@ -165,11 +165,13 @@ class DropOldestQueue(_TallyingQueue):
         self._ahead: deque[Item] = deque()
         """Control items that stood before dropped events, and the digests between them."""
 
-    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+    def take(
+        self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
+    ) -> list[Item]:
         """Remove and return the next items; the digest of dropped events comes first."""
         if (self._ahead or self._tally.count or self._tally.merged is not None) and not self.suspended:
             self._settle()
-        return super().take(most, most_bytes=most_bytes)
+        return super().take(most, most_bytes=most_bytes, now_us=now_us)
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:  # noqa: ARG002
         """Drop from the head until there is room."""
@@ -231,11 +233,13 @@ class DropNewestQueue(_TallyingQueue):
                 return
         super().offer(item, now_us=now_us)
 
-    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+    def take(
+        self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
+    ) -> list[Item]:
         """Remove and return the next items; the digest of dropped events comes last."""
         if not self.suspended and self._tally.waiting and (most is None or most > len(self._items)):
             self._settle()
-        return super().take(most, most_bytes=most_bytes)
+        return super().take(most, most_bytes=most_bytes, now_us=now_us)
 
     def _is_full(self, item: Event) -> bool:
         return self._held >= self._most_items or self._bytes + item.size > self._most_bytes

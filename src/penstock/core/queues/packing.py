@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.queues.bounded import BoundedQueue, QueueOptions
 from penstock.core.queues.controllers import Controller, PackOutcome, PackRequest, Predictive
+from penstock.core.queues.gathering import gathering_of
 from penstock.core.queues.statistics import PackRecord
 from penstock.model.digest import WORST_CASE, Digest
 from penstock.model.event import Control, Event
@@ -19,6 +20,7 @@ from penstock.model.event import Control, Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from penstock.core.queues.gathering import Gathering
     from penstock.core.queues.pace import Pace
     from penstock.model.event import Item
     from penstock.model.instant import Instant
@@ -68,6 +70,10 @@ class PackingQueue(BoundedQueue):
         self._is_urgent: Callable[[Event], bool] | None = self._plan.urgent if self._plan else None
         self._first: deque[Item] = deque()
         """Urgent events, behind the digest of those that were dropped."""
+        own_policy = None if self._plan is None else self._plan.policy
+        self._gathering = (
+            None if own_policy is None or self.options.digests_at_once else gathering_of(own_policy)
+        )
         self._marks = (0, 0)  # bytes held after the last pack, and bytes departed until then
         self._settled = 0.0  # what the last pack for time left, or less if it has been taken since
 
@@ -131,15 +137,77 @@ class PackingQueue(BoundedQueue):
         ):
             self._drop_urgent()
 
-    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
-        """Remove and return the next items, urgent ones first."""
-        if not self._first or self.suspended:
+    def take(
+        self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
+    ) -> list[Item]:
+        """Remove and return the next items, urgent ones first; a digest may have to wait (`gathering`)."""
+        gathering = self._gathering
+        if gathering is None and (not self._first or self.suspended):
             return super().take(most, most_bytes=most_bytes)
         taken: list[Item] = []
+        self.gathered.clear()
+        if self.suspended:
+            return taken
         size = self._move(self._first, taken, most, most_bytes)
-        if not self._first:
-            self._move(self._items, taken, most, None if most_bytes is None else most_bytes - size)
+        if self._first:
+            return taken
+        most_bytes = None if most_bytes is None else most_bytes - size
+        if gathering is None:
+            self._move(self._items, taken, most, most_bytes)
+        else:
+            for item in taken:
+                gathering.left(item)
+            self._move_gathering(gathering, taken, most, most_bytes, now_us)
         return taken
+
+    def _move_gathering(
+        self,
+        gathering: Gathering,
+        taken: list[Item],
+        most: int | None,
+        most_bytes: int | None,
+        now_us: Instant | None,
+    ) -> None:
+        items, size = self._items, 0
+        while items and (most is None or len(taken) < most):
+            passes = gathering.passes(items, self._merge_first_two, now_us=now_us)
+            if passes is None:
+                return
+            waits = items.popleft() if passes else None
+            before = len(taken)
+            size += self._move(items, taken, before + 1, None if most_bytes is None else most_bytes - size)
+            if waits is not None:
+                items.appendleft(waits)
+            if len(taken) == before:
+                return
+            gathering.left(taken[-1])
+
+    def gather_until(self, due_us: Instant) -> None:
+        """Go on gathering as another queue did, whose digest is at the head now."""
+        if self._gathering is not None:
+            self._gathering.until(due_us)
+
+    def _merge_first_two(self, one: Digest, other: Digest) -> None:
+        """Merge the two digests at the head."""
+        merged = one.merge(other)
+        for item in (one, other):
+            self._account(item, -1)
+            self._items.popleft()
+            self.gathered.append(item)
+        self._items.appendleft(merged)
+        self._account(merged, +1)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether digests are held back for a time, so that `take` needs to know the time."""
+        return self._gathering is not None and self._gathering.every_us > 0
+
+    @property
+    def due_us(self) -> Instant | None:
+        """When the digest at the head may leave that `take` held back for its time; None: there is none."""
+        if self._gathering is None or not isinstance(super().head(), Digest):
+            return None
+        return self._gathering.due_us
 
     def pick(self, wanted: Callable[[Event], bool]) -> list[Event]:
         """Remove events as if they had never been accepted, because a lane sends them."""
@@ -251,7 +319,7 @@ class PackingQueue(BoundedQueue):
             assert self._plan is not None
             # The next level goes on with what is packed so far; no step runs twice (decision 0006).
             packed = self._plan.pack(items, level=level, above=done, now_us=now_us)
-            items = packed.items
+            items = packed.items if self._gathering is None else self._gathering.merged(packed.items)
             effects += packed.effects
             if self._short(items, most) if most is not None else self._enough(items, size, behind):
                 break

@@ -20,7 +20,7 @@ from penstock import limits
 from penstock.core.queues.pace import Pace
 from penstock.errors import QueueError
 from penstock.model.digest import Digest
-from penstock.model.digest_wire import to_bytes
+from penstock.model.digest_wire import MARK_BYTES, to_message
 from penstock.model.event import Control, Event
 from penstock.model.instant import SECOND_US
 
@@ -94,8 +94,10 @@ class ReplayReader(Protocol):
 
 
 def wire_bytes(item: Item) -> int:
-    """Bytes of an item on a link, without framing."""
-    return len(to_bytes(item)) if isinstance(item, Digest) else item.size
+    """Bytes of an item on a link, without framing; of a digest with the properties that mark it."""
+    if not isinstance(item, Digest):
+        return item.size
+    return len(to_message(item, filter_="", compact=True).payload) + MARK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +156,17 @@ class Replay:
         self._delivered.extend(repeat(LOST, len(events)))
         self._places.update(zip(map(id, events), count(first), strict=False))
         offer, per_us, timed = self._queue.offer, self._per_us, self._queue.timed
+        gathers = self._queue.gathers
         now_us = self._now_us if first else min(event.ts_us for event in events) if events else 0
         for place, event in enumerate(events, first):
             ts_us = event.ts_us
             now_us = max(now_us, ts_us)
             now = now_us * per_us
-            if not self._idle:
+            if self._idle:
+                if gathers and (due_us := self._queue.due_us) is not None and due_us <= now_us:
+                    self._free = due_us * per_us
+                    self._serve(now)
+            else:
                 if self._free <= now:
                     self._serve(now)
                 if timed:
@@ -185,13 +192,17 @@ class Replay:
         """Take items while the drain is free before `now`."""
         self._idle = False
         take, timed, per_us, free = self._queue.take, self._queue.timed, self._per_us, self._free
-        places, delivered = self._places, self._delivered
+        places, delivered, gathers = self._places, self._delivered, self._queue.gathers
         try:
             while now is None or free <= now:
                 if timed:
                     self._told()
-                taken = take(1)
+                taken = take(1, now_us=-(-free // per_us)) if gathers else take(1)
                 if not taken:
+                    due_us = self._queue.due_us if gathers else None
+                    if due_us is not None and (now is None or due_us * per_us <= now):
+                        free = max(free, due_us * per_us)
+                        continue
                     self._idle = True
                     break
                 item = taken[0]

@@ -6,6 +6,7 @@ arrival, what sources send behind them, retained messages, and what sources send
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock import limits
 from penstock.model.digest import Digest
 from penstock.model.event import Event
+from penstock.model.instant import SECOND_US
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.publish import Puback, Pubrec
 from penstock.mqtt.topics import matches
@@ -21,6 +23,7 @@ from penstock.node.broker.runs import RunQueue
 from penstock.node.broker.subscription import head_us
 
 if TYPE_CHECKING:
+    from penstock.core.queues import BoundedQueue
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.node.broker.acknowledgements import Acknowledgements
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 class Drain:
     """The part of a session that sends what waits for its client."""
 
-    __slots__ = ("_acks", "_held", "_journal", "_out", "_owed", "_retained")
+    __slots__ = ("_acks", "_gathering", "_held", "_journal", "_out", "_owed", "_retained", "_timer")
 
     def __init__(
         self,
@@ -53,12 +56,20 @@ class Drain:
         self._retained = retained
         self._owed: dict[Subscription, deque[str] | None] = {}
         """Subscriptions whose retained messages are still to be sent; the first one's topics, once found."""
+        self._gathering: dict[Subscription, None] = {}
+        """Subscriptions in whose queues nothing but a digest is left, which waits for its time."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def run(self, *, now_us: Instant) -> None:
         """Send what waits, as much as connection and window take."""
         out = self._out
         if out.blocked:
             return
+        if self._gathering:
+            for subscription in self._gathering:
+                if self._held.get(subscription.filter) is subscription and subscription.queue:
+                    self._out.waiting[subscription] = None
+            self._gathering.clear()
         sources = self._out.sources
         if not (sources and any(source.unsafe for source in sources)):
             self._send_again(now_us)
@@ -132,10 +143,47 @@ class Drain:
                     if self._out.wants_window(subscription, queue.head()):
                         return
                     most = 1
-            for item in queue.take(most, most_bytes=limits.RUN_BYTES):
-                self._send_item(subscription, item, now_us)
+            if not self._send_some(subscription, queue, most, now_us):
+                self._gather(subscription, queue, now_us)
+                return
         if not len(queue):
             self._out.waiting.pop(subscription, None)
+
+    def _send_some(self, subscription: Subscription, queue: BoundedQueue, most: int, now_us: Instant) -> bool:
+        """Send the next items; False if nothing is left but a digest that waits for its time."""
+        taken = queue.take(most, most_bytes=limits.RUN_BYTES, now_us=now_us)
+        counted = False
+        for item in taken:
+            self._send_item(subscription, item, now_us)
+            counted |= isinstance(item, Digest)
+        # What a digest counts must not come again, and digests that were merged give way to the result. Only
+        # now that all was sent: to the journal, what has left the queue is settled.
+        if (
+            self._journal is not None
+            and subscription.places
+            and (queue.gathered or (counted and queue.dropped > subscription.dropped_before))
+        ):
+            self._journal.packed(subscription, merged=True)
+        return bool(taken)
+
+    def _gather(self, subscription: Subscription, queue: BoundedQueue, now_us: Instant) -> None:
+        """Leave a digest in its queue until its time has come; meanwhile the session keeps up."""
+        self._out.waiting.pop(subscription, None)
+        self._gathering[subscription] = None
+        due_us = queue.due_us
+        assert due_us is not None, "only time holds back a digest that is alone"
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + max(0, due_us - now_us) / SECOND_US
+        if self._timer is not None and self._timer.when() > at_s:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = loop.call_at(at_s, self._due, due_us)
+
+    def _due(self, due_us: Instant) -> None:
+        """The time of a digest has come."""
+        self._timer = None
+        self.run(now_us=due_us)
 
     def _takes_runs(self, subscription: Subscription) -> bool:
         """Whether messages go out as they came; the client may want more on them than when they did."""
@@ -162,12 +210,14 @@ class Drain:
             assert queue is not None
             if not self._out.exchange.outgoing.room and self._out.wants_window(subscription, queue.head()):
                 return
-            for item in queue.take(1):
-                self._send_item(subscription, item, now_us)
+            sent = self._send_some(subscription, queue, 1, now_us)
             following = queue.head()
             if following is None:
                 heappop(heads)
                 self._out.waiting.pop(subscription, None)
+            elif not sent:
+                heappop(heads)
+                self._gather(subscription, queue, now_us)
             else:
                 heapreplace(heads, (head_us(following) or 0, number, subscription))
 
@@ -178,13 +228,8 @@ class Drain:
             return
         assert isinstance(item, Digest)
         self._out.tell(subscription, item, now_us)
-        if self._journal is None:
-            return
-        if place:
+        if place and self._journal is not None:
             self._journal.settled(place)
-        queue = subscription.queue
-        if subscription.places and queue is not None and queue.dropped > subscription.dropped_before:
-            self._journal.packed(subscription, merged=True)  # what the digest counts must not come again
 
     def send_waiting(self, subscription: Subscription, event: Event, place: int, now_us: Instant) -> None:
         """Send an event that has waited."""

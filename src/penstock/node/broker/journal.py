@@ -103,9 +103,12 @@ class Journal:
         # A queue that drops its oldest event each time is compared only now and then, since that takes a look
         # at the whole queue. Until then the store holds rows of dropped events, which do no harm.
         seldom = dropped < limits.JOURNAL_DROPS and not isinstance(queue, PackingQueue)
-        if not merged and (not dropped or seldom):
+        # A pack that drops nothing may still merge digests.
+        packs = queue.packs - subscription.packs_before
+        if not merged and not packs and (not dropped or seldom):
             return
         subscription.dropped_before += dropped
+        subscription.packs_before += packs
         items = queue.items()
         alive = {id(item) for item in items}
         places = subscription.places

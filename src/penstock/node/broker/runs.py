@@ -366,11 +366,13 @@ class RunQueue(DropOldestQueue):
             self._open()
         super().offer(item, now_us=now_us)
 
-    def take(self, most: int | None = None, *, most_bytes: int | None = None) -> list[Item]:
+    def take(
+        self, most: int | None = None, *, most_bytes: int | None = None, now_us: Instant | None = None
+    ) -> list[Item]:
         """Take the items that go out next, the events of runs among them."""
         if self._runs and not self.suspended and (most is None or most > self.ahead):
             self._open()
-        return super().take(most, most_bytes=most_bytes)
+        return super().take(most, most_bytes=most_bytes, now_us=now_us)
 
     def head(self) -> Item | None:
         """The next item to go out, or None."""

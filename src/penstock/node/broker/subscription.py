@@ -89,6 +89,8 @@ class Subscription:
         """Where items of the queue are in the journal, by identity."""
         self.dropped_before = 0
         """Events the queue had dropped when the journal last looked."""
+        self.packs_before = 0
+        """Packs of the queue until then."""
         self._past = Account()
         """Account of earlier queues of this subscription, which were replaced."""
 
@@ -140,7 +142,7 @@ class Subscription:
             return
         items = before.items()
         self._past = self._settled(before.statistics())
-        self.dropped_before = 0
+        self.dropped_before = self.packs_before = 0
         after = self.queue = self._new_queue()
         if isinstance(after, PackingQueue):
             after.absorb(items, now_us=now_us)

@@ -88,7 +88,9 @@ class NotifyService:
         except BaseException:
             self._store.close()
             raise
-        options = QueueOptions(capacity_events=settings.queue_events, capacity_bytes=settings.queue_bytes)
+        options = QueueOptions(
+            capacity_events=settings.queue_events, capacity_bytes=settings.queue_bytes, digests_at_once=True
+        )
         self._outbox = Outbox(self._plan, options)
         self._sending = Dispatcher(
             self._outbox,

@@ -12,7 +12,7 @@ because the next trigger may begin with one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.policy.nodes import Policy
 
@@ -206,7 +207,9 @@ class KeyQueue:
 
     def __init__(self, rules: QueueRules) -> None:
         self._rules = rules
-        self._plan = Plan(rules.policy)
+        # There is no link, and so no share of it: rows have no size.
+        self._plan = Plan(replace(rules.policy, digest_share=1.0))
+        self._gathers = bool(rules.policy.digest_every_us) and rules.hold_us > 0
         self._options = QueueOptions(capacity_events=rules.capacity, capacity_bytes=_ANY_BYTES)
 
     def turn(
@@ -230,18 +233,28 @@ class KeyQueue:
             ladder_now.restore(known)
             now_us = max(now_us, known.last_us or now_us)  # the machine's clock may have been set back
         queue = PackingQueue(self._plan, self._options, ladder_now)
+        if held is not None:
+            queue.gather_until(held.until_us)
         queue.absorb(items, now_us=now_us)
-        left = queue.items()
-        cut = 0 if behind else _behind_last_event(left)
-        until_us = held.until_us if held is not None and cut == 0 else now_us + self._rules.hold_us
-        if until_us <= now_us:
-            cut = len(left)
+        left, cut, until_us = self._cut(queue, held, behind=behind, now_us=now_us)
         assembled = _Assembly(whole, found, self._rules.key)
         return TriggerResult(
             out=assembled.rows(left[:cut]) if cut else None,
             held=self._held(assembled, left[cut:], until_us),
             ladder=ladder_now.state() if queue.packs else None,
         )
+
+    def _cut(
+        self, queue: PackingQueue, held: HeldRows | None, *, behind: bool, now_us: Instant
+    ) -> tuple[Sequence[Item], int, Instant]:
+        """What is left of the queue, how much of it goes out, and until when the rest is held."""
+        if self._gathers and not behind:
+            out = queue.take(now_us=now_us)
+            return [*out, *queue.items()], len(out), queue.due_us or now_us
+        left = queue.items()
+        cut = 0 if behind else _behind_last_event(left)
+        until_us = held.until_us if held is not None and cut == 0 else now_us + self._rules.hold_us
+        return left, len(left) if until_us <= now_us else cut, until_us
 
     def _held(self, assembled: _Assembly, items: Sequence[Any], until_us: Instant) -> HeldRows | None:
         if not items:
