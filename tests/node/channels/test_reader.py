@@ -149,6 +149,15 @@ async def test_an_answer_that_takes_too_long_is_not_awaited(
     assert (await process.ask(request(PAGE))).found is not None
 
 
+async def test_signals_for_the_node_do_not_end_the_reader(process: ReadingProcess) -> None:
+    await process.ask(request(PAGE))
+    assert process.pid is not None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(process.pid, number)
+    assert (await process.ask(request(PAGE))).found is not None
+    assert process.started == 1
+
+
 async def test_a_reader_that_ended_between_two_pages_is_started_again(process: ReadingProcess) -> None:
     assert (await process.ask(request(HOSTILE["one long line"]))).problem == (
         f"reading it takes more than {limits.READER_BYTES >> 20} MB of memory"

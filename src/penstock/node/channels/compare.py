@@ -174,7 +174,9 @@ def main() -> NoReturn:
     The argument is the computing time for one request, in seconds.
     """
     cpu_s = int(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which closes the socket
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # they are for the node, which closes the socket
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     sys.dont_write_bytecode = True
     library("lxml.etree"), library("rapidfuzz.distance")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # lxml writes much when memory is short; answers say enough

@@ -171,7 +171,11 @@ class Comparer:
         ChannelError says why the body cannot be read.
         """
         stored = await self._writer.run(partial(self._store.version, url, rules))
-        answer = await self.process.ask(CompareRequest(url, rules, now_us, body, beside, stored))
+        try:
+            answer = await self.process.ask(CompareRequest(url, rules, now_us, body, beside, stored))
+        except ChannelError as error:
+            log.warning("%s: %s", url, error)
+            raise
         if answer.damage:
             raise StoreError(
                 f"damaged: {answer.damage}; move the file away to start without it, or restore it",

@@ -20,7 +20,6 @@ from yarl import URL
 from penstock import limits
 from penstock.core.channels.difference.content import (
     Content,
-    ContentLines,
     FeedHints,
     FeedItem,
     cleaned,
@@ -301,24 +300,20 @@ def _json_item(entry: Mapping[str, Any], base: str) -> FeedItem:
 
 
 def _item(*, own: str, title: str, link: str, lines: Sequence[str], published_us: int | None) -> FeedItem:
-    found = ContentLines()
-    found.add(title, "title")
-    _add_bounded(found, lines)
-    return FeedItem(
-        own.strip()[: limits.URL_CHARS], title[: limits.TITLE_CHARS], link, tuple(found.lines), published_us
-    )
+    found = (*pieces(title), *_bounded(lines))
+    return FeedItem(own.strip()[: limits.URL_CHARS], title[: limits.TITLE_CHARS], link, found, published_us)
 
 
-def _add_bounded(found: ContentLines, lines: Sequence[str]) -> None:
-    """Add the text of an item. What is beyond its bounds is one line, which changes when that part does."""
+def _bounded(lines: Sequence[str]) -> Sequence[str]:
+    """The text of an item. What is beyond its bounds is one line, which changes when that part does."""
     room = limits.ITEM_CHARS
     for place, line in enumerate(lines):
         room -= len(line)
         if room < 0 or place >= limits.ITEM_LINES:
             rest = "\n".join(lines[place:])
-            found.add(f"… {len(rest):,} more characters ({xxh3_64_hexdigest(rest.encode())[:8]})", "text")
-            return
-        found.add(line, "text")
+            print_ = xxh3_64_hexdigest(rest.encode())[:8]
+            return (*lines[:place], f"… {len(rest):,} more characters ({print_})")
+    return lines
 
 
 def _text(raw: object) -> str:
