@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import subprocess
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 import uvloop
@@ -38,6 +39,9 @@ from tests.kit.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from penstock.node.broker.status import Account
+    from tests.kit.peer import Running
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -170,6 +174,45 @@ async def test_large_messages_wait_at_the_node_too() -> None:
         assert subscription.buffer().bytes <= limits.QUEUE_BYTES
         await accounted(subscription, total)
         assert not subscription.buffer().filters  # nothing was dropped on this side
+
+
+def account_of(running: Running, client_id: str) -> Account:
+    return next(each.account for each in running.broker.status().clients if each.client_id == client_id)
+
+
+@pytest.mark.parametrize("wish", [None, "compact", "json", "off"])
+async def test_a_client_asks_for_digests_unless_it_is_told_not_to(
+    wish: Literal["compact", "json", "off"] | None,
+) -> None:
+    config, total = Config(data="", queues=Queues(events=10)), 100
+    async with (
+        node(config) as running,
+        Client(url(running)) as watching,
+        Client(url(running), client_id="slow") as slow,
+        Client(url(running)) as sensor,
+    ):
+        watched = await watching.subscribe("$digest/#")
+        subscription = await slow.subscribe("ward", digests=wish)
+        for _ in range(total):  # more than the slow client's buffer takes
+            await sensor.publish("ward", bytes(200_000), qos=1)
+        if wish != "off":
+            await accounted(subscription, total)
+            assert running.broker.status().account.counted == 0
+        else:
+            found: list[object] = []
+            while (account := account_of(running, "slow")).queued or len(found) < account.delivered:
+                found.append(await subscription.get())
+            assert all(isinstance(each, Event) for each in found)
+            told = 0
+            while len(found) + told < total:
+                event = await watched.get()
+                assert isinstance(event, Event)
+                assert event.topic == "$digest/ward"
+                digest = json.loads(event.payload)
+                assert (digest["client"], digest["filter"]) == ("slow", "ward")
+                told += digest["count"]
+            assert told == account_of(running, "slow").counted > 0
+        assert running.account_holds()
 
 
 async def test_a_client_can_pack_in_its_own_buffer() -> None:

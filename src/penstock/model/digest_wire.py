@@ -173,8 +173,8 @@ class DigestMessage(msgspec.Struct, frozen=True):
         return self.mark == JSON_MARK
 
 
-def to_message(digest: Digest, *, filter_: str, compact: bool, client_id: str = "") -> DigestMessage:
-    """Encode a digest as the payload of a message; `filter_` is what JSON says it is about, and for whom.
+def to_message(digest: Digest, *, filter_: str, compact: bool) -> DigestMessage:
+    """Encode a digest as the payload of a message; `filter_` is what JSON says it is about.
 
     JSON also where the compact form cannot express it: a `first` or `last` beyond 64 bits.
     """
@@ -183,8 +183,7 @@ def to_message(digest: Digest, *, filter_: str, compact: bool, client_id: str = 
             return DigestMessage(to_compact(digest), COMPACT_TYPE, COMPACT_MARK)
         except DigestError:
             pass
-    about = {"client": client_id, "filter": filter_} if client_id else {"filter": filter_}
-    body = _json_encoder.encode(about | to_json(digest))
+    body = _json_encoder.encode({"filter": filter_} | to_json(digest))
     return DigestMessage(body, JSON_TYPE, JSON_MARK)
 
 

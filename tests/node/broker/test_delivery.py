@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.mqtt.codes import V5
-from penstock.mqtt.packets.connect import Pingreq, Pingresp
+from penstock.mqtt.codes import V5, Reason
+from penstock.mqtt.packets.connect import Disconnect, Pingreq, Pingresp
 from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Puback, Publish
+from penstock.mqtt.packets.subscribe import Subscribe, Subscription
 from penstock.node.config.schema import Config
 from tests.kit.digests_received import away, body, is_digest
 from tests.kit.peer import Peer, Running, node
@@ -175,6 +176,17 @@ async def test_a_client_that_takes_no_connack_leaves_a_session_alone() -> None:
         assert tiny.connack.reason == 0x83
         assert await first.silent()
         assert running.broker.status().clients[0].subscription_count == 1
+
+
+async def test_an_answer_that_does_not_fit_ends_the_connection() -> None:
+    async with node() as running:
+        client = await running.connect("small", maximum_packet_size=MOST)
+        assert (await client.subscribe(*(f"f{number}" for number in range(35)))).reasons == (0,) * 35
+        filters = tuple(Subscription(f"f{number}") for number in range(36))
+        client.send(Subscribe(2, filters))  # whose SUBACK has a byte more than the client takes
+        assert (await client.expect(Disconnect)).reason == Reason.PACKET_TOO_LARGE
+        assert await client.closed()
+        assert running.broker.status().refused == {"packet too large": 1}
 
 
 async def test_a_message_for_nobody_but_its_publisher_who_wants_it_not_back_is_a_success() -> None:

@@ -106,12 +106,15 @@ async def test_others_are_told_on_a_topic_of_its_own(version: int, qos: int) -> 
         message = await watcher.message()
         assert message.topic == "$digest/a/*"
         assert message.qos == qos
-        assert is_digest(message) == (version == V5)
+        assert not is_digest(message)
+        assert message.properties.content_type == ("application/json" if version == V5 else None)
         told = body(message)
         assert (told["client"], told["filter"], told["count"]) == ("c", "a/+", DROPPED)
         assert told["causes"] == [{"level": 0, "position": 0, "filter": "oldest", "count": DROPPED}]
         assert await watcher.silent()
         assert account(running, "c").counted == DROPPED
+        shown = [each for client in running.broker.status().clients for each in client.subscriptions]
+        assert not any(each.digests_in_stream for each in shown)
         assert account(running, "watcher").delivered == SENT + 1
         assert running.account_holds()
 
@@ -144,6 +147,28 @@ async def overflowed_again(running: Running, client: Peer, kept: dict[str, Any])
         sender.publish0("a", b"%d" % number)
     await sender.settled()
     return await running.connect("c", **(kept | {"clean": False}))
+
+
+async def test_a_policy_of_the_operator_for_a_client_of_mqtt_3_is_told_beside_the_stream() -> None:
+    config = Config(
+        data="",
+        queues=SMALL,
+        policies={"newest": "levels: [{keep: {latest: 3}}]\ndigest: {pulse: [max]}"},
+        install=(Installed(policy="newest", client="c", filter="a"),),
+    )
+    async with node(config) as running:
+        watcher = await running.connect("watcher")
+        await watcher.subscribe("$digest/#")
+        events, digests = await everything(await overflowed(running, "c", version=V4))
+        assert not digests
+        told = [body(each) for each in (await everything(watcher))[1]]
+        assert len(events) + sum(each["count"] for each in told) == SENT
+        subscriptions = [each for one in running.broker.status().clients for each in one.subscriptions]
+        assert [(each.policy, each.digests_in_stream) for each in subscriptions] == [
+            ("", False),
+            ("newest", False),
+        ]
+        assert running.account_holds()
 
 
 async def test_nobody_is_told_of_digests_that_were_dropped() -> None:

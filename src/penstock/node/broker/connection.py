@@ -297,10 +297,21 @@ class Connection(asyncio.Protocol):
             session.drain(now_us=now_us)
 
     def send(self, packet: Packet) -> None:
-        """Send a packet, without reason strings if the client wants none or the packet would be too large."""
+        """Send a packet, without reason strings if the client wants none or the packet would be too large.
+
+        If it is too large all the same, end the connection: the client would wait for this answer for ever.
+        """
         frame = self.rules.fit(packet)
         if frame is not None:
             self.write(frame)
+        else:
+            self.end(
+                MqttError(
+                    f"an answer is larger than the {self.maximum_packet_bytes} bytes that the client takes",
+                    where=type(packet).__name__.upper(),
+                    reason=Reason.PACKET_TOO_LARGE,
+                )
+            )
 
     def unmark(self) -> None:
         """The broker's flush has come."""

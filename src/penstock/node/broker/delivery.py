@@ -305,7 +305,7 @@ class Delivery:
     def tell(self, subscription: Subscription, digest: Digest, now_us: Instant) -> None:
         """Send a digest in the stream of its subscription if it wants that; else count it and tell others."""
         ids = subscription.ids
-        if self._digests_in_stream(subscription):
+        if self.digests_in_stream(subscription):
             qos = subscription.options.qos if self.exchange.outgoing.room else 0
             event = digest_message(
                 digest,
@@ -327,8 +327,11 @@ class Delivery:
         if self._tell_others is not None:
             self._tell_others(subscription, digest)
 
-    def _digests_in_stream(self, subscription: Subscription) -> bool:
-        """MQTT 3.1.1 has no user properties to mark a digest, so there digests are never in the stream."""
+    def digests_in_stream(self, subscription: Subscription) -> bool:
+        """Whether the client gets digests in the stream of a subscription.
+
+        MQTT 3.1.1 has no user properties to mark a digest, so there they are never in the stream.
+        """
         return self.version == V5 and subscription.digests_in_stream
 
     def wants_window(self, subscription: Subscription, item: Item | None) -> bool:
@@ -336,5 +339,5 @@ class Delivery:
         if not subscription.options.qos:
             return False
         if isinstance(item, Digest):
-            return self._digests_in_stream(subscription)
+            return self.digests_in_stream(subscription)
         return isinstance(item, Event) and bool(qos_of(item))

@@ -8,10 +8,14 @@ with `*` in the place of wildcards. Any client may subscribe, if it may subscrib
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
+from penstock.model.digest_wire import JSON_TYPE, to_json
+from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.topics import DIGEST_TOPICS, shared_of
-from penstock.node.broker.message import digest_message
+from penstock.node.broker.message import message_of
 from penstock.node.broker.routes import Group, Target
 
 if TYPE_CHECKING:
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
     from penstock.node.broker.routes import Receiver, Router
     from penstock.node.broker.session import Session
     from penstock.node.broker.subscription import Subscription
+
+
+_PROPERTIES: Final = Properties(payload_format_indicator=1, content_type=JSON_TYPE)
+
+_json = msgspec.json.Encoder()
 
 
 class DigestHost(Protocol):
@@ -61,15 +70,18 @@ class DigestTopics:
         now_us = self._broker.clock()
         for subscription, digest in waiting.items():
             topic = DIGEST_TOPICS + subscription.digest_topic()
-            # Each receiver gets it with the QoS of its own subscription.
-            message = digest_message(
-                digest,
-                topic=topic,
-                filter_=subscription.filter,
-                compact=False,
-                qos=2,
+            told = {"client": subscription.client_id, "filter": subscription.filter} | to_json(digest)
+            # Each receiver gets it with the QoS of its own subscription. It has no mark of a digest: in the
+            # stream of the receiver it stands for nothing that was dropped there.
+            message = message_of(
+                topic,
+                _json.encode(told),
+                topic_bytes=topic.encode(),
                 now_us=now_us,
-                client_id=subscription.client_id,
+                sender="$node",
+                seq=digest.seq_last,
+                qos=2,
+                properties=_PROPERTIES,
             )
             about = DIGEST_TOPICS + shared_of(subscription.filter).filter
             for receiver in self._broker.router.find(topic).all:

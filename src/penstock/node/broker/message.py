@@ -222,20 +222,10 @@ def with_json_digest(event: Event) -> Event:
 
 
 def digest_message(
-    digest: Digest,
-    *,
-    topic: str,
-    filter_: str,
-    compact: bool,
-    qos: int,
-    now_us: Instant,
-    client_id: str = "",
+    digest: Digest, *, topic: str, filter_: str, compact: bool, qos: int, now_us: Instant
 ) -> Message:
-    """A digest as a publication, in the compact form or as JSON, marked by a user property.
-
-    `client_id`: whose events were dropped, for JSON that others read, too.
-    """
-    told = to_message(digest, filter_=filter_, compact=compact, client_id=client_id)
+    """A digest as a publication, in the compact form or as JSON, marked by a user property."""
+    told = to_message(digest, filter_=filter_, compact=compact)
     return message_of(
         topic,
         told.payload,

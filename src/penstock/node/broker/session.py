@@ -248,5 +248,8 @@ class Session(MqttSession[Sent]):
             behind=link is not None and link.paused,
             received=self.published,
             sent=self.delivery.sent,
-            subscriptions=tuple(each.status(now_us=now_us) for each in self.held.values()),
+            subscriptions=tuple(
+                each.status(now_us=now_us, digests_in_stream=self.delivery.digests_in_stream(each))
+                for each in self.held.values()
+            ),
         )

@@ -213,8 +213,8 @@ class Subscription:
             oversized=self.oversized,
         )
 
-    def status(self, *, now_us: Instant) -> SubscriptionStatus:
-        """The subscription at this moment."""
+    def status(self, *, now_us: Instant, digests_in_stream: bool) -> SubscriptionStatus:
+        """The subscription at this moment; its session knows whether digests are in the stream."""
         p50_us, p99_us = self.latency.quantiles()
         stats = self._statistics()
         return SubscriptionStatus(
@@ -233,7 +233,7 @@ class Subscription:
                 for cause, count in (stats.filters.items() if stats else ())
             ),
             digests=self.digests,
-            digests_in_stream=self.digests_in_stream,
+            digests_in_stream=digests_in_stream,
             oldest_us=self._oldest_us(now_us),
             latency_p50_us=p50_us,
             latency_p99_us=p99_us,
