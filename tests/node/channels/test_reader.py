@@ -149,6 +149,14 @@ async def test_an_answer_that_takes_too_long_is_not_awaited(
     assert (await process.ask(request(PAGE))).found is not None
 
 
+async def test_the_reader_knows_no_secrets_of_the_node(
+    process: ReadingProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_PASSWORD", "secret")
+    await process.ask(request(PAGE))
+    assert b"secret" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+
+
 async def test_signals_for_the_node_do_not_end_the_reader(process: ReadingProcess) -> None:
     await process.ask(request(PAGE))
     assert process.pid is not None

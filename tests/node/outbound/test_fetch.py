@@ -99,6 +99,16 @@ def test_every_bad_answer_has_its_sentence() -> None:
     run(test())
 
 
+def test_a_page_that_says_it_is_too_large_is_not_read() -> None:
+    async def test() -> None:
+        async with fetching() as (server, fetcher):
+            url = server.put("/large", b"x" * (QUICK.page_bytes + 1))
+            fetched = await fetcher.fetch(url)
+            assert (fetched.error, fetched.bytes_wire) == ("The page has more than 2,097,152 bytes.", 0)
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     "name", ["etag only", "modified only", "modified in the future", "modified is no date"]
 )

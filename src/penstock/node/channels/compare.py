@@ -201,8 +201,8 @@ def _limit_memory() -> None:
             pages = int(file.read().split()[0])
         most = pages * resource.getpagesize() + limits.READER_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
+        resource.setrlimit(limit, (0, 0))
 
 
 def _limit_time(cpu_s: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "penstock.node.channels.compare")
+_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+"""What the process needs to start; others may be secrets."""
 
 
 class ReadingProcess:
@@ -103,10 +106,19 @@ class ReadingProcess:
         return msgspec.msgpack.decode(_received(ours, size, deadline_s), type=CompareAnswer)
 
     def _start(self) -> None:
+        known = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         ours, theirs = socket.socketpair()
         with theirs:
-            command = (*_COMMAND, str(self._cpu_s))
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)  # noqa: S603
+            try:
+                self._process = subprocess.Popen(  # noqa: S603
+                    (*_COMMAND, str(self._cpu_s)),
+                    env=known,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                )
+            except OSError as error:
+                ours.close()
+                raise ChannelError(f"the process that reads pages cannot be started: {error}") from None
         self._socket = ours
         self.started += 1
 

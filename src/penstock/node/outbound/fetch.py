@@ -369,9 +369,13 @@ class _Visit:
             self._visited.append(led)
 
     async def _read(self, answer: aiohttp.ClientResponse) -> None:
-        body = BodyReader(
-            self._found.get("content-encoding", ""), most_bytes=self._fetcher.options.page_bytes
-        )
+        most_bytes = self._fetcher.options.page_bytes
+        if (
+            answer.status != 304 and (answer.content_length or 0) > most_bytes
+        ):  # not a byte of it is asked for in vain
+            answer.close()
+            raise BadBody(f"The page has more than {most_bytes:,} bytes.")
+        body = BodyReader(self._found.get("content-encoding", ""), most_bytes=most_bytes)
         before = self._wire_bytes
         try:
             async for piece in answer.content.iter_any():
