@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from penstock import limits
-from penstock.cli.backtest.report import balances, latency, share
+from penstock.cli.backtest.report import balances, latency, matters_table, share
 from penstock.cli.files import writable, write_text
 from penstock.cli.options import (
     ColumnsOption,
@@ -16,6 +17,7 @@ from penstock.cli.options import (
     FormatOption,
     KeyOption,
     MasterOption,
+    MattersOption,
     MemoryOption,
     RemoteOption,
     SeqOption,
@@ -26,7 +28,10 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import JsonFlag, complain, print_json, print_text, warn
 from penstock.cli.terminal import escape, out, print_table, progress
+from penstock.core.queues import drain
 from penstock.errors import GoalMissed
+from penstock.pipeline.jobs.advise.verdict import Figures, time_of
+from penstock.policy.predicates import predicate
 from penstock.policy.text import forms
 
 if TYPE_CHECKING:
@@ -56,6 +61,15 @@ def advise(
             "--series", metavar="COL", help="Column that tells sources apart; sender and topic if omitted."
         ),
     ] = None,
+    matters: MattersOption = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--drain",
+            metavar="RATE",
+            help="How fast a queue empties: 100/s, 50kbit/s; what the budget needs if omitted.",
+        ),
+    ] = None,
     capacity: Annotated[
         int, typer.Option("--capacity", min=limits.QUEUE_EVENTS_LEAST, help="Events a queue may hold.")
     ] = limits.QUEUE_EVENTS,
@@ -73,7 +87,8 @@ def advise(
 ) -> None:
     """Propose a policy whose levels come down to a share of the events.
 
-    Learned on the first 70 % of each queue, checked on the rest. Exits 1 if no level meets the budget there.
+    Learned on the first 70 % of each queue, checked on the rest beside drop-newest and drop-oldest. Exits 1
+    if no level meets the budget there, or if the policy does not beat both in what matters.
     """
     need_spark()
     in_a_hurry(path=events)
@@ -89,11 +104,13 @@ def advise(
         key=tuple(key or ()),
         series=tuple(series or ()),
         columns=columns_of(columns, seq=seq),
+        matters=tuple(predicate(text, attribute=attribute[0]) for text in matters or ()),
+        drain=None if rate is None else drain(rate),
     )
     if path is not None:
         writable(path)
     with progress("advise") as step:
-        step(0, 4, "starting Spark")
+        step(0, 5, "starting Spark")
         with open_session(
             master=master,
             remote=remote,
@@ -114,6 +131,9 @@ def advise(
     if found.needed is None:
         best = min(one.kept for one in found.measured)
         complain(f"no level keeps {share(budget)} or less of what was held out; the best keeps {share(best)}")
+    if not found.verdict.good:
+        complain(f"the policy {found.verdict.sentence}")
+    if found.needed is None or not found.verdict.good:
         raise typer.Exit(GoalMissed.exit_code)
 
 
@@ -135,29 +155,48 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         )
     header = ("level", "why", "kept, expected", "measured", "items per event", "RMSE, expected", "measured")
     print_table("Levels: as learned, and on what was held out", header, rows)
+    _show_timing(found)
     replayed = [
         (
             name,
-            share(account.loss),
-            latency(account.latency.mean),
+            *_figures(Figures.of(account)),
             latency(account.latency.quantile(0.99)),
             _held(account, "live"),
             _held(account, "later"),
         )
         for name, account in found.replayed.accounts.items()
     ]
-    columns = ("candidate", "lost", "mean latency", "p99", "RMSE, delay included", "delay aside")
+    columns = (*FIGURES, "latency p99", "RMSE of a source, delay included", "delay aside")
     title = f"What was held out, replayed: {found.setting}"
     print_table(title, columns, replayed)
     for line in balances(found.replayed):
         out.print(escape(line))
+    table = matters_table(found.replayed)
+    print_table(f"{table.title}, on what was held out", table.header, table.rows)
     if found.needed is not None:
         kept = share(found.measured[found.needed - 1].kept)
         out.print(f"the budget of {share(found.budget)} is met from level {found.needed} on: it keeps {kept}")
+    if found.verdict.good:
+        out.print(f"the policy {escape(found.verdict.sentence)}")
     if path is not None:
         out.print(f"written: {escape(str(path))}")
     elif found.needed is not None:
         warn("the policy is not written to a file; give --out policy.yaml")
+
+
+FIGURES: Final = ("candidate", "kept of what matters", "half of it after", "newest value, age p50", "lost")
+
+
+def _show_timing(found: Advice) -> None:
+    rows = [(name, *_figures(one)) for name, one in found.tried.items()]
+    print_table("Urgent and fresh: tried on the part learned from", FIGURES, rows)
+    for sentence in found.timing:
+        out.print(escape(sentence))
+
+
+def _figures(found: Figures) -> tuple[str, str, str, str]:
+    kept = "–" if found.kept is None else share(found.kept)
+    return kept, time_of(found.half_us), time_of(found.age_us), share(found.loss)
 
 
 def _rmse(found: LevelResult) -> str:
@@ -166,7 +205,7 @@ def _rmse(found: LevelResult) -> str:
 
 
 def _held(account: Account, when: str) -> str:
-    errors = ((name, getattr(held, when).rmse) for name, held in account.errors.items())
+    errors = ((name, getattr(held, when).sources.quantile(0.5)) for name, held in account.errors.items())
     return "\n".join(f"{name} {rmse:.4g}" for name, rmse in errors if rmse is not None) or "–"
 
 
@@ -187,9 +226,26 @@ def _as_json(found: Advice, text: str, path: Path | None) -> dict[str, Any]:
         ],
         "stddev": found.spreads,
         "doubts": list(found.doubts),
+        "tried": {name: _figures_json(one) for name, one in found.tried.items()},
+        "timing": list(found.timing),
+        "verdict": {
+            "good": found.verdict.good,
+            "sentence": found.verdict.sentence,
+            "beaten": list(found.verdict.beaten),
+            "unbeaten": list(found.verdict.unbeaten),
+        },
         "setting": found.setting,
         "backtest": {name: account.as_json() for name, account in found.replayed.accounts.items()},
         "out": None if path is None else str(path),
+    }
+
+
+def _figures_json(found: Figures) -> dict[str, float | None]:
+    return {
+        "kept": found.kept,
+        "half_s": None if found.half_us is None or isinf(found.half_us) else found.half_us / 1e6,
+        "age_s": None if found.age_us is None else found.age_us / 1e6,
+        "loss": found.loss,
     }
 
 

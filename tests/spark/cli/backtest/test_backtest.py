@@ -71,12 +71,25 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     printed = penstock(
         "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
-        "--capacity", "50", "--out", str(policy),
+        "--capacity", "50", "--out", str(policy), "--matters", "> 78",
     ).stdout  # fmt: skip
     assert "the budget of 40.0 % is met from level" in printed
     assert "advised: accepted" in printed
+    assert "the policy keeps" in " ".join(printed.split())
+    assert "matters: {gt: 78}" in policy.read_text()
     assert {"included", "aside"} <= {*printed.split()}  # errors as seen live, and by who looks back
     penstock("policy", "check", "--strict", str(policy))
+
+
+def test_advice_that_gains_nothing_exits_1(recorded: Path) -> None:
+    found = answer(
+        "advise", "--events", str(recorded), "--attribute", "pulse", "--budget", "0.4", "--key", "topic",
+        "--capacity", "50", "--drain", "1000/s", ok=1,
+    )  # fmt: skip
+    assert found["verdict"]["good"] is False
+    assert found["verdict"]["unbeaten"] == ["drop-newest", "drop-oldest"]
+    assert "needs no policy" in found["verdict"]["sentence"]
+    assert set(found["tried"]["levels only"]) == {"kept", "half_s", "age_s", "loss"}
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

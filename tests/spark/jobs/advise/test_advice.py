@@ -19,6 +19,7 @@ from penstock.pipeline.jobs.advise.measure import measure
 from penstock.pipeline.jobs.advise.profile import BLOCK, LEARN, RANKS, AdviceRequest, Profile, split
 from penstock.policy import evaluate, filters
 from penstock.policy.lint import lint
+from penstock.policy.predicates import predicate
 from penstock.policy.text.forms import parse, to_yaml
 
 if TYPE_CHECKING:
@@ -94,6 +95,32 @@ def test_the_rest_is_replayed_so_that_queues_overflow(advice: Advice) -> None:
     assert ours is not None
     assert theirs is not None
     assert ours < theirs
+
+
+def test_what_is_unusual_matters_and_is_compared_on_what_was_held_out(advice: Advice) -> None:
+    assert advice.tried.keys() >= {"levels only", "urgent"}
+    predicates = [type(step.filter).__name__ for step in advice.policy.matters]
+    assert predicates
+    assert set(predicates) <= {"Gt", "Lt"}
+    for account in advice.replayed.accounts.values():
+        assert len(account.matters) == len(predicates)
+    if advice.policy.urgent:
+        assert advice.policy.urgent == advice.policy.matters
+    assert {*advice.verdict.beaten, *advice.verdict.unbeaten} == {"drop-newest", "drop-oldest"}
+
+
+def test_what_the_receiver_says_matters_is_kept_and_beats_the_baselines(vitals: DataFrame) -> None:
+    found = advise(vitals, asked("pulse", matters=(predicate("pulse > 80"),)), no_step)
+    sound(found)
+    assert [step.filter for step in found.policy.urgent] == [filters.Gt(value=80)]
+    shares = {
+        name: account.matters["pulse > 80"].kept.share or 0
+        for name, account in found.replayed.accounts.items()
+    }
+    assert shares["advised"] > max(shares["drop-newest"], shares["drop-oldest"]) + 0.1
+    assert found.verdict.good
+    assert found.verdict.sentence.startswith("keeps ")
+    assert "of the events with pulse > 80 instead of" in found.verdict.sentence
 
 
 def test_kept_shares_and_errors_are_those_of_the_reference(vitals: DataFrame, advice: Advice) -> None:

@@ -1,12 +1,12 @@
 """`advise`: learns a policy for a budget on one part of a recorded stream and checks it on the rest.
 
-split by time ─► learn: profile ─► levels ─► expected
-             └─► check: the compiled policy, level by level ─► measured; and the backtest
+split by time ─► learn: profile ─► levels ─► expected; urgent and fresh, tried in backtests
+             └─► check: the compiled policy, level by level ─► measured; the backtest beside two baselines
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -16,21 +16,33 @@ from penstock import limits
 from penstock.core.backtest.settings import BASELINES, Candidate, RecordedStream, Settings
 from penstock.core.queues import Drain
 from penstock.errors import GoalMissed
+from penstock.pipeline.compile.events import EVENT, as_events
 from penstock.pipeline.jobs.advise import levels as choosing
 from penstock.pipeline.jobs.advise.measure import kept_by_bands, kept_shares, measure, packed_by, slim
 from penstock.pipeline.jobs.advise.profile import LEARN, Profile, look, numbers, split
+from penstock.pipeline.jobs.advise.variants import (
+    best,
+    normal_ranges,
+    reasons,
+    times_us,
+    unusual,
+    variants,
+)
+from penstock.pipeline.jobs.advise.verdict import Figures, Verdict, verdict
 from penstock.pipeline.jobs.backtest.replay import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from penstock.core.backtest.account import Account
     from penstock.core.backtest.settings import Backtest
     from penstock.pipeline.jobs.advise.levels import Choice
     from penstock.pipeline.jobs.advise.measure import LevelResult
     from penstock.pipeline.jobs.advise.profile import AdviceRequest, StreamShape
     from penstock.policy.nodes import Policy
+    from penstock.policy.predicates import Predicate
 
 _MOST_ITEMS: Final = 0.9
 """Largest share of kept items: a queue that lets more through overflows too seldom to be compared."""
@@ -54,6 +66,12 @@ class Advice:
     setting: str
     """Drain and capacity of the backtest."""
     budget: float
+    tried: dict[str, Figures]
+    """Variants of the policy on the part learned from."""
+    timing: tuple[str, ...]
+    """Why something is urgent, or fresh, in sentences."""
+    verdict: Verdict
+    """The policy against the baselines, on the rest."""
     doubts: tuple[str, ...] = ()
     """Sentences about doubtful attributes."""
 
@@ -78,28 +96,46 @@ def advise(frame: DataFrame, asked: AdviceRequest, step: Callable[[int, int, str
 
 def _advised(parts: DataFrame, asked: AdviceRequest, step: Callable[[int, int, str], None]) -> Advice:
     learn, check = parts.where(sf.col(LEARN)), parts.where(~sf.col(LEARN))
-    step(0, 4, "looking at the stream")
+    step(0, 5, "looking at the stream")
     whole, rest, found = look(parts, asked)
-    step(1, 4, "choosing filters")
+    step(1, 5, "choosing filters")
     levels = _levels(learn, asked, whole, found)
     numeric = [one.name for one in found if one.numeric]
     policy = choosing.policy(levels, asked, numeric)
-    step(2, 4, "checking levels")
+    step(2, 5, "checking levels")
     # A digest over several sources says nothing about the value held of one.
     held = [] if choosing.is_mixed(whole) else numeric
     expected, measured = measure(parts, policy, asked, held)
-    step(3, 4, "replaying queues")
     need = expected[(_needed(expected, asked.budget) or policy.highest) - 1].items
-    settings = _settings(policy, asked, rest, numeric, need)
-    stream = RecordedStream(rest.events, rest.queues, rest.begin_us, rest.end_us)
-    replayed = replay(_bare(check), settings, stream)
+    step(3, 5, "trying what is urgent, and fresh")
+    normal = normal_ranges(found)
+    settings = _settings(policy, asked, rest, numeric, need, asked.matters or unusual(normal))
+    policy, tried, learned = _timed(learn, policy, settings, whole, normal)
+    timing = reasons(policy, learned, declared=bool(asked.matters))
+    step(4, 5, "replaying what was held out")
+    settings = replace(settings, candidates=(Candidate(policy.name, policy), *BASELINES), matters=())
+    replayed = replay(_bare(check), settings, _stream(rest, normal))
+    ours = replayed.accounts[policy.name]
+    judged = verdict(ours, {name: one for name, one in replayed.accounts.items() if name != policy.name})
     setting = f"drain {settings.drain.text}, capacity {settings.capacity:,}"
     spreads = {
         name: one.spread.stddev or 0.0 for name, one in next(iter(replayed.accounts.values())).errors.items()
     }
-    reasons = tuple(tuple(choice.reason for choice in level) for level in levels)
     doubts = tuple(f"attribute '{one.name}' is read as text: {one.doubt}" for one in found if one.doubt)
-    return Advice(policy, reasons, expected, measured, spreads, replayed, setting, asked.budget, doubts)
+    return Advice(
+        policy=policy,
+        reasons=tuple(tuple(choice.reason for choice in level) for level in levels),
+        expected=expected,
+        measured=measured,
+        spreads=spreads,
+        replayed=replayed,
+        setting=setting,
+        budget=asked.budget,
+        tried=tried,
+        timing=tuple(timing),
+        verdict=judged,
+        doubts=doubts,
+    )
 
 
 # -- choosing ------------------------------------------------------------------------------------------------
@@ -189,22 +225,91 @@ def _middle(so_far: _SoFar, one: Profile, place: int) -> Choice | None:
 # -- replaying -----------------------------------------------------------------------------------------------
 
 
+def _timed(
+    learn: DataFrame,
+    policy: Policy,
+    settings: Settings,
+    whole: StreamShape,
+    normal: Mapping[str, tuple[float, float]],
+) -> tuple[Policy, dict[str, Figures], Account]:
+    """The best variant on the part learned from, what each gave there, and its account."""
+    bare = _bare(learn)
+    size = _mean_size(bare, settings) if settings.drain.in_bytes else 0.0
+    fresh_us = times_us(settings.drain, settings.capacity, size)
+    found = replay(
+        bare,
+        replace(settings, candidates=tuple(variants(policy, settings.matters, fresh_us)), matters=()),
+        _stream(whole, normal),
+    )
+    name = best(found.accounts)
+    chosen = next(one.policy for one in variants(policy, settings.matters, fresh_us) if one.name == name)
+    assert chosen is not None
+    # A predicate that matches nothing there is only in the way of whoever reads the policy.
+    occurring = [
+        step
+        for step, own in zip(chosen.matters, found.accounts[name].matters.values(), strict=True)
+        if own.kept.n
+    ]
+    chosen = replace(
+        chosen,
+        matters=tuple(occurring),
+        urgent=tuple(step for step in chosen.urgent if step in occurring),
+    )
+    return chosen, {name: Figures.of(one) for name, one in found.accounts.items()}, found.accounts[name]
+
+
+def _mean_size(part: DataFrame, settings: Settings) -> float:
+    """Mean bytes of an event."""
+    events = part.transform(as_events(settings.wanted(), attributes=settings.attributes))
+    event = sf.col(EVENT)
+    size = sf.octet_length(event.getField("payload")) + sf.length(event.getField("topic"))
+    found = events.agg(sf.avg(size)).first()
+    return float(found[0]) if found is not None and found[0] else 1.0
+
+
+def _stream(shape: StreamShape, normal: Mapping[str, tuple[float, float]]) -> RecordedStream:
+    return RecordedStream(shape.events, shape.queues, shape.begin_us, shape.end_us, normal)
+
+
 def _bare(part: DataFrame) -> DataFrame:
     return part.drop(*(name for name in part.columns if name.startswith("penstock_")))
 
 
 def _settings(
-    policy: Policy, asked: AdviceRequest, rest: StreamShape, numeric: Sequence[str], items: float
+    policy: Policy,
+    asked: AdviceRequest,
+    rest: StreamShape,
+    numeric: Sequence[str],
+    items: float,
+    matters: tuple[Predicate, ...],
 ) -> Settings:
-    """Backtest settings: a drain for the rate that the needed level leaves, digests included."""
+    """Backtest settings: the drain asked for, or one for the rate that the needed level leaves, digests
+    included.
+    """
+    if asked.drain is not None:
+        return _with(policy, asked, numeric, matters, drain=asked.drain, capacity=asked.capacity)
     least = Fraction(limits.DRAIN_LEAST).limit_denominator(10**6)
     per_s = max(least, Fraction(min(items, _MOST_ITEMS) * rest.rate).limit_denominator(10**6))
     drain = Drain(per_s, in_bytes=False, text=f"{float(per_s):.4g}/s")
     overflows = int(rest.queue * (1 - min(items, _MOST_ITEMS)) / 4)
+    capacity = max(limits.QUEUE_EVENTS_LEAST, min(asked.capacity, overflows))
+    return _with(policy, asked, numeric, matters, drain=drain, capacity=capacity)
+
+
+def _with(
+    policy: Policy,
+    asked: AdviceRequest,
+    numeric: Sequence[str],
+    matters: tuple[Predicate, ...],
+    *,
+    drain: Drain,
+    capacity: int,
+) -> Settings:
     return Settings(
         candidates=(Candidate(policy.name, policy), *BASELINES),
-        capacity=max(limits.QUEUE_EVENTS_LEAST, min(asked.capacity, overflows)),
+        capacity=capacity,
         drain=drain,
+        matters=matters,
         key=asked.key,
         series=asked.series,
         measured=tuple(numeric),

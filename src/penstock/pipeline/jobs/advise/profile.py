@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, WindowSpec
 
+    from penstock.core.queues import Drain
     from penstock.model.values import Scalar
+    from penstock.policy.predicates import Predicate
 
 LEARNED: Final = 0.7
 """Share of each queue's events for learning."""
@@ -57,6 +59,10 @@ class AdviceRequest:
     """Columns that identify sources within a queue; default: sender and topic, if there are such columns."""
     columns: Mapping[str, str]
     """Columns by attribute, as for `pack`."""
+    matters: tuple[Predicate, ...] = ()
+    """What matters to the receiver; none: what lies outside the normal range."""
+    drain: Drain | None = None
+    """How fast a queue empties; None: so fast that the budget is needed."""
 
     def __post_init__(self) -> None:
         if not 0 < self.budget < 1:
@@ -124,7 +130,7 @@ def split(frame: DataFrame, asked: AdviceRequest) -> DataFrame:
     if reserved is not None:
         raise InputError(f"column '{reserved}': this prefix is reserved; rename the column")
     unpacked(sources)
-    known(sources, asked.attributes)
+    known(sources, [*asked.attributes, *(one.attribute for one in asked.matters)])
     queue = Window.partitionBy(*map(column, asked.key))
     order = [sources.ts(), sources.seq()]
     placed = frame.select(
