@@ -128,7 +128,7 @@ def generate(folder: Path, seed: int, *, quick: bool) -> Command:
 def backtest(folder: Path, policy: Path, recording: Path) -> Command:
     """Return the command that replays the recording under the policy and without one."""
     return Command(
-        "Spark: what was recorded, replayed under the policy and without",
+        "What was recorded, replayed under the policy and without",
         (
             *("backtest", "--events", str(recording), "--policy", str(policy)),
             *("--capacity", "300", "--drain", "50kbit/s", "--out", str(folder)),
@@ -141,8 +141,16 @@ def advise(folder: Path, advised: Path) -> Command:
     return Command(
         "Spark: a policy for the larger stream, learned and checked",
         (
-            *("advise", "--events", str(folder / "vitals.parquet"), "--key", "sender"),
-            *("--attribute", "pulse", "--budget", "0.3", "--out", str(advised)),
+            *(
+                "advise",
+                "--events",
+                str(folder / "vitals.parquet"),
+                "--attribute",
+                "pulse",
+                "--matters",
+                "> 120",
+            ),
+            *("--budget", "0.5", "--capacity", "300", "--drain", "50/s", "--out", str(advised)),
         ),
     )
 
@@ -155,6 +163,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
             f"{'dropped' if name.startswith('drop-') else 'digested'} {account['digested']:,}; "
             f"latency mean {mean:.1f} s, p99 {p99:.1f} s"
         )
+    if "verdict" in answer:
+        yield f"the policy {answer['verdict']['sentence']}"
     for level in answer.get("levels", ()):
         expected, measured = level["expected"]["kept"], level["measured"]["kept"]
         why = " ".join(level["reasons"])

@@ -85,7 +85,7 @@ def test_a_good_proposal() -> None:
     assert found.good
     assert found.beaten == ("drop-newest", "drop-oldest")
     assert found.sentence == (
-        "keeps 99.0 % of the events with pulse > 120 instead of 61 % and shortens the time until half of "
+        "keeps 99.0 % of the events with pulse > 120 instead of 61 %, shortens the time until half of "
         "them have arrived (1.99 s instead of 19.8 s) and halves the age of the newest value (4.96 s "
         "instead of 9.91 s); costs: 52 % of all events are lost as such instead of 40 %"
     )

@@ -104,7 +104,12 @@ def verdict(ours: Account, rivals: Mapping[str, Account]) -> Verdict:
     best = min(other.loss for other in others.values())
     lost = f"{_share(own.loss)} of all events are lost as such instead of {_share(best)}"
     cost = f"costs: {lost}" if own.loss > best + _WORSE_POINTS else f"and it costs nothing: {lost}"
-    return Verdict(beaten, unbeaten, f"{' and '.join(gains)}; {cost}")
+    return Verdict(beaten, unbeaten, f"{_joined(gains)}; {cost}")
+
+
+def _joined(parts: Sequence[str]) -> str:
+    *rest, last = parts
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def _kept(own: Figures, others: Mapping[str, Figures], what: str) -> list[str]:
