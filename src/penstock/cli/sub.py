@@ -55,6 +55,7 @@ class SubArguments:
     filters: tuple[str, ...]
     policy: str | None
     content: str | None
+    fresh: str | None
     qos: int
     count: int | None
     seconds: float | None
@@ -79,6 +80,14 @@ def sub(
             "--filter",
             metavar="EXPR",
             help="Content filter: only events that pass, as 'keep: {gt: 100, attribute: pulse}'.",
+        ),
+    ] = None,
+    fresh: Annotated[
+        str | None,
+        typer.Option(
+            "--fresh",
+            metavar="TIME",
+            help="Time that no event should wait longer, as 500ms or 1s; in place of the policy's own.",
         ),
     ] = None,
     qos: QosOption = 0,
@@ -127,6 +136,7 @@ def sub(
         filters=tuple(dict.fromkeys(filters)),
         policy=None if policy is None else policy_given(policy),
         content=content,
+        fresh=fresh,
         qos=qos,
         count=count,
         seconds=seconds,
@@ -161,7 +171,9 @@ async def _show(where: NodeLogin, wanted: SubArguments) -> ReceiveStatistics:
         loop.add_signal_handler(number, stop.set)
     async with where.client(session_expiry_s=wanted.keep_s) as client:
         subscriptions = [
-            await client.subscribe(each, qos=wanted.qos, policy=wanted.policy, filter=wanted.content)
+            await client.subscribe(
+                each, qos=wanted.qos, policy=wanted.policy, filter=wanted.content, fresh=wanted.fresh
+            )
             for each in wanted.filters
         ]
         with suppress(TimeoutError):

@@ -157,7 +157,7 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
     table = Table(box=None, header_style="bold cyan", pad_edge=False, expand=True)
     table.add_column("client", overflow="ellipsis", no_wrap=True, ratio=1)
     table.add_column("state", no_wrap=True, min_width=8)
-    for name in ("queue", "level", "oldest", "p99", "delivered", "dropped"):
+    for name in ("queue", "level", "oldest", "wait", "p99", "delivered", "dropped"):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(7, len(name)))
     table.add_column("dropped by", overflow="ellipsis", no_wrap=True, ratio=1)
     for client in clients:
@@ -168,6 +168,7 @@ def _table(clients: tuple[ClientRow, ...], node: Overview) -> Table:
             Text(f"{client.items:,}", style="red" if full >= 0.9 else "yellow" if full >= 0.5 else ""),
             Text(str(client.level), style="yellow" if client.level and client.items else ""),
             duration(client.oldest_us) if client.items else "–",
+            duration(client.wait_us) if client.wait_us else "–",
             duration(client.latency_p99_us) if client.latency_p99_us else "–",
             f"{client.account.delivered:,}",
             f"{client.account.digested + client.account.counted:,}",

@@ -295,6 +295,7 @@ class Client:
         qos: int = 0,
         policy: Policy | str | None = None,
         filter: str | None = None,  # noqa: A002  # as the node calls it
+        fresh: str | float | None = None,
         digests: Literal["compact", "json", "off"] | None = None,
         start: Literal["earliest"] | int | None = None,
         no_local: bool = False,
@@ -312,6 +313,7 @@ class Client:
         * `policy`: which events may be dropped when this program is slow: a policy, its text, or the name of
           a policy that is registered at the node.
         * `filter`: a content filter; the node queues only events that pass.
+        * `fresh`: the time that no event should wait longer, as "1s" or in seconds, in place of the policy's.
         * `digests`: digests come in the place of events that were dropped because this program was slow. Both
           forms in which a node writes them are read; "off": none come, the node tells of them on `$digest/…`.
         * `start`: where to begin in reliable streams, a tick or "earliest"; if omitted, with new messages.
@@ -337,7 +339,7 @@ class Client:
                 retain_as_published=retain_as_published,
                 retain_handling=retain_handling,
             ),
-            user=told(policy=policy, content=filter, digests=digests),
+            user=told(policy=policy, content=filter, fresh=fresh, digests=digests),
             start=first_tick(start),
             plan=plan_here(policy),
             when_slow=when_slow,

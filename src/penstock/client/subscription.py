@@ -76,12 +76,22 @@ class SubscriptionOptions:
 
 
 def told(
-    *, policy: Policy | str | None, content: str | None, digests: str | None = None
+    *,
+    policy: Policy | str | None,
+    content: str | None,
+    fresh: str | float | None = None,
+    digests: str | None = None,
 ) -> tuple[tuple[str, str], ...]:
     """Return the user properties of a SUBSCRIBE."""
     if digests not in (None, "compact", "json", "off"):
         raise InputError(f"digests is {digests!r}; it is 'compact', 'json' or 'off'")
-    said = {"policy": _written(policy), "filter": content, "digests": digests or "on"}
+    time = f"{fresh:g}s" if isinstance(fresh, int | float) else fresh
+    said = {
+        "policy": _written(policy),
+        "filter": content,
+        "fresh": time,
+        "digests": digests or "on",
+    }
     return tuple((name, text) for name, text in said.items() if text is not None)
 
 

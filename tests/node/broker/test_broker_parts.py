@@ -15,7 +15,7 @@ from penstock.node.broker.message import Message, Retained, expired, expiry_of, 
 from penstock.node.broker.policies import NO_POLICY, Policies, Queueing
 from penstock.node.broker.publishing import Budget
 from penstock.node.broker.routes import Router
-from penstock.node.config.schema import Config, Installed, Queues
+from penstock.node.config.schema import Config, ControllerSettings, Installed, Queues
 
 if TYPE_CHECKING:
     from penstock.model.event import Event
@@ -124,8 +124,9 @@ def test_queues_are_made_as_configured() -> None:
     queueing = Queueing(Queues(events=10, bytes=1000))
     assert (queueing.options.capacity_events, queueing.options.capacity_bytes) == (10, 1000)
     assert queueing.firm.capacity_events > 10
-    assert isinstance(queueing.controller(), Ladder)
-    assert isinstance(Queueing(Queues(controller="predictive")).controller(), Predictive)
+    assert isinstance(queueing.controller(), Predictive)
+    printed = Queueing(Queues(controller=ControllerSettings(ladder="printed", alpha=0.2))).controller()
+    assert isinstance(printed, Ladder)
 
 
 def test_a_budget_makes_a_client_wait_as_long_as_its_rates_take() -> None:

@@ -22,7 +22,7 @@ from penstock.core.queues import (
     QueueOptions,
 )
 from penstock.model.instant import SECOND_US
-from penstock.policy.text.python_form import drop, keep, policy
+from penstock.policy.text.python_form import drop, keep, policy, when
 from penstock_lab.experiments.result import Claim, ExperimentResult
 from penstock_lab.sim import World
 from penstock_lab.sim.link import LinkOptions
@@ -41,14 +41,14 @@ NAME: Final = "ward"
 PATIENTS: Final = 60
 CAPACITY: Final = 200
 POLICY: Final = policy(
-    drop.within(60, 90),
-    drop.within(50, 100),
-    drop.throttle(3, by="$topic"),
-    keep.latest_by("$topic"),
+    drop.older(0.5),
+    keep.latest(5),
     attribute="pulse",
     digest=["mean", "min", "max"],
+    fresh="1s",
+    urgent=[when.lt(50), when.gt(100)],
     name="ward",
-    description="The phones' policy: alarms matter most; of the rest, the newest reading of each patient.",
+    description="The phones' policy: alarms at once; of the rest, what is newest.",
 )
 SLOW: Final = LinkOptions(bytes_per_s=1_400, overhead_bytes=8)
 FAST: Final = LinkOptions(bytes_per_s=50_000, overhead_bytes=8)

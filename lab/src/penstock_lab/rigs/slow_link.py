@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-_BUFFER_BYTES: Final = 4_096
+_BUFFER_BYTES: Final = 1_024
 """Socket buffer size that is requested; the kernel doubles it and has a minimum of its own."""
 _TICK_S: Final = 0.02
 """The relay sends what the rate allows in this time, then waits."""
@@ -59,14 +59,14 @@ class SlowLink:
         task.add_done_callback(self._tasks.discard)
 
     async def _relay(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        sock.setblocking(False)
-        onward: asyncio.StreamWriter | None = None
+        loop = asyncio.get_running_loop()
+        # A plain socket and no stream towards the node: a stream would read ahead by itself.
+        far = socket.socket()
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        far.setblocking(False)
         try:
-            await asyncio.get_running_loop().sock_connect(sock, self._to)
-            far, onward = await asyncio.open_connection(sock=sock, limit=_BUFFER_BYTES)
-            both = (asyncio.ensure_future(_copy(near, onward)), asyncio.ensure_future(self._copy(far, back)))
+            await loop.sock_connect(far, self._to)
+            both = (asyncio.ensure_future(_onward(near, far)), asyncio.ensure_future(self._copy(far, back)))
             try:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -76,14 +76,14 @@ class SlowLink:
         except OSError:
             pass  # the node is gone; the receiver sees that when `back` is closed
         finally:
-            sock.close() if onward is None else onward.close()
+            far.close()
             back.close()
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(self, far: socket.socket, writer: asyncio.StreamWriter) -> None:
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         with suppress(OSError):
-            while data := await reader.read(self._piece):
+            while data := await loop.sock_recv(far, self._piece):
                 due_s = max(due_s, loop.time() - _TICK_S) + len(data) / self._bytes_per_s
                 # Wait before writing: data arrives when its transmission has ended.
                 await asyncio.sleep(max(0.0, due_s - loop.time()))
@@ -92,8 +92,8 @@ class SlowLink:
                 await writer.drain()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _onward(near: asyncio.StreamReader, far: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
     with suppress(OSError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
+        while data := await near.read(65_536):
+            await loop.sock_sendall(far, data)

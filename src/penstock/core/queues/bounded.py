@@ -204,6 +204,10 @@ class BoundedQueue(ABC):
         """The next item to go out, or None."""
         return self._items[0] if self._items else None
 
+    def oldest(self) -> Item | None:
+        """The item that came first of those waiting, or None."""
+        return self.head()
+
     @property
     def newest(self) -> Item | None:
         """The last waiting item, as it is now: digests may have been merged into it."""

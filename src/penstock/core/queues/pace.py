@@ -52,6 +52,11 @@ class Pace:
             self._taken *= LEAST_US / self._busy_us
             self._busy_us = LEAST_US
 
+    def forget(self) -> None:
+        """The receiver is gone: its pace is not known any more."""
+        self._taken = self._busy_us = 0.0
+        self.outside = self.beside = 0
+
     @property
     def per_s(self) -> float | None:
         """Bytes (or items) a second; None: not known yet."""

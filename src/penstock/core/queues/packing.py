@@ -51,18 +51,19 @@ class PackingQueue(BoundedQueue):
         options: QueueOptions | None = None,
         controller: Controller | None = None,
         *,
+        asked_us: int | None = None,
         fresh_us: int | None = None,
     ) -> None:
         """Make an empty queue; `follow` says whose pace counts.
 
-        `fresh_us` stands in for a policy that has no `fresh` of its own.
+        `asked_us` takes the place of the policy's `fresh`, `fresh_us` stands in for a policy that has none.
         """
         super().__init__(options)
         self._plan = None if policy is None else _plan_of(policy)
         self._highest = 0 if self._plan is None else self._plan.highest
         self._controller: Controller = controller or Predictive()
         own = None if self._plan is None else self._plan.fresh_us
-        self.fresh_us = (own or fresh_us) if self._highest else None
+        self.fresh_us = (asked_us or own or fresh_us) if self._highest else None
         """Time that no event should wait longer; None: any time."""
         self._pace: Pace | None = None
         self._timed: Pace | None = None
@@ -221,6 +222,10 @@ class PackingQueue(BoundedQueue):
         """The next item to go out, or None."""
         return self._first[0] if self._first else super().head()
 
+    def oldest(self) -> Item | None:
+        """The item that came first of those waiting, or None: urgent ones hardly wait."""
+        return self._items[0] if self._items else self.head()
+
     def pack(self, *, now_us: Instant) -> None:
         """Pack now, full or not, because the owner knows that the link is congested."""
         self._pack_but_newest(now_us)
@@ -266,7 +271,8 @@ class PackingQueue(BoundedQueue):
         more = pace.amount(size=size, items=1)
         if max(held, pace.beside) + more <= room:
             return False
-        return held + more > self._settled + max(held, room) / _STEP and len(self._items) > self._controls
+        step = max(held, room + pace.outside) / _STEP
+        return held + more > self._settled + step and len(self._items) > self._controls
 
     def _full(self, item: Event | Digest, size: int, now_us: Instant) -> None:
         if isinstance(item, Event):

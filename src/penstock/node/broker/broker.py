@@ -230,6 +230,7 @@ class Broker:
             subscription = before
         else:
             session.held[subscription.filter] = subscription
+            subscription.begin(session.delivery)
             self.router.add(session, subscription)
         for listener in self.listeners:
             listener.subscribed(subscription, asked, again=before is not None)

@@ -20,6 +20,7 @@ from penstock.mqtt.sessions.server import ServerConnection, ServerState
 from penstock.node.broker import requests
 from penstock.node.broker.answers import Owed
 from penstock.node.broker.host import Host
+from penstock.node.broker.pacing import unsent_bytes
 from penstock.node.broker.publishing import PUBACK_START
 from penstock.node.broker.runs import Inbox, acknowledged, scan
 
@@ -90,6 +91,8 @@ class Connection(asyncio.Protocol):
         self._inbox = Inbox(max_bytes=broker.terms.maximum_packet_bytes)
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._written = 0
+        """Bytes given to the transport."""
         self._flush_bytes = limits.FLUSH_BYTES
         """Bytes that are collected before a write that does not wait for the end of the turn."""
         self._paused_us = 0
@@ -128,12 +131,10 @@ class Connection(asyncio.Protocol):
             transport.abort()  # type: ignore[attr-defined]
             return
         self._admitted = True
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock = self._socket()
+        if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # What is in the kernel's buffer is out of the policy's reach: keep little there.
-            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, limits.UNSENT_LOWAT)
+            self._limit_unsent(limits.UNSENT_LOWAT)
         # Not 0: TLS transports pause at that many bytes, others beyond them, and 0 are always there.
         transport.set_write_buffer_limits(high=1)  # type: ignore[attr-defined]
         self.broker.opened(self)
@@ -281,6 +282,7 @@ class Connection(asyncio.Protocol):
             self.write(data)
         else:
             self.broker.bytes_sent += len(data)
+            self._written += len(data)
             self.transport.write(data)
 
     def write_late(self, data: bytes, *, since_us: Instant) -> None:
@@ -329,6 +331,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         broker = self.broker
         broker.bytes_sent += len(data)
+        self._written += len(data)
         broker.flushed_us = broker.now_us
         transport.write(data)
         if self.sampled is not None:
@@ -337,6 +340,14 @@ class Connection(asyncio.Protocol):
         if self.paused and not self._not_reading and transport.get_write_buffer_size() > limits.UNSENT_BYTES:
             self.hold_reading()
             self._unread_answers = True
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes that the other end has taken so far, and bytes that were written and not taken yet."""
+        transport = self.transport
+        if transport is None:
+            return self._written, 0
+        below = transport.get_write_buffer_size() + unsent_bytes(transport.get_extra_info("socket"))
+        return self._written - below, self._out_bytes + below
 
     def pause_writing(self) -> None:
         """The transport holds something: the client is behind."""
@@ -361,11 +372,32 @@ class Connection(asyncio.Protocol):
         slow = self._flush_bytes < limits.FLUSH_BYTES
         if slow == (pause_us > (limits.FAST_PAUSE_US if slow else limits.SLOW_PAUSE_US)):
             return
-        self._flush_bytes = limits.FLUSH_BYTES if slow else limits.SLOW_FLUSH_BYTES
-        sock = None if self.transport is None else self.transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        self._flush_bytes = limits.FLUSH_BYTES if slow else self._slow_bytes()
+        self._limit_unsent(limits.UNSENT_LOWAT if slow else self._flush_bytes)
+        sock = self._socket()
+        if sock is not None:
             size = limits.SEND_BUFFER_BYTES if slow else limits.SLOW_FLUSH_BYTES
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+    def keep_little(self) -> None:
+        """Have little wait in the kernel for a client whose queues keep time, until it proves to be fast."""
+        if self._flush_bytes == limits.FLUSH_BYTES:
+            self._limit_unsent(limits.SLOW_FLUSH_BYTES)
+
+    def _limit_unsent(self, size: int) -> None:
+        """Bound the bytes that the kernel takes and does not send: no policy reaches them."""
+        sock = self._socket()
+        if sock is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
+
+    def _socket(self) -> socket.socket | None:
+        sock = None if self.transport is None else self.transport.get_extra_info("socket")
+        return sock if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) else None
+
+    def _slow_bytes(self) -> int:
+        """Bytes written at once to a slow client: fewer if its queues keep a time."""
+        timed = self.session is not None and self.session.delivery.pacing is not None
+        return limits.TIMED_FLUSH_BYTES if timed else limits.SLOW_FLUSH_BYTES
 
     # -- reading or not --------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from penstock.node.broker.message import (
     with_json_digest,
 )
 from penstock.node.broker.outbox import Outbox
+from penstock.node.broker.pacing import Pacing
 from penstock.node.broker.subscription import DigestForm
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Delivery:
         "most_bytes",
         "out",
         "outbox",
+        "pacing",
         "particular",
         "sent",
         "sources",
@@ -95,9 +97,24 @@ class Delivery:
         """Largest packet the client takes; 0: any."""
         self.sent = 0
         """Messages sent to the client."""
+        self.pacing: Pacing | None = None
+        """The pace of the client, if a queue keeps time."""
         self.sources: list[SessionSource] = []
         """Feed the session besides its queues."""
         self._journal = journal
+
+    @property
+    def in_flight(self) -> int:
+        """Messages sent and not acknowledged."""
+        return self.exchange.outgoing.in_flight
+
+    def paced(self) -> Pacing:
+        """Measure the client's pace from now on, for a queue that keeps time."""
+        if self.pacing is None:
+            self.pacing = Pacing(self)
+            if self.link is not None:
+                self.link.keep_little()
+        return self.pacing
 
     # -- a message comes -------------------------------------------------------------------------------------
 

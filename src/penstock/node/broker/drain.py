@@ -65,6 +65,15 @@ class Drain:
         out = self._out
         if out.blocked:
             return
+        pacing = out.pacing
+        if pacing is not None and out.waiting:
+            pacing.look(now_us)
+        self._send(now_us)
+        if pacing is not None and not out.waiting:
+            pacing.drained(now_us)
+
+    def _send(self, now_us: Instant) -> None:
+        out = self._out
         if self._gathering:
             for subscription in self._gathering:
                 if self._held.get(subscription.filter) is subscription and subscription.queue:
@@ -130,7 +139,8 @@ class Drain:
         assert queue is not None
         runs = queue if isinstance(queue, RunQueue) and self._takes_runs(subscription) else None
         while not out.blocked and len(queue):
-            most = limits.DRAIN_ITEMS
+            # One at a time where time counts: what is taken is out of the policy's reach.
+            most = 1 if out.pacing is not None else limits.DRAIN_ITEMS
             if runs is not None:
                 run = runs.take_run()
                 if run is not None:
@@ -197,9 +207,9 @@ class Drain:
         out.write(run.bytes_for(self._out.version))
 
     def _drain_merged(self, now_us: Instant) -> None:
-        """Several queues: always the item that came first."""
+        """Several queues: urgent events first, then always the item that came first."""
         heads = [
-            (head_us(each.queue.head()) or 0, number, each)
+            (_turn(each.queue), number, each)
             for number, each in enumerate(self._out.waiting)
             if each.queue is not None
         ]
@@ -211,15 +221,14 @@ class Drain:
             if not self._out.exchange.outgoing.room and self._out.wants_window(subscription, queue.head()):
                 return
             sent = self._send_some(subscription, queue, 1, now_us)
-            following = queue.head()
-            if following is None:
+            if queue.head() is None:
                 heappop(heads)
                 self._out.waiting.pop(subscription, None)
             elif not sent:
                 heappop(heads)
                 self._gather(subscription, queue, now_us)
             else:
-                heapreplace(heads, (head_us(following) or 0, number, subscription))
+                heapreplace(heads, (_turn(queue), number, subscription))
 
     def _send_item(self, subscription: Subscription, item: Item, now_us: Instant) -> None:
         place = subscription.places.pop(id(item), 0) if subscription.places else 0
@@ -290,3 +299,8 @@ class Drain:
         ids = subscription.ids
         self._out.send(subscription, event, qos=qos, retain=True, ids=ids, place=place, now_us=now_us)
         return True
+
+
+def _turn(queue: BoundedQueue) -> Instant:
+    """By what the queues of a session take turns: since when their next items wait."""
+    return 0 if queue.urgent else head_us(queue.head()) or 0

@@ -67,6 +67,14 @@ class Link(Writer, Protocol):
     """The transport takes nothing at the moment."""
     address: str
 
+    def keep_little(self) -> None:
+        """Have little wait outside the queues, which keep a time; until the client proves to be fast."""
+        ...
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes that the other end has taken so far, and bytes that were written and not taken yet."""
+        ...
+
     @property
     def maximum_packet_bytes(self) -> int:
         """Largest packet the client takes."""

@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from penstock import limits
-from penstock.core.queues import Ladder, Predictive, QueueOptions
+from penstock.core.queues import Ladder, Predictive, QueueOptions, Smoothing
 from penstock.errors import PolicyError
+from penstock.model.instant import to_us
 from penstock.mqtt.topics import matches, shared_of
 from penstock.policy.text.forms import parse
 
@@ -51,13 +52,18 @@ class Queueing:
             capacity_bytes=max(queues.bytes, limits.FIRM_BYTES),
         )
         """For QoS 1 and 2 without a policy."""
-        self._kind = queues.controller
         self.digests = queues.digests
         """Whose digests come in the stream, unless the subscription says."""
+        self.fresh_us = to_us(queues.fresh_s) or None
+        """Time that no event should wait longer, where neither client nor policy says."""
+        self._controller = queues.controller
 
     def controller(self) -> Controller:
         """A new queue's chooser of levels."""
-        return Predictive() if self._kind == "predictive" else Ladder()
+        chosen = self._controller
+        if chosen.ladder == "none":
+            return Predictive()
+        return Ladder(smoothing=Smoothing(chosen.ladder), alpha=chosen.alpha, threshold=chosen.threshold)
 
 
 class Policies:

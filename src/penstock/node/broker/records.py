@@ -46,6 +46,8 @@ class SubscriptionFacts(msgspec.Struct, frozen=True, array_like=True):
     """The content filter as the client wrote it; empty: none."""
     digests: Literal["", "on", "off", "compact", "json"] = ""
     """Whether and in which form the client asked for digests; empty: it did not say."""
+    fresh_us: int = 0
+    """Time that no event should wait longer, as the client asked; 0: it did not."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True, array_like=True):

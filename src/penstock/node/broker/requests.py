@@ -21,7 +21,7 @@ from penstock.mqtt.packets.publish import Ack, Pubcomp
 from penstock.mqtt.packets.subscribe import Suback, Subscribe, Unsuback, Unsubscribe
 from penstock.node.broker.subscription import DigestForm, Subscription
 from penstock.policy.content import ContentFilter
-from penstock.policy.params import shown
+from penstock.policy.params import DURATION, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.mqtt.packets.packet import Packet
     from penstock.mqtt.packets.subscribe import Subscription as Options
     from penstock.node.broker.host import ClientLink
+    from penstock.node.broker.policies import Chosen
     from penstock.node.broker.session import Session
 
 POLICY = "policy"
@@ -36,6 +37,9 @@ POLICY = "policy"
 
 FILTER = "filter"
 """User property of SUBSCRIBE: a content filter."""
+
+FRESH = "fresh"
+"""User property of SUBSCRIBE: the time that no event should wait longer."""
 
 DIGESTS = "digests"
 """User property of SUBSCRIBE: whether digests come in the stream, and in which form."""
@@ -146,8 +150,20 @@ def _subscribe_one(
         content=content,
         queueing=broker.queueing,
         form=_form(asked.get(DIGESTS, "")),
+        fresh_us=_fresh(asked[FRESH], chosen) if FRESH in asked else None,
     )
     return retained, broker.subscribe(session, subscription, asked)
+
+
+def _fresh(asked: str, chosen: Chosen) -> int:
+    """The time that a client asks for, in place of the policy's own."""
+    if chosen.plan is None:
+        raise PolicyError("a subscription without a policy has no levels to keep a time with", source=FRESH)
+    try:
+        found: int = DURATION.parse(asked)
+    except PolicyError as error:
+        raise error.of(FRESH) from None
+    return found
 
 
 def _form(asked: str) -> DigestForm:

@@ -93,6 +93,7 @@ def _restore_subscription(broker: RestoredHost, session: Session, facts: Subscri
             content=content,
             queueing=broker.queueing,
             form=DigestForm(facts.digests),
+            fresh_us=facts.fresh_us or None,
         ),
     )
 

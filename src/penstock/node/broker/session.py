@@ -107,6 +107,8 @@ class Session(MqttSession[Sent]):
         delivery.most_bytes = most_bytes if most_bytes <= LONGEST else 0
         delivery.particular = delivery.aliases is not None or delivery.most_bytes > 0
         delivery.keeping_up = False
+        if delivery.pacing is not None:
+            link.keep_little()
         self.since_us = now_us
         pubrels = self.attach(
             connect,
@@ -128,6 +130,8 @@ class Session(MqttSession[Sent]):
         for source in self.sources:
             source.lost_link()
         self.delivery.keeping_up = False
+        if self.delivery.pacing is not None:
+            self.delivery.pacing.lost()
         self.since_us = now_us
 
     # -- sending ---------------------------------------------------------------------------------------------
@@ -182,6 +186,7 @@ class Session(MqttSession[Sent]):
                     policy=each.chosen.asked,
                     content=each.content.text if each.content is not None else "",
                     digests=each.form.value,
+                    fresh_us=each.fresh_us or 0,
                 )
                 for each in self.held.values()
             ),

@@ -88,6 +88,16 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, gc=False):
     latency_p50_us: int
     """From arrival to being handed to the transport, of the last events sent."""
     latency_p99_us: int
+    fresh_us: int = 0
+    """Time that no event should wait longer; 0: any time."""
+    wait_us: int = 0
+    """How long an event that arrives now will wait; 0: not at all, or the client's pace is not known."""
+    urgent: int = 0
+    """Events waiting that go ahead of the others."""
+    packs_in_time: int = 0
+    """Packs that `fresh` asked for, and not the capacity."""
+    bytes_per_s: int = 0
+    """Bytes that the client takes a second, by the newest observations; 0: not known."""
 
 
 class ClientStatus(msgspec.Struct, frozen=True, gc=False):
@@ -129,6 +139,10 @@ class ClientStatus(msgspec.Struct, frozen=True, gc=False):
     @property
     def oldest_us(self) -> int:
         return max((one.oldest_us for one in self.subscriptions), default=0)
+
+    @property
+    def wait_us(self) -> int:
+        return max((one.wait_us for one in self.subscriptions), default=0)
 
     @property
     def latency_p99_us(self) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.model.event import Item
     from penstock.model.instant import Instant
     from penstock.mqtt.packets.subscribe import Subscription as Options
+    from penstock.node.broker.pacing import Measured, Pacing
     from penstock.node.broker.policies import Chosen, Queueing
     from penstock.node.broker.runs import Run
     from penstock.policy.content import ContentFilter
@@ -55,6 +56,7 @@ class Subscription:
         content: ContentFilter | None,
         queueing: Queueing,
         form: DigestForm = DigestForm.ANY,
+        fresh_us: int | None = None,
     ) -> None:
         self.client_id = client_id
         self.filter = options.filter
@@ -66,6 +68,11 @@ class Subscription:
         """Content filter of the subscription."""
         self.form = form
         """Whether the client asked for digests, and in which form."""
+        self.fresh_us = fresh_us
+        """Time that no event should wait longer, as the client asked; None: as policy or node say."""
+        self.receiver: Measured | None = None
+        """Where the client's pace is measured, once it is a session's."""
+        self._pacing: Pacing | None = None
         self._queueing = queueing
         self.queue: BoundedQueue | None = None
         """Made when something has to wait for the first time."""
@@ -94,6 +101,17 @@ class Subscription:
         self._past = Account()
         """Account of earlier queues of this subscription, which were replaced."""
 
+    def begin(self, receiver: Measured) -> None:
+        """Belong to a session, which measures its client's pace if events must not wait long."""
+        self.receiver = receiver
+        if self._fresh_us() is not None:
+            receiver.paced()
+
+    def _fresh_us(self) -> int | None:
+        """Time that no event should wait longer: as the client, the policy or the node says."""
+        plan = self.chosen.plan
+        return None if plan is None else self.fresh_us or plan.fresh_us or self._queueing.fresh_us
+
     @property
     def alone(self) -> bool:
         """Whether it gets its own copy of what other subscriptions of its session get, too."""
@@ -114,6 +132,8 @@ class Subscription:
         queue = self.queue
         if queue is None:
             queue = self.queue = self._new_queue()
+        if self._pacing is not None:
+            self._pacing.glance(now_us)
         queue.offer(item, now_us=now_us)
 
     def offer_run(self, run: Run) -> None:
@@ -124,13 +144,23 @@ class Subscription:
         if isinstance(queue, RunQueue):
             queue.offer_run(run)
         else:
+            if self._pacing is not None:
+                self._pacing.glance(run.now_us)
             for event in run.events():
                 queue.offer(event, now_us=run.now_us)
 
     def _new_queue(self) -> BoundedQueue:
         chosen = self.chosen
+        self._pacing = None
         if chosen.plan is not None:
-            return PackingQueue(chosen.plan, self._queueing.options, self._queueing.controller())
+            made = self._queueing
+            queue = PackingQueue(
+                chosen.plan, made.options, made.controller(), asked_us=self.fresh_us, fresh_us=made.fresh_us
+            )
+            if queue.fresh_us is not None and self.receiver is not None:
+                self._pacing = self.receiver.paced()
+                queue.follow(self._pacing.pace)
+            return queue
         # QoS 1 and 2 lose nothing by policy: their bound is where the node protects itself.
         return RunQueue(self._queueing.firm if self.options.qos else self._queueing.options)
 
@@ -153,8 +183,9 @@ class Subscription:
     def change(self, to: Subscription, *, now_us: Instant) -> None:
         """The client subscribed once more: other options and policy, the same queue."""
         other_queue = bool(self.options.qos) is not bool(to.options.qos)
-        other_policy = _policy_of(self.chosen) != _policy_of(to.chosen)
+        other_policy = _policy_of(self.chosen) != _policy_of(to.chosen) or self.fresh_us != to.fresh_us
         self.options, self.ids, self.content, self.form = to.options, to.ids, to.content, to.form
+        self.fresh_us = to.fresh_us
         if other_queue or other_policy:
             self.install(to.chosen, now_us=now_us)
         else:
@@ -237,10 +268,15 @@ class Subscription:
             oldest_us=self._oldest_us(now_us),
             latency_p50_us=p50_us,
             latency_p99_us=p99_us,
+            fresh_us=self._fresh_us() or 0,
+            wait_us=(stats.wait_us or 0) if stats and stats.items else 0,
+            urgent=stats.urgent if stats else 0,
+            packs_in_time=stats.packs_in_time if stats else 0,
+            bytes_per_s=round(self._pacing.pace.per_s or 0) if self._pacing is not None else 0,
         )
 
     def _oldest_us(self, now_us: Instant) -> int:
-        head = self.queue.head() if self.queue is not None else None
+        head = self.queue.oldest() if self.queue is not None else None
         since_us = head_us(head)
         return 0 if since_us is None else max(0, now_us - since_us)
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from penstock.core.channels.address import canonical
 from penstock.errors import BadAddress, NodeError, SlotError
 from penstock.model.host import is_loopback
+from penstock.mqtt.topics import overlap
 from penstock.node.config import certificates, notify_checks
 from penstock.node.config.problems import (
     ADDRESS,
@@ -21,6 +22,8 @@ from penstock.node.config.problems import (
     problem_with_name,
 )
 from penstock.node.config.schema import ANONYMOUS
+from penstock.policy.lint import lint
+from penstock.policy.text.forms import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +52,8 @@ def problems(config: Config) -> Iterator[Problem]:
                 near=near[0] if near else "",
             )
         yield from filter_problems(f"install[{number}].filter", installed.filter)
+    for number, topic in enumerate(config.queues.ordered):
+        yield from filter_problems(f"queues.ordered[{number}]", topic)
     for number, topic in enumerate(config.recorder.topics):
         yield from filter_problems(f"recorder.topics[{number}]", topic)
     try:
@@ -85,12 +90,26 @@ def warnings(config: Config) -> Iterator[str]:
         from penstock.node.config import stream_checks  # noqa: PLC0415  # most nodes have no streams
 
         yield from stream_checks.warnings(config)
+    yield from _reordered(config)
     names = {user.name for user in config.users}
     for number, rule in enumerate(config.acl):
         if not certified and rule.user not in (*names, "*", ANONYMOUS):
             near = get_close_matches(rule.user, [*names, ANONYMOUS], n=1)
             hint = f" (did you mean '{near[0]}'?)" if near else ""
             yield f"acl[{number}].user: there is no user '{rule.user}'{hint}"
+
+
+def _reordered(config: Config) -> Iterator[str]:
+    """Warn of installed policies whose urgent events overtake others of topics that are declared ordered."""
+    if not config.queues.ordered:
+        return
+    for number, installed in enumerate(config.install):
+        text = config.policies.get(installed.policy)
+        topics = [each for each in config.queues.ordered if overlap(each, installed.filter)]
+        if text and topics:
+            for warning in lint(parse(text), ordered=topics):
+                if warning.startswith("urgent: its events overtake"):
+                    yield f"install[{number}], policy {installed.policy}: {warning}"
 
 
 def _shown(listener: Listener) -> str:

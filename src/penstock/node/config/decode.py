@@ -137,6 +137,8 @@ class ConfigDecoder:
         about, unit = bare(_about(kind))
         found: Any = part.value if isinstance(part, tree.LeafNode) else part
         match about:
+            case inspect.StructType() if isinstance(found, str) and found in words_of(about):
+                return words_of(about)[found]
             case inspect.StructType() if found is None or isinstance(part, tree.MapNode):
                 return self.struct(about, part, path)
             case inspect.DictType() if found is None or isinstance(part, tree.MapNode):
@@ -195,7 +197,9 @@ class ConfigDecoder:
         allowed = near = quotes = ""
         match about:
             case inspect.StructType():
-                expected, allowed = "a mapping", ", ".join(one.name for one in about.fields)
+                names, words = ", ".join(one.name for one in about.fields), list(words_of(about))
+                near = next(iter(get_close_matches(str(found), words, n=1)), "")
+                expected, allowed = "a mapping", ", ".join([*words, f"{{{names}}}"]) if words else names
             case inspect.DictType():
                 expected, allowed = "a mapping", "name: value"
             case inspect.VarTupleType():
@@ -272,6 +276,11 @@ def _section(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
+def words_of(about: inspect.StructType) -> dict[str, dict[str, str]]:
+    """Words that may be written in place of a section, with what each stands for."""
+    return getattr(about.cls, "WORDS", {})
+
+
 def bare(about: inspect.Type) -> tuple[inspect.Type, str]:
     """Return the type of a setting without its metadata, and its unit; empty if it has none."""
     if isinstance(about, inspect.Metadata):
@@ -282,4 +291,6 @@ def bare(about: inspect.Type) -> tuple[inspect.Type, str]:
 def allowed_of(kind: inspect.IntType | inspect.FloatType) -> str:
     """Return the range of a number in words."""
     least = f"above {kind.gt:,g}" if kind.gt is not None else f"{kind.ge or 0:,g}"
-    return f"{least} or more" if kind.le is None or kind.le >= MOST else f"{least} to {int(kind.le):,}"
+    if kind.le is None or kind.le >= MOST:
+        return f"{least} or more"
+    return f"{least} to {int(kind.le) if kind.le == int(kind.le) else kind.le:,}"

@@ -6,7 +6,7 @@ The sections `channels`, `notify`, `slots` and `streams` have files of their own
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -122,6 +122,21 @@ class Installed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topic filter; applies to subscriptions whose own filter it matches like a topic."""
 
 
+class ControllerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Algorithm that chooses the level of a pack."""
+
+    WORDS: ClassVar[dict[str, dict[str, str]]] = {"predictive": {}, "ladder": {"ladder": "low-pass"}}
+    """What may be written in place of the settings."""
+
+    ladder: Literal["none", "low-pass", "printed"] = "none"
+    """The PACK paper's ladder, with a low-pass filter or with the formula as printed; none: the predictive
+    controller."""
+    alpha: Annotated[float, msgspec.Meta(ge=0.001, le=0.999)] = 0.1
+    """Weight of the ladder's smoothing."""
+    threshold: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.1
+    """Change of the time between packs, as a share, at which the ladder climbs or descends."""
+
+
 class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Queues of the receivers."""
 
@@ -129,8 +144,13 @@ class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest number of items in one queue."""
     bytes: Bytes = limits.QUEUE_BYTES
     """Largest number of bytes in one queue."""
-    controller: Literal["ladder", "predictive"] = "ladder"
-    """Algorithm that chooses the level of a pack."""
+    fresh_s: Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"unit": SECONDS})] = 0.0
+    """Time that no event should wait longer, for subscriptions whose policy has no `fresh`; 0: any time."""
+    ordered: tuple[str, ...] = ()
+    """Topic filters whose events must not overtake one another; installed policies with `urgent` for them are
+    warned about."""
+    controller: ControllerSettings = ControllerSettings()
+    """Algorithm that chooses the level of a pack: `predictive`, `ladder`, or the settings of a ladder."""
     digests: Literal["policy", "all", "none"] = "policy"
     """MQTT 5 subscriptions that get digests in their stream, unless they say: with a policy, all or none."""
 

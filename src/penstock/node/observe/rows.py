@@ -90,6 +90,8 @@ class ClientRow(msgspec.Struct, frozen=True, gc=False):
     level: int
     """The highest among its subscriptions."""
     oldest_us: int
+    wait_us: int
+    """How long an event that arrives now will wait, at most; 0: not at all, or not known."""
     latency_p99_us: int
     dropped: int
     """Events that the filters of its policies dropped into digests."""

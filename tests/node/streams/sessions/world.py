@@ -231,6 +231,12 @@ class Line:
         self._world = world
         self._client = client
 
+    def progress(self) -> tuple[int, int]:
+        return 0, 0
+
+    def keep_little(self) -> None:
+        pass
+
     def write(self, data: bytes) -> None:
         self._world.loop.call_later(0.001, self._client.arrived, self, data)
         if not self.paused and self._world.rng.random() < self._world.full:

@@ -21,7 +21,9 @@ export function showSlow() {
     who.title = row.client_id;
     write(age, duration(one.oldest_us));
     write(what, `${one.filter} · ${row.state}${one.policy ? ` · ${one.policy}` : ""}`);
-    write(level, `level ${one.level} · ${whole.format(one.items)}`);
+    const wait = one.wait_us ? ` · waits ${duration(one.wait_us)}` : "";
+    const urgent = one.urgent ? ` · ${whole.format(one.urgent)} urgent` : "";
+    write(level, `level ${one.level} · ${whole.format(one.items)}${urgent}${wait}`);
     fill(bar, one.items);
     button.setAttribute("aria-pressed", String(isChosen(row.client_id, one.filter)));
   });
