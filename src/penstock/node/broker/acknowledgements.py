@@ -34,7 +34,7 @@ class Acknowledgements:
         self._releasing: dict[int, int] = {}
         """Places in the journal of QoS 2 messages the client has and did not complete."""
         self._unsafe: dict[int, int] | None = None
-        """Packet identifiers whose PUBREL waits for the disk, each with the number of its transaction."""
+        """Packet identifiers whose PUBREL waits for the disk, with the number of its transaction."""
 
     def acknowledged(self, packet_id: int) -> None:
         """A PUBACK without a reason code, which nearly all are."""
@@ -100,11 +100,12 @@ class Acknowledgements:
         unsafe[packet_id] = transaction
 
     def _release(self, transaction: int) -> None:
-        unsafe = self._unsafe
-        assert unsafe is not None
+        unsafe = self._unsafe or {}
         safe = [packet_id for packet_id, number in unsafe.items() if number <= transaction]
         for packet_id in safe:
             del unsafe[packet_id]
+        if not unsafe:
+            self._unsafe = None
         link = self._delivery.link
         if link is not None and safe:
             link.write(b"".join(ack_frame(Kind.PUBREL, packet_id) for packet_id in safe))

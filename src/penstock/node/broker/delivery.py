@@ -84,7 +84,7 @@ class Delivery:
         self.out: Writer | None = None
         """Where messages are written: the connection, or its outbox while something there waits."""
         self.outbox: Outbox | None = None
-        """Holds what leaves when the disk has it; made when the connection needs it for the first time."""
+        """Holds what leaves when the disk has it; None: nothing waits."""
         self.keeping_up = False
         """Attached, nothing waits, and the transport takes more."""
         self.waiting: dict[Subscription, None] = {}

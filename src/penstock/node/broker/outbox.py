@@ -11,7 +11,6 @@ outbox is full the session is behind, and messages wait in the queues of their s
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +28,7 @@ class HeldDelivery(Protocol):
     out: Writer | None
     """Where messages are written."""
     outbox: Outbox | None
-    """The outbox of the present connection."""
+    """The outbox of the present connection, if something waits there."""
     keeping_up: bool
 
 
@@ -54,7 +53,7 @@ class Outbox:
         self._delivery = delivery
         self._link = link
         self._journal = journal
-        self._batches: deque[_Batch] = deque()
+        self._batches: list[_Batch] = []
         self._size = 0
         self.sampled: Sampled | None = None
         """Whose latency is measured when the next packets leave."""
@@ -93,9 +92,9 @@ class Outbox:
         if delivery.outbox is not self:  # the connection is gone; what was in flight is sent again
             return
         assert self._batches[0] is batch, "transactions end in their order"
-        self._batches.popleft()
+        del self._batches[0]
         self._size -= batch.size
         if not self._batches:
-            delivery.out = self._link
+            delivery.out, delivery.outbox = self._link, None
         self._link.sampled, self.sampled = self.sampled, None
         self._link.write_late(b"".join(batch.frames), since_us=batch.since_us)

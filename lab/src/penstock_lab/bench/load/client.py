@@ -41,6 +41,8 @@ class LoadShape:
     """MQTT protocol version."""
     policy: str = ""
     """Policy that every receiver subscribes with; empty for none."""
+    kept: bool = False
+    """Whether the sessions of receivers outlive their connections."""
     stalled: int = 0
     """Additional receivers that never read."""
     give_up_s: float = GIVE_UP_S
@@ -67,11 +69,23 @@ KEEP_ALIVE_S: Final = 3_600
 """Keep-alive longer than any run, since these clients send no pings."""
 
 
-def connect(port: int, client_id: str, *, version: int = V5) -> socket.socket:
-    """A connection whose CONNECT was accepted."""
+def connect(port: int, client_id: str, *, version: int = V5, kept: bool = False) -> socket.socket:
+    """A connection whose CONNECT was accepted; `kept`: its session outlives it."""
     sock = socket.create_connection((HOST, port), timeout=ANSWER_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.sendall(encode(Connect(client_id, version=version, keep_alive_s=KEEP_ALIVE_S), version))
+    properties = Properties(session_expiry_s=KEEP_ALIVE_S) if kept and version == V5 else NONE
+    sock.sendall(
+        encode(
+            Connect(
+                client_id,
+                version=version,
+                clean_start=not kept,
+                keep_alive_s=KEEP_ALIVE_S,
+                properties=properties,
+            ),
+            version,
+        )
+    )
     answer = _answer(sock, version)
     if not isinstance(answer, Connack) or answer.reason:
         raise ConnectionLost(f"the broker refused a client: {answer}")

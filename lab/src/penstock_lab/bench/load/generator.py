@@ -51,7 +51,7 @@ class Receivers:
         self._sockets: dict[int, tuple[int, socket.socket]] = {}
         self._rests = [b""] * shape.receivers
         for number in range(shape.receivers):
-            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version)
+            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version, kept=shape.kept)
             subscribe(sock, topic, qos=shape.qos, version=shape.version, policy=shape.policy)
             sock.setblocking(False)
             self._sockets[sock.fileno()] = (number, sock)
@@ -243,7 +243,7 @@ class Paced:
         self._head = frame[: self._frame - PAYLOAD_BYTES]
         self._rests: dict[socket.socket, bytes] = {}
         for number in range(shape.receivers):
-            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version)
+            sock = connect(port, f"{topic}-receiver-{number}", version=shape.version, kept=shape.kept)
             subscribe(sock, topic, qos=0, version=shape.version, policy=shape.policy)
             self._rests[sock] = b""
         self._sender = connect(port, f"{topic}-sender", version=shape.version)

@@ -55,6 +55,8 @@ SLOTTED: Final = (
     LoadShape(name="QoS 1, 1 → 1", qos=1),
 )
 """Loads at a listener with time slots, against one without: each message is classified there."""
+KEPT: Final = LoadShape(name="QoS 1, 1 → 1, session kept", qos=1, kept=True)
+"""Ours has each message on disk before anybody gets it; the rival keeps sessions in memory."""
 HEALTHY: Final = LoadShape(name="QoS 0, 1 → 10", receivers=10)
 BESIDE: Final = LoadShape(name="QoS 0, 1 → 9, and 1 stalled", receivers=9, stalled=1)
 
@@ -86,11 +88,12 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     effort = QUICK if quick else FULL
     ours_config = {"queues": {"events": QUEUE_EVENTS}, "sys_interval_s": 0}
     done = len(AGAINST_RIVAL)
-    steps = done + 5
+    steps = done + 6
     rows: list[BenchmarkRow] = []
     with (
         our_node(ours_config) as ours,
         our_node(ours_config | {"listeners": [{"kind": "tcp", "slots": True}]}) as slotted,
+        our_node(ours_config | {"data": "store"}) as durable,
         mosquitto(*RIVAL_SETTINGS) as rival,
         mosquitto(*RIVAL_SETTINGS, PROMPT) as prompt_rival,
         Worker("relay", Relay) as relay,
@@ -114,7 +117,10 @@ def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
             rows.append(
                 BenchmarkRow(f"{shape.name}, time slots", own, "msg/s", "no slots", other, own / other)
             )
-        progress(done + 4, steps, "the generator by itself")
+        progress(done + 4, steps, "on disk")
+        own, other = _throughput((durable, KEPT), (prompt_rival, KEPT), effort.run_s, effort.pairs)
+        rows.append(BenchmarkRow(KEPT.name, own, "msg/s", f"{rival.name}, in memory", other, own / other))
+        progress(done + 5, steps, "the generator by itself")
         rows += [_ceiling(nothing, shape, effort) for shape, _ in AGAINST_RIVAL]
         note = (
             f"{PAYLOAD_BYTES}-byte payloads, MQTT 3.1.1, with policies MQTT 5; deliveries per second; "
