@@ -174,22 +174,27 @@ class Database(SqliteReader):
 
 
 def put_many(connection: sqlite3.Connection, insert: str, columns: int, values: Sequence[Any]) -> None:
-    """Insert many rows; `values` holds those of the first row, then those of the second, and so on.
+    """Insert many rows; `values` holds those of the first row, then those of the second, and so on."""
+    change_many(connection, f"{insert} VALUES {{}}", columns, values)
 
-    One statement inserts many rows, because each statement releases the interpreter's lock and waits up to
+
+def change_many(connection: sqlite3.Connection, statement: str, columns: int, values: Sequence[Any]) -> None:
+    """Change many rows; `{}` in the statement stands for their values, a list in parentheses for each row.
+
+    One statement changes many rows, because each statement releases the interpreter's lock and waits up to
     5 ms to get it back if the event loop is busy.
     """
     row = f"({', '.join('?' * columns)})"
     done, rows = 0, len(values) // columns
     for size in ROWS_AT_ONCE:
-        statement = f"{insert} VALUES {', '.join([row] * size)}" if rows - done >= size else ""
+        prepared = statement.format(", ".join([row] * size)) if rows - done >= size else ""
         while rows - done >= size:
-            connection.execute(statement, values[done * columns : (done + size) * columns])
+            connection.execute(prepared, values[done * columns : (done + size) * columns])
             done += size
 
 
 ROWS_AT_ONCE: Final = (512, 64, 8, 1)
-"""Rows of one INSERT: SQLite allows 32,766 values. A few sizes, so that each statement is prepared once."""
+"""Rows of one statement: SQLite allows 32,766 values. A few sizes, so that each is prepared once."""
 
 MOVE_AWAY: Final = "move the file away to start without it, or restore it from a backup"
 

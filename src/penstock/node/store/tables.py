@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.node.store.database import Database
+from penstock.node.store.database import Database, change_many, put_many
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
     from pathlib import Path
 
     from penstock.node.store.database import Row
@@ -79,6 +83,13 @@ class Store(Database):
         """Open or create the file; StoreError says what is wrong and what to do."""
         super().__init__(path, _TABLES, schema=SCHEMA)
 
+    def write(self, rows: Sequence[Row]) -> None:
+        """Run the statements of all rows in one transaction, on disk when this returns; else StoreError.
+
+        Sessions and messages, nearly all of the rows, are changed many at a time.
+        """
+        self.transact(lambda connection: _change(connection, rows))
+
     def load(self) -> StoredRows:
         """Read everything that is stored."""
         return StoredRows(
@@ -89,3 +100,73 @@ class Store(Database):
             received=self.rows("SELECT client_id, packet_id FROM received ORDER BY 1, 2"),
             retained=self.rows("SELECT topic, body FROM retained ORDER BY topic"),
         )
+
+
+class _MessageChanges:
+    """What becomes of messages in one transaction: the last word about each place."""
+
+    __slots__ = ("_ended", "_moved", "_put")
+
+    def __init__(self) -> None:
+        self._put: dict[int, tuple[Any, ...]] = {}
+        self._moved: dict[int, tuple[int, int]] = {}
+        """State and packet identifier."""
+        self._ended: dict[int, None] = {}
+
+    def add(self, statement: str, parameters: tuple[Any, ...]) -> bool:
+        """Note a row; False if it is not about one message."""
+        if statement is PUT_MESSAGE:
+            place = parameters[0]
+            self._ended.pop(place, None)
+            self._moved.pop(place, None)
+            self._put[place] = parameters
+        elif statement is END_MESSAGE:
+            place = parameters[0]
+            self._put.pop(place, None)
+            self._moved.pop(place, None)
+            self._ended[place] = None
+        elif statement is MOVE_MESSAGE:
+            state, packet_id, place = parameters
+            put = self._put.get(place)
+            if put is not None:
+                self._put[place] = (*put[:3], state, packet_id, put[5])
+            elif place not in self._ended:
+                self._moved[place] = (state, packet_id)
+        else:
+            return False
+        return True
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Change the messages, and begin anew."""
+        change_many(connection, _END_MANY, 1, list(self._ended))
+        put_many(connection, _PUT_MANY, 6, list(chain.from_iterable(self._put.values())))
+        moved = [value for place, row in self._moved.items() for value in (*row, place)]
+        change_many(connection, _MOVE_MANY, 3, moved)
+        for changes in (self._ended, self._put, self._moved):
+            changes.clear()  # type: ignore[attr-defined]
+
+
+_END_MANY: Final = "DELETE FROM message WHERE place IN (VALUES {})"
+_PUT_MANY: Final = "INSERT OR REPLACE INTO message"
+_MOVE_MANY: Final = """UPDATE message SET state = moved.column1, packet_id = moved.column2
+    FROM (VALUES {}) AS moved WHERE place = moved.column3"""
+_PUT_SESSIONS: Final = "INSERT OR REPLACE INTO session"
+
+
+def _change(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Run the statements of rows, in an order that means the same as theirs."""
+    messages = _MessageChanges()
+    others: list[Row] = []
+    for row in rows:
+        if not messages.add(*row):
+            if row[0] is END_MESSAGES:  # the only other statement about messages
+                messages.write(connection)
+                connection.execute(*row)
+            else:
+                others.append(row)
+    messages.write(connection)
+    for statement, same in groupby(others, key=itemgetter(0)):
+        if statement is PUT_SESSION:
+            put_many(connection, _PUT_SESSIONS, 2, list(chain.from_iterable(one for _, one in same)))
+        else:
+            connection.executemany(statement, [one for _, one in same])
