@@ -92,6 +92,11 @@ HELD_BYTES: Final = 262_144
 where policies reach them. A transaction takes some milliseconds: this is 50 MB/s and more for one client.
 """
 
+RESERVED_IDS: Final = 1_000
+"""Packet identifiers of one client that are in flight or reserved; messages that wait beyond them get theirs
+when they are sent, and leave one transaction later.
+"""
+
 JOURNAL_DROPS: Final = 1_000
 """Events dropped at the old end of a queue before the store is told: finding them out walks the whole
 queue."""

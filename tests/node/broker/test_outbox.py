@@ -301,3 +301,120 @@ async def test_events_that_a_digest_counts_do_not_come_again_after_a_crash(
             (each.packet_id, each.payload, True) for each in sent
         }
         assert await client.silent()
+
+
+async def test_messages_that_wait_have_their_packet_identifiers_and_leave_at_once(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for number in range(3):
+            await sender.publish2("a", b"%d" % number)
+        await on_disk(running)
+        disk.gate.clear()
+        client = await running.connect("c", **KEPT)
+        sent = [await client.expect(Publish) for _ in range(3)]
+        assert [(each.payload, each.dup) for each in sent] == [(b"0", False), (b"1", False), (b"2", False)]
+        client.send(Pubrec(sent[0].packet_id))
+        assert await client.silent()
+        disk.gate.set()
+        assert (await client.expect(Pubrel)).packet_id == sent[0].packet_id
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        sender = await running.connect("s")
+        await sender.publish2("a", b"new")
+        client = await running.connect("c", **KEPT)
+        assert (await client.expect(Pubrel)).packet_id == sent[0].packet_id
+        again = [await client.expect(Publish) for _ in range(3)]
+        assert [(each.payload, each.packet_id, each.dup) for each in again[:2]] == [
+            (each.payload, each.packet_id, True) for each in sent[1:]
+        ]
+        assert (again[2].payload, again[2].dup) == (b"new", False)
+        assert again[2].packet_id not in {each.packet_id for each in sent}
+
+
+async def test_a_message_that_has_just_begun_to_wait_waits_for_the_disk(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        disk.gate.clear()
+        sender.send(Publish("a", b"x", qos=2, packet_id=1))
+        assert await sender.silent()
+        client = await running.connect("c", **KEPT)
+        assert await client.silent()
+        disk.gate.set()
+        assert (await client.message()).payload == b"x"
+
+
+async def test_beyond_the_reserved_identifiers_order_is_kept_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RESERVED_IDS", 4)
+    async with node(store=Gated(tmp_path)) as running:
+        client = await subscribed(running, receive_maximum=2)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for number in range(10):
+            await sender.publish1("a", b"%d" % number)
+        client = await running.connect("c", **KEPT, receive_maximum=2)
+        assert await client.payloads(3) == [b"0", b"1", b"2"]
+        for number in range(10, 13):  # identifiers are free, but older messages have none
+            await sender.publish1("a", b"%d" % number)
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT)
+        found = [await client.expect(Publish) for _ in range(10)]
+        assert [int(each.payload) for each in found] == list(range(3, 13))
+        assert len({each.packet_id for each in found}) == 10
+
+
+async def test_identifiers_of_messages_that_do_not_leave_are_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FIRM_EVENTS", 5)
+    async with node(Config(data="", queues=Queues(events=5)), store=Gated(tmp_path)) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for number in range(3):
+            await sender.publish1("b", b"%d" % number, message_expiry_s=1)
+        session = running.broker.sessions.get("c")
+        assert session is not None
+        assert len(session.exchange.ids) == 3
+        await asyncio.sleep(1.1)
+        client = await running.connect("c", **KEPT)
+        assert await client.silent()
+        assert len(session.exchange.ids) == 0
+        await away(running, client, "c")
+        await sender.publish1("a", b"x")
+        assert len(session.exchange.ids) == 1
+        client = await running.connect("c", **KEPT)
+        found = await client.expect(Publish)
+        assert (found.payload, found.qos) == (b"x", 1)
+        await client.unsubscribe("a")
+        client.send(Puback(found.packet_id))
+        assert await client.silent()
+        assert len(session.exchange.ids) == 0
+
+
+async def test_a_message_whose_qos_the_client_lowered_waits_for_its_new_identifier(tmp_path: Path) -> None:
+    async with node(store=Gated(tmp_path)) as running:
+        client = await subscribed(running, receive_maximum=1)
+        sender = await running.connect("s")
+        await sender.publish2("a", b"1")
+        await sender.publish2("a", b"2")  # has an identifier, and waits for the window
+        first = await client.expect(Publish)
+        await client.subscribe("a", qos=1)
+        client.send(Pubrec(first.packet_id))
+        await client.expect(Pubrel)
+        client.send(Pubcomp(first.packet_id))
+        second = await client.expect(Publish)
+        assert (second.payload, second.qos) == (b"2", 1)
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT)
+        again = await client.expect(Publish)
+        assert (again.payload, again.qos, again.packet_id, again.dup) == (b"2", 1, second.packet_id, True)

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock import limits
 from penstock.model.digest import TOO_LARGE, Digest
 from penstock.model.event import Event
 from penstock.mqtt.codes import V5
+from penstock.mqtt.topics import SHARE
 from penstock.node.broker.link import PASSING, Sent
 from penstock.node.broker.message import (
     Message,
@@ -171,6 +173,8 @@ class Delivery:
             self.send(subscription, event, qos=qos, retain=retain, ids=ids, place=place, now_us=now_us)
             return
         self.keeping_up = False
+        if place:
+            self._reserve(subscription, place, qos=qos, retain=retain)
         if flow is not None:
             if self.link is None:
                 subscription.beside_us = now_us
@@ -179,6 +183,21 @@ class Delivery:
             ):
                 return
         self.requeue(subscription, event, place, now_us=now_us)
+
+    def _reserve(self, subscription: Subscription, place: int, *, qos: int, retain: bool) -> None:
+        """Give a message that has to wait its packet identifier, unless it may be dropped or given to others.
+
+        Those with identifiers go first after a crash, so within a subscription none follows one without.
+        """
+        assert self._journal is not None
+        if subscription.chosen.plan is not None or subscription.filter.startswith(SHARE):
+            return
+        if subscription not in self.waiting:
+            subscription.numbered = True
+        if subscription.numbered and len(self.exchange.ids) < limits.RESERVED_IDS:
+            self._journal.reserve(place, self.exchange.ids, qos=qos, retain=retain)
+        else:
+            subscription.numbered = False
 
     def requeue(
         self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant
@@ -233,12 +252,18 @@ class Delivery:
             self._forget(place)
             self.too_large(subscription, event, now_us)
             return False
-        packet_id = 0
+        packet_id, safe = 0, False
         if qos:
             sent = Sent(event, retain, ids, place, filter=subscription.filter)
-            packet_id = self.exchange.outgoing.send(sent, qos=qos)
-            if place and self._journal is not None:
-                self._journal.sent(place, packet_id=packet_id, qos=qos, retain=retain)
+            outgoing, journal = self.exchange.outgoing, self._journal
+            if place and journal is not None:
+                packet_id, safe = journal.take_reserved(place, qos)
+            if packet_id:
+                outgoing.send_as(packet_id, sent, qos=qos)
+            else:
+                packet_id = outgoing.send(sent, qos=qos)
+                if place and journal is not None:
+                    journal.sent(place, packet_id=packet_id, qos=qos, retain=retain)
         elif place and self._journal is not None:
             self._journal.settled(place)
             place = 0
@@ -255,7 +280,7 @@ class Delivery:
         )
         out = self.out
         assert out is not None
-        if place:
+        if place and not safe:
             out = self.hold(frame, now_us=now_us)
         else:
             out.write(frame)

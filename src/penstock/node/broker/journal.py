@@ -7,7 +7,7 @@ written: a client that keeps up costs the disk little.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import limits
 from penstock.core.queues import PackingQueue
@@ -22,6 +22,7 @@ from penstock.node.store.writer import GroupCommit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.mqtt.sessions.identifiers import PacketIds
     from penstock.node.broker.records import SessionFacts
     from penstock.node.broker.subscription import Subscription
     from penstock.node.store.tables import Store
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
 GAP: Final = 64
 """Distance between the places of two messages. Digests get the places in between: the first half is for those
 behind the message, the second for those before the next message, which may belong to another session."""
+
+
+class _Reserved(NamedTuple):
+    """A packet identifier that a message has before it is sent."""
+
+    ids: PacketIds
+    packet_id: int
+    qos: int
+    transaction: int
+    """Number of the transaction before the one that has it."""
 
 
 class Journal:
@@ -48,6 +59,8 @@ class Journal:
         )
         self._unsafe = False
         """Whether something was noted since `begin` that its publisher's answer must wait for."""
+        self._reserved: dict[int, _Reserved] = {}
+        """Packet identifiers of messages that wait, by place."""
         self._sends = 0
         """Callbacks of `send_when_safe` that wait: all others are answers."""
 
@@ -73,6 +86,25 @@ class Journal:
         self._unsafe = True
         return place
 
+    def reserve(self, place: int, ids: PacketIds, *, qos: int, retain: bool) -> None:
+        """Give a message that has to wait the packet identifier under which it will be sent, with its row.
+
+        So it can leave as soon as its client takes it. After a crash it counts as sent: it may have been.
+        """
+        packet_id = ids.take()
+        self._reserved[place] = _Reserved(ids, packet_id, qos, self._commits.begun)
+        self.sent(place, packet_id=packet_id, qos=qos, retain=retain)
+
+    def take_reserved(self, place: int, qos: int) -> tuple[int, bool]:
+        """The packet identifier of a message that is sent now, 0: none is reserved; whether it is on disk."""
+        found = self._reserved.pop(place, None)
+        if found is None:
+            return 0, False
+        if found.qos != qos:  # the client has subscribed anew
+            found.ids.free(found.packet_id)
+            return 0, False
+        return found.packet_id, self._commits.written > found.transaction
+
     def sent(self, place: int, *, packet_id: int, qos: int, retain: bool) -> None:
         """Note that a message is in flight under a packet identifier, before it leaves."""
         state = MessageState.SENT_QOS2 if qos == 2 else MessageState.SENT_QOS1
@@ -90,6 +122,8 @@ class Journal:
 
     def settled(self, place: int) -> None:
         """Note that a message was delivered or dropped, and can be deleted."""
+        if self._reserved and (found := self._reserved.pop(place, None)) is not None:
+            found.ids.free(found.packet_id)
         if not self._rows.cancel(place):
             self._note(sql.END_MESSAGE, place)
 

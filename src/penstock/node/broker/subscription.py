@@ -94,6 +94,8 @@ class Subscription:
         self.latency = Latency()
         self.places: dict[int, int] = {}
         """Where items of the queue are in the journal, by identity."""
+        self.numbered = False
+        """Whether all QoS 1 and 2 messages that wait here have their packet identifiers."""
         self.dropped_before = 0
         """Events the queue had dropped when the journal last looked."""
         self.packs_before = 0

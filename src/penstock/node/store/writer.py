@@ -89,6 +89,8 @@ class GroupCommit(Generic[Work]):
         """Why the last transaction failed; empty if it did not."""
         self.begun = 0
         """Transactions begun so far: what is added while this stays the same is written together."""
+        self.written = 0
+        """What was added while `begun` was less than this is on disk."""
 
     # -- what the backlog says -------------------------------------------------------------------------------
 
@@ -176,6 +178,7 @@ class GroupCommit(Generic[Work]):
         work = self._backlog.take()
         waiting, self._waiting = self._waiting, []
         if work is None:
+            self.written = self.begun
             self._call(waiting)
             return
         self._under_way = count, len(waiting)
@@ -194,6 +197,7 @@ class GroupCommit(Generic[Work]):
         if self.fault:
             log.warning("%s: can be written again", self._name)
         self.fault = ""
+        self.written = self.begun
         try:
             self._backlog.written(work)
         finally:

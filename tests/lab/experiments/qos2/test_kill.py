@@ -18,7 +18,7 @@ def test_exactly_once_whatever_step_the_node_is_killed_at(version: str, client: 
     )
     assert outcome.ok, outcome.as_json()["rows"]
     assert len(outcome.rows) == 9
-    assert QUICK_ROUNDS > len(POINTS) >= 15
+    assert QUICK_ROUNDS > len(POINTS) >= 17
 
 
 @pytest.mark.parametrize("option", [{"rounds": "0"}, {"version": "3"}, {"client": "telnet"}])

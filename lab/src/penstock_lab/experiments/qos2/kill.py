@@ -72,6 +72,8 @@ class Point(NamedTuple):
     one, from this one on. (What answers the packet that the node is killed at is lost anyway.)"""
     drops: bool = False
     """The subscriber loses its connection, and the node is killed when it is sent a PUBLISH after that."""
+    away: bool = False
+    """The subscriber comes back when the publisher has all its PUBCOMPs; the packet is one after that."""
     again: bool = False
     """The node is killed once more when it sends the subscriber something after its restart."""
 
@@ -99,6 +101,8 @@ POINTS: Final = (
     Point("subscriber has PUBREL, its PUBCOMP is lost", _ITS_PUBREL),
     Point("subscriber sent PUBCOMP", _ITS_PUBCOMP),
     Point("subscriber came back meanwhile", Step(PUBLISHER, True, wire.PUBLISH), drops=True),
+    Point("subscriber came back to what waited", _TO_SUBSCRIBER, away=True),
+    Point("subscriber took what waited, its PUBREC is lost", _ITS_PUBREC, passes=False, away=True),
     Point("killed again while it sends again", _TO_SUBSCRIBER, loses=_PUBREC, again=True),
 )
 ANYWHERE: Final = "at random"
@@ -230,9 +234,17 @@ class Run:
         await self._settled()
 
     async def _kill_at(self, trap: _Trap | None, at_random_s: float) -> None:
-        self._trap = trap
+        away = trap is not None and trap.point.away
         self._killed.clear()
-        self._publish(MESSAGES)
+        if away:
+            self._relay.keep_away(SUBSCRIBER)
+            self._publish(MESSAGES)
+            await self._settled(publisher_only=True)
+            self._trap = trap
+            self._relay.let_in(SUBSCRIBER)
+        else:
+            self._trap = trap
+            self._publish(MESSAGES)
         if trap is None:
             await asyncio.sleep(at_random_s)
             self._kill()
@@ -302,15 +314,18 @@ class Run:
         else:
             self._kill()
 
-    async def _settled(self) -> None:
+    async def _settled(self, *, publisher_only: bool = False) -> None:
         """Wait until every exchange is complete, or nothing happens any more."""
         loop = asyncio.get_running_loop()
         self._heard = loop.time()
         assert self._publisher is not None
         assert self._subscriber is not None
         while loop.time() - self._heard < QUIET_S:
-            complete = len(self._publisher.done) == len(self._published) and not self._judge.held
-            if complete and len(self._subscriber.handed_on) >= len(self._published):
+            complete = len(self._publisher.done) == len(self._published)
+            if not publisher_only:
+                complete = complete and not self._judge.held
+                complete = complete and len(self._subscriber.handed_on) >= len(self._published)
+            if complete:
                 return
             await asyncio.sleep(0.005)
 

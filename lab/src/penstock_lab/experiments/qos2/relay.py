@@ -25,9 +25,11 @@ class Relay:
         self._node = 0
         """Port of the node; 0: it is not there, and connections are closed at once."""
         self._servers: list[asyncio.Server] = []
-        self._clients: set[asyncio.StreamWriter] = set()
+        self._clients: dict[asyncio.StreamWriter, str] = {}
         self._nodes: set[asyncio.StreamWriter] = set()
         """The two ends of all connections."""
+        self._away: set[str] = set()
+        """Clients that cannot connect."""
         self._carried: set[asyncio.Task[None]] = set()
         """One for each connection."""
 
@@ -55,6 +57,17 @@ class Relay:
         for writer in self._clients:
             writer.close()
 
+    def keep_away(self, client: str) -> None:
+        """End a client's connection, and let it have no other."""
+        self._away.add(client)
+        for writer, who in self._clients.items():
+            if who == client:
+                writer.close()
+
+    def let_in(self, client: str) -> None:
+        """Let a client connect again."""
+        self._away.discard(client)
+
     async def close(self) -> None:
         """Stop listening."""
         self.cut()
@@ -64,10 +77,10 @@ class Relay:
         await asyncio.gather(*self._carried)
 
     async def _carry(self, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._clients.add(writer)
+        self._clients[writer] = client
         behind = None
         try:
-            if self._node:
+            if self._node and client not in self._away:
                 node, behind = await asyncio.open_connection(HOST, self._node)
                 self._nodes.add(behind)
                 await asyncio.gather(
@@ -77,7 +90,7 @@ class Relay:
         except OSError:
             pass
         finally:
-            self._clients.discard(writer)
+            del self._clients[writer]
             writer.close()
             if behind is not None:
                 self._nodes.discard(behind)
