@@ -115,17 +115,17 @@ class _MessageChanges:
 
     def add(self, statement: str, parameters: tuple[Any, ...]) -> bool:
         """Note a row; False if it is not about one message."""
-        if statement is PUT_MESSAGE:
+        if statement == PUT_MESSAGE:
             place = parameters[0]
             self._ended.pop(place, None)
             self._moved.pop(place, None)
             self._put[place] = parameters
-        elif statement is END_MESSAGE:
+        elif statement == END_MESSAGE:
             place = parameters[0]
             self._put.pop(place, None)
             self._moved.pop(place, None)
             self._ended[place] = None
-        elif statement is MOVE_MESSAGE:
+        elif statement == MOVE_MESSAGE:
             state, packet_id, place = parameters
             put = self._put.get(place)
             if put is not None:
@@ -143,7 +143,7 @@ class _MessageChanges:
         moved = [value for place, row in self._moved.items() for value in (*row, place)]
         change_many(connection, _MOVE_MANY, 3, moved)
         for changes in (self._ended, self._put, self._moved):
-            changes.clear()  # type: ignore[attr-defined]
+            changes.clear()
 
 
 _END_MANY: Final = "DELETE FROM message WHERE place IN (VALUES {})"
@@ -159,14 +159,14 @@ def _change(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     others: list[Row] = []
     for row in rows:
         if not messages.add(*row):
-            if row[0] is END_MESSAGES:  # the only other statement about messages
+            if row[0] == END_MESSAGES:  # the only other statement about messages
                 messages.write(connection)
                 connection.execute(*row)
             else:
                 others.append(row)
     messages.write(connection)
     for statement, same in groupby(others, key=itemgetter(0)):
-        if statement is PUT_SESSION:
+        if statement == PUT_SESSION:
             put_many(connection, _PUT_SESSIONS, 2, list(chain.from_iterable(one for _, one in same)))
         else:
             connection.executemany(statement, [one for _, one in same])
