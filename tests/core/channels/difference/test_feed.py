@@ -74,6 +74,19 @@ def test_items_without_id_and_with_one_link_stay_apart() -> None:
     assert told(rss(*items), rss(items[0].replace("n0", "edited"), *items[1:])) == [("changed", "Notice 0")]
 
 
+@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("place", [2, 5])
+def test_an_older_item_that_takes_the_place_of_a_removed_one_is_not_new(dated: bool, place: int) -> None:
+    items = numbered(12)
+    if dated:
+        items = [f"{each}<pubDate>{28 - n} May 2026 09:00:00 GMT</pubDate>" for n, each in enumerate(items)]
+    shown = [*items[:place], *items[place + 1 :]][:10]
+    assert told(rss(*items[:10]), rss(*shown)) == [("gone", f"Item {place}")]
+    if dated:
+        assert told(rss(*items[:10]), rss(*items[1:11])) == [("gone", "Item 0")]
+    assert told(rss(*items[11:1:-1]), rss(*items[10:0:-1])) == [("new", "Item 1")]  # it grows at its end
+
+
 @pytest.mark.parametrize("make", ["?guid=g{}", "urn:uuid:00{}", "https://x.example/{}"])
 def test_ids_that_are_made_anew_are_not_new_items(make: str) -> None:
     before = numbered(10)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 URL: Final = "https://x.example/feeds/news"
 START_US: Final = 1_778_580_000_000_000
-DAY_US: Final = 86_400_000_000
+WINDOW: Final = 10
+"""Articles that a feed shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +199,11 @@ EDITS: Final = ("added", "removed", "title", "first words", "in the middle", "la
 
 
 def a_feed(seed: int) -> tuple[Item, ...]:
-    """Twelve articles, newest first; one is long."""
+    """Twelve articles, newest first, of which a feed shows ten; one is long."""
     dice = Random(seed)  # noqa: S311  # a fixed workload
     found = []
     for number in range(12):
-        paragraphs = 250 if number == 1 + seed % 10 else dice.randint(1, 6)
+        paragraphs = 250 if number == 1 + seed % 8 else dice.randint(1, 6)
         texts = tuple(sentence(dice, dice.randint(12, 30)) for _ in range(paragraphs))
         found.append(Item(f"{seed}-{number}", f"{sentence(dice, 6)} {number}", texts, 20 - number))
     return tuple(found)
@@ -210,7 +211,7 @@ def a_feed(seed: int) -> tuple[Item, ...]:
 
 def edited(items: tuple[Item, ...], kind: str, dice: Random) -> tuple[tuple[Item, ...], set[tuple[str, str]]]:
     """The feed after an edit, and what has to be told."""
-    place = dice.randrange(1, len(items) - 1)
+    place = dice.randrange(1, WINDOW - 1)
     item = items[place]
     texts = item.paragraphs
     middle = len(texts) // 2
@@ -255,7 +256,7 @@ def measured(seeds: int) -> tuple[Counter[str], Counter[str], Counter[str]]:
     for seed in range(seeds):
         items = a_feed(seed)
         for number, (dialect, write) in enumerate(DIALECTS.items()):
-            before = write(items, Writing())
+            before = write(items[:WINDOW], Writing())
             for name, how in NOISE.items():
                 cases["noise"] += 1
                 if told(before, _written(write, items, how, seed)):
@@ -278,6 +279,7 @@ def _written(
     seed: int,
 ) -> str:
     writing = Writing(dice=Random(seed + 1), **how)  # type: ignore[arg-type]  # noqa: S311
+    items = items[:WINDOW]
     if writing.shuffled:
         items = tuple(writing.dice.sample(items, len(items)))
     return write(items, writing)

@@ -69,12 +69,12 @@ def distinct(items: Iterable[FeedItem]) -> Iterator[FeedItem]:
     targets: dict[str, set[str]] = {}
     for item in found:
         if owns[item.id] > 1 and item.id and item.link:
-            targets.setdefault(item.id, set()).add(item.link)
+            targets.setdefault(item.id, set()).add(untracked(item.link))
     seen: set[str] = set()
     for item in found:
         if item.id:
             shared = len(targets.get(item.id, ())) > 1
-            own = f"{item.id} {item.link}" if shared else untracked(item.id)
+            own = f"{item.id} {untracked(item.link)}" if shared else untracked(item.id)
         else:
             own = _made_id(item, shared=links[untracked(item.link)] > 1)
         own = own[: limits.URL_CHARS]
@@ -113,6 +113,27 @@ def renamed(old: Sequence[_Known], new: Sequence[_Known]) -> dict[str, str]:
         left = [each for each in left if each.id not in found]
         fresh = [each for each in fresh if each.id not in taken]
     return found
+
+
+def refilled(old: Sequence[_Known], new: Sequence[_Known]) -> set[str]:
+    """Ids of older items that came into the window of a feed because others were taken out: they are not new.
+
+    They stand behind all that were known, and are older than these; without dates, as many were taken out,
+    not at the front, where a feed that grows at its end lets go of items.
+    """
+    known, come = {each.id for each in old}, {each.id for each in new}
+    last = max((place for place, item in enumerate(new) if item.id in known), default=-1)
+    tail = new[last + 1 :]
+    if last < 0 or not tail:
+        return set()
+    dates = [each.published_us for each in old if each.published_us is not None]
+    if dates and all(item.published_us is not None for item in tail):
+        return {item.id for item in tail if (item.published_us or 0) < min(dates)}
+    left = [place for place, each in enumerate(old) if each.id not in come]
+    is_front = left == list(range(len(left)))
+    in_front = any(item.id not in known for item in new[: last + 1])
+    is_exchange = len(tail) == len(left) and not is_front and not in_front
+    return {item.id for item in tail} if is_exchange else set()
 
 
 def _unique(items: Iterable[_Known], key: Callable[[_Known], Any]) -> Mapping[Any, _Known]:

@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 from penstock import limits
 from penstock.core.channels.delta import DeltaItem
 from penstock.core.channels.difference.hunks import Hunk, hunks, joined
-from penstock.core.channels.difference.identity import renamed
+from penstock.core.channels.difference.identity import refilled, renamed
 from penstock.core.channels.difference.noise import Template, is_noise, template
 
 if TYPE_CHECKING:
@@ -161,6 +161,8 @@ class FeedNews:
         self._old = {mark.id: mark for mark in marks}
         self._old_lines = lines
         self._was_seen = seen
+        self._older: set[str] = set()
+        """Items that others made room for; they are not new."""
         self.marks: list[ItemMark] = []
         self.lines: list[str] = []
         self.seen: dict[str, int] = {}
@@ -168,6 +170,7 @@ class FeedNews:
     def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[DeltaItem]:
         """Items to report, in the order of the feed, those gone at the end."""
         self._rename(items)
+        self._older = refilled(tuple(self._old.values()), items)
         told: list[tuple[Literal["new", "changed"], ItemMark]] = []
         for item in items:
             old = self._old.get(item.id)
@@ -180,6 +183,8 @@ class FeedNews:
             elif item.id in self._was_seen:
                 differs = self._was_seen[item.id] != _hash(item.lines, judge)
                 kind = "changed" if differs and not only_additions else None
+            elif item.id in self._older:
+                kind = None
             mark = ItemMark(item.id, item.title, item.link, len(own), item.published_us, len(self.lines))
             self.lines += own
             self.marks.append(mark)
@@ -205,7 +210,7 @@ class FeedNews:
         if not left:
             return []  # all items are new (the window moved on by its size), or the feed is empty
         stayed = [now[old[place].id] for place in left]
-        fresh = [place for mark_id, place in now.items() if mark_id not in self._old]
+        fresh = [place for own, place in now.items() if own not in self._old and own not in self._older]
         grows_at_end = bool(fresh) and min(fresh) > max(stayed)
         aged = range(left[0]) if grows_at_end else range(left[-1] + 1, len(old))
         return [mark for place, mark in enumerate(old) if mark.id not in now and place not in aged]
