@@ -109,11 +109,9 @@ _STYLE_CHARS: Final = 1_000
 
 
 def is_hidden(element: Any) -> bool:
-    """Whether the element is invisible."""
+    """Whether an element with attributes is invisible."""
     if element.tag in _UNSEEN or not isinstance(element.tag, str):
-        return element.tag != "template" or not (element.keys() and _is_shadow(element))
-    if not element.attrib:
-        return False
+        return element.tag != "template" or not _is_shadow(element)
     if element.get("hidden") is not None or element.get("aria-hidden") == "true":
         return True
     style = element.get("style")
@@ -127,8 +125,6 @@ def _is_shadow(element: Any) -> bool:
 
 def is_advertisement(element: Any) -> bool:
     """Whether the element's names mark it as advertisement or consent banner."""
-    if not element.attrib:
-        return False
     words = _names(element)
     return bool(words & _AD_WORDS) or (
         bool(words & {"cookie", "cookies", "gdpr", "consent"}) and bool(words & _CONSENT_WORDS)
@@ -137,12 +133,12 @@ def is_advertisement(element: Any) -> bool:
 
 def is_aside(element: Any) -> bool:
     """Whether the element is marked as beside the content: navigation, footer, recommendations."""
-    return element.tag in _ASIDES or (bool(element.attrib) and element.get("role") in _ASIDE_ROLES)
+    return element.tag in _ASIDES or element.get("role") in _ASIDE_ROLES
 
 
 def is_named_aside(element: Any) -> bool:
     """Whether the element's names mark it as beside the content."""
-    return bool(element.attrib) and bool(_names(element) & _ASIDE_WORDS)
+    return bool(_names(element) & _ASIDE_WORDS)
 
 
 def label(element: Any) -> str:
@@ -271,6 +267,10 @@ def _is_main(element: Any) -> bool:
     return bool(element.tag == "main" or element.get("role") == "main")
 
 
+_ENTER, _LEAVE, _END_LINE = range(3)
+"""What is to be done with an element on the stack; at the end of a block, its line ends."""
+
+
 class _Walk:
     """Collects every text below an element, one line per block or table row; without recursion."""
 
@@ -281,42 +281,65 @@ class _Walk:
         self._asides = asides
         self._room = 0
         self._doubts = _DOUBTS
+        self._line: list[str] = []
+        self._linked = 0
+        """Characters of the line that are in links."""
+        self._links = 0
+        """Links that are open."""
 
     def over(self, top: Any) -> None:
         """Collect the lines."""
         self._room = sum(map(len, top.itertext())) // 3
-        line: list[str] = []
-        linked = 0
-        stack: list[tuple[Any, str, bool]] = [(top, "", True)]
-        links = 0
-        """Links that are open here."""
+        stack: list[tuple[Any, str, int]] = [(top, "", _ENTER)]
         while stack:
-            element, place, enters = stack.pop()
-            tag = element.tag
-            if enters and not (is_hidden(element) or (element is not top and self._is_left_out(element))):
-                outer = place
-                if tag in BLOCKS and not _fills_cell(element):
-                    place = f"{place}/{label(element)}"[-_PLACE_CHARS:]
-                    linked = _flush(line, self._found, outer, linked)
-                elif tag in CELLS and any(map(str.strip, line)):
-                    line.append(" | ")
-                elif tag == "br":
-                    linked = _flush(line, self._found, place, linked)
-                links += tag == "a"
-                stack.append((element, place, False))
-                if element.text:
-                    line.append(element.text)
-                    linked += len(element.text) if links else 0
-                stack.extend((child, place, True) for child in element.iterchildren(reversed=True))
-                continue
-            if not enters:
-                links -= tag == "a"
-                if tag in BLOCKS and not _fills_cell(element):
-                    linked = _flush(line, self._found, place, linked, preformatted=tag in PREFORMATTED)
-            if element is not top and element.tail:
-                line.append(element.tail)
-                linked += len(element.tail) if links else 0
-        _flush(line, self._found, "", linked)
+            element, place, step = stack.pop()
+            if step == _ENTER and self._is_shown(element, element.tag, is_top=element is top):
+                place, step = self._enter(element, element.tag, place)
+                stack.append((element, place, step))
+                text = element.text
+                stack += [(child, place, _ENTER) for child in element.iterchildren(reversed=True)]
+            else:
+                if step == _END_LINE:
+                    self._flush(place, preformatted=element.tag in PREFORMATTED)
+                elif step == _LEAVE and element.tag == "a":
+                    self._links -= 1
+                text = element.tail if element is not top else None
+            if text:
+                self._line.append(text)
+                self._linked += len(text) if self._links else 0
+        self._flush("")
+
+    def _enter(self, element: Any, tag: str, place: str) -> tuple[str, int]:
+        """Begin an element; return its place, and what is to be done at its end."""
+        if tag in BLOCKS:
+            if _fills_cell(element, tag):
+                return place, _LEAVE
+            self._flush(place)
+            return f"{place}/{label(element)}"[-_PLACE_CHARS:], _END_LINE
+        if tag in CELLS:
+            if any(map(str.strip, self._line)):
+                self._line.append(" | ")
+        elif tag == "br":
+            self._flush(place)
+        elif tag == "a":
+            self._links += 1
+        return place, _LEAVE
+
+    def _flush(self, place: str, *, preformatted: bool = False) -> None:
+        """Add what was collected as a line, or as several."""
+        if self._line:
+            text = "".join(self._line)
+            self._line.clear()
+            for part in text.splitlines() if preformatted else (text,):
+                self._found.add(part, place, linked=self._linked)
+            self._linked = 0
+
+    def _is_shown(self, element: Any, tag: Any, *, is_top: bool) -> bool:
+        if not element.attrib:  # most elements: nothing but the tag tells
+            if tag in _UNSEEN or not isinstance(tag, str):
+                return False
+            return is_top or not ((not self._asides and tag in _ASIDES) or element in self._gone)
+        return not is_hidden(element) and (is_top or not self._is_left_out(element))
 
     def _is_left_out(self, element: Any) -> bool:
         if element in self._gone or (not self._asides and is_aside(element)):
@@ -340,21 +363,9 @@ class _Walk:
         return True
 
 
-def _fills_cell(element: Any) -> bool:
+def _fills_cell(element: Any, tag: str) -> bool:
     """Whether a paragraph is alone in its table cell: then the row stays one line."""
-    if element.tag not in ("p", "div"):
+    if tag not in ("p", "div"):
         return False
     parent = element.getparent()
     return parent is not None and parent.tag in CELLS and len(parent) == 1
-
-
-def _flush(
-    line: list[str], found: ContentLines, place: str, linked: int, *, preformatted: bool = False
-) -> int:
-    """Add what was collected as a line, or as several; the next one begins with no character in a link."""
-    if line:
-        text = "".join(line)
-        line.clear()
-        for part in text.splitlines() if preformatted else (text,):
-            found.add(part, place, linked=linked)
-    return 0
