@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.client import Client
+from penstock.errors import ChannelRefused
 from penstock.node.config.channels import ChannelSettings, Polling
 from penstock.node.config.read import LoadedConfig
 from penstock.node.config.schema import Config, Http, Listener
@@ -117,6 +118,16 @@ async def watching(data: str = "", *, http: bool = False, **web: Any) -> AsyncIt
 async def first_version(watched: Watched, url: str) -> None:
     """Wait until a page was read for the first time."""
     await until(lambda: watched.channels.channel(url).version)
+
+
+async def settled(watched: Watched, url: str) -> None:
+    """Have a new page looked at until it is known what keeps changing on it, and changes are told."""
+    await first_version(watched, url)
+    known = watched.channels._engine.registry.known(url).known
+    while known.unsettled:
+        with suppress(ChannelRefused):  # too soon after the last look, or under way
+            await watched.channels.check_now(url)
+        await asyncio.sleep(0.01)
 
 
 def delta_in(event: Event) -> dict[str, Any]:

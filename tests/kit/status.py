@@ -191,7 +191,7 @@ def whole_node() -> NodeStatus:
             published=31,
             handed=17,
             untold=2,
-            contrasted=3,
+            confirming=3,
             fetching=4,
             due=6,
             table_version=8,

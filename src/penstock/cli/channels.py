@@ -29,6 +29,9 @@ Page = Annotated[str, typer.Argument(metavar="PAGE", help="A page or feed, as ht
 CHUNK: Final = 500
 """Feeds sent in one request: the most that a node accepts."""
 
+TEXT_CHARS: Final = 80
+"""Characters shown of a muted line."""
+
 
 @app.command("list")
 def list_(
@@ -148,12 +151,28 @@ def resume(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_jso
 
 @app.command()
 def why(page: Page, url: ApiOption = API_URL, token: TokenOption = "", as_json: JsonFlag = False) -> None:
-    """Explain why a page is polled when it is."""
+    """Explain why a page is polled when it is, and what of it is muted because it keeps changing."""
     found = ask(api_address(url, token), f"/channels/one?url={quote(canonical(page), safe='')}")
     if as_json:
-        print_json({"url": found["channel"]["url"], "why": found["why"]})
+        print_json({"url": found["channel"]["url"], "why": found["why"], "muted": found["muted"]})
     else:
         print_text("\n".join(map(printable, found["why"])))
+        for each in found["muted"]:
+            line = f" in '{each['text'][:TEXT_CHARS]}'" if each["text"] else ""
+            print_text(printable(f"Muted at {each['place']}{line}: {each['evidence']}"))
+
+
+@app.command()
+def unmute(
+    page: Page,
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="A place, as `channels why` names it.")],
+    url: ApiOption = API_URL,
+    token: TokenOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell changes of a place that was muted because it keeps changing."""
+    body = {"url": canonical(page), "place": place}
+    _done(ask(api_address(url, token), "/channels/unmute", body), as_json=as_json)
 
 
 @app.command()

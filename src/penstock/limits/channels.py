@@ -35,12 +35,15 @@ ALLOCATE_SOON_S: Final = 1.0
 ALLOCATE_SHARE: Final = 0.02
 """Share of the event loop's time for allocating: with many channels it runs less often."""
 
-CONTRAST_PAUSE_S: Final = 5.0
-"""Pause between checks for a page that should be fetched twice at once (to learn its noise): 12 a minute at
-most."""
+THIRD_LOOK_S: Final = 300
+"""After how long a new page is fetched a third time, to learn what moves with time; or its interval, if
+shorter."""
 
-CONTRAST_AGAIN_S: Final = 600
-"""Shortest time between two double fetches of a page; noise must be seen twice to be believed."""
+CONFIRM_WAIT_S: Final = 60
+"""Longest wait for the budget of a host before a candidate change is fetched again; else at the next poll."""
+
+CONFIRM_DOUBTS: Final = 3
+"""A candidate change that could not be fetched again at so many polls is told all the same."""
 
 VALIDATOR_CHARS: Final = 1_024
 """Longest ETag or Last-Modified that is kept and sent back: real ones have 20 to 80 characters."""
@@ -190,8 +193,14 @@ DIFF_CELLS: Final = 400_000_000
 all lines between the first and the last difference count as replaced.
 """
 
-LEARNED_NOISE: Final = 256
-"""Places, and shapes of lines, learned as noise by fetching a page twice at once."""
+NOISE_SLOTS: Final = 512
+"""Lines of a page whose moves are remembered, some 100 bytes each: those that moved last."""
+
+NOISE_POOL: Final = 1_024
+"""Lines remembered that were seen but not told, 30 bytes each: rotating lists draw from pools of hundreds."""
+
+NOISE_PLACES: Final = 256
+"""Places, orders and shapes of lines that are remembered as rotating, and places that a person unmuted."""
 
 DELTA_BYTES: Final = 1 << 18
 """Largest delta as a message. The average one of the survey has 17 lines; the last changes that do not fit

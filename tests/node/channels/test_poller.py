@@ -328,24 +328,42 @@ def test_polling_now_is_shared_and_refused_with_a_reason() -> None:
     run(test())
 
 
-def test_two_fetches_at_the_same_moment_are_in_full_and_paid_for() -> None:
+def test_a_second_fetch_is_in_full_waits_for_the_budget_and_is_paid_for() -> None:
     async def test() -> None:
-        async with polling() as running:
+        async with polling(Polling(host_polls=10)) as running:
             numbers = iter(range(100))
             running.web.answers[URL] = lambda _: FetchResult(
                 status=200, headers={"etag": '"1"'}, body=b"visitor %d" % next(numbers)
             )
-            running.poller.add(URL, interval_us=3_600 * S)
-            await asyncio.sleep(60)
+            running.poller.add(URL, interval_us=24 * 3_600 * S)
+            await asyncio.sleep(3_600)
             told = len(running.told)
-            pair = await running.poller.twice(URL)
-            assert pair is not None
-            assert {one.body for one in pair} == {b"visitor 1", b"visitor 2"}
-            assert running.web.asked[URL][1] == running.web.asked[URL][2]
+            second = await running.poller.again(URL)
+            assert second is not None
+            assert second.body == b"visitor 1"
             assert "If-None-Match" not in running.web.headers[-1]
             assert len(running.told) == told
-            with pytest.raises(ChannelRefused):
-                await running.poller.twice(URL)
+            assert await running.poller.again(URL) is None  # ten an hour: the wait would be six minutes
+            assert len(running.web.asked[URL]) == 2
+            with pytest.raises(ChannelRefused, match="not polled"):
+                await running.poller.again("https://example.org/other")
+
+    run(test())
+
+
+def test_a_new_page_is_looked_at_again_within_minutes_then_at_its_interval() -> None:
+    async def test() -> None:
+        async with polling() as running:
+            running.web.answers[URL] = lambda _: FetchResult(status=200, body=b"x")
+            running.poller.add(URL, interval_us=6 * 3_600 * S)
+            await asyncio.sleep(60)
+            running.poller.hurry(URL, True)
+            await asyncio.sleep(600)
+            assert len(running.web.asked[URL]) >= 2
+            running.poller.hurry(URL, False)
+            asked = len(running.web.asked[URL])
+            await asyncio.sleep(2 * 3_600)
+            assert len(running.web.asked[URL]) <= asked + 1
 
     run(test())
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 
 from penstock.core.channels.polling import PollState
 from penstock.errors import ChannelRefused
@@ -150,20 +149,3 @@ async def test_a_busy_server_is_left_alone() -> None:
         for url in (busy, other):
             with pytest.raises(ChannelRefused, match="asked to be left alone"):
                 await poller.poll_now(url)
-
-
-async def test_two_fetches_at_the_same_moment_really_are() -> None:
-    async with polling() as (server, poller, told):
-        url = server.put("/twice.xml", "<rss/>")
-        poller.add(url, interval_us=3_600_000_000)
-        await told.get()
-        await asyncio.sleep(0.05)
-        both = asyncio.Barrier(2)
-
-        async def answer(_: web.BaseRequest) -> web.Response:
-            return web.Response(text=str(await both.wait()))  # not before the other has come
-
-        server.page("/twice.xml", answer)
-        pair = await poller.twice(url)
-        assert pair is not None
-        assert {one.body for one in pair} == {b"0", b"1"}

@@ -13,7 +13,7 @@ from penstock.core.channels.address import topic_of
 from penstock.errors import BadAddress, ChannelError, ChannelRefused, ChannelsFull, SubscribeRefused
 from penstock.model.event import Event
 from penstock.mqtt.codes import Reason
-from tests.kit.channels import delta_in, first_version, html, polling, watching
+from tests.kit.channels import delta_in, first_version, html, polling, settled, watching
 from tests.kit.waiting import until
 from tests.kit.web_server import WebServer, status
 
@@ -66,7 +66,7 @@ async def test_one_fetch_serves_all_and_content_filters_apply() -> None:
         every = await one.subscribe(topic)
         large = await other.subscribe(topic, filter="keep: {gt: 2, attribute: added}")
         await first_version(node, url)
-        assert server.counts["/news"] == 1
+        assert server.counts["/news"] == 2  # a new page is fetched twice, to see what differs
         server.put("/news", html("one", "two"))
         assert (await next_change(every))["added"] == 1
         server.put("/news", html("one", "two", "three", "four", "five", "six"))
@@ -76,7 +76,7 @@ async def test_one_fetch_serves_all_and_content_filters_apply() -> None:
 
 async def test_a_page_that_exhausts_its_reader_says_so_and_disturbs_no_other() -> None:
     async with WebServer() as server, watching() as node, node.client("a") as client:
-        reader = node.channels._engine._comparer.process
+        reader = node.channels._engine.comparer.process
         await asyncio.sleep(0.1)
         assert reader.started == 0  # no page, no process
         bad = server.put("/bad", "<p>" + "word 12:30 " * 700_000)
@@ -301,7 +301,10 @@ async def test_a_channel_is_added_paused_resumed_checked_and_removed() -> None:
         assert "Somebody asked for an interval of 30 s." in service.why(url)
         server.put("/news", html("two"))
         await asyncio.sleep(0.06)
-        assert await service.check_now(url) == "It has changed."
+        assert await service.check_now(url) == "It has changed, which is told when a later look confirms it."
+        assert "told when a later look confirms it" in service.why(url)
+        await settled(node, url)
+        assert service.channel(url).counts.changes == 1
         await asyncio.sleep(0.06)
         assert await service.check_now(url) == "It has not changed."
         assert service.hold(url, paused=True).state == "paused"
@@ -393,34 +396,76 @@ async def test_a_page_that_robots_txt_keeps_us_away_from_says_so_and_is_read_onc
             assert node.channels.status().balanced
 
 
-async def test_noise_is_learned_from_two_fetches_at_once() -> None:
+def noisy(server: WebServer) -> tuple[str, list[str]]:
+    """A page with a line that is another one at every request; its other lines may be changed."""
+    lines = ["A steady line of text", "Another one that stays"]
+    count = 0
+    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"]
+
+    def page(_: web.BaseRequest) -> web.Response:
+        nonlocal count
+        count += 1
+        picked = " ".join(words[count * step % 7] for step in (1, 3, 5))
+        text = html(*lines).replace("</main>", f"<div class='tip'><p>{picked} {count}</p></div></main>")
+        return web.Response(text=text, content_type="text/html")
+
+    return server.page("/noisy", page), lines
+
+
+async def test_what_differs_between_two_fetches_is_never_told_and_the_rest_is() -> None:
     async with WebServer() as server, watching() as node:
         service = node.channels
-        count = 0
-
-        def page(_: web.BaseRequest) -> web.Response:
-            nonlocal count
-            count += 1
-            words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-            picked = f"{words[count % 6]} {words[(count * 5 + 1) % 6]} {words[count * 7 % 5]}"
-            text = html("A steady line of text", "Another one that stays") + f"<aside>{picked}</aside>"
-            text = text.replace("</main>", f"<div class='tip'><p>{picked}</p></div></main>")
-            return web.Response(text=text, content_type="text/html")
-
-        url = server.page("/noisy", page)
-        service.add(url)
-        await until(lambda: service.channel(url).counts.changes >= 3)
-        channel = service._engine.registry.known(url)
-        learned = 0
-        while learned < 2:  # once might have been a change between the two
-            await asyncio.sleep(0.05)
-            learned += await service._engine._noise.contrast(channel)
-        changes = service.channel(url).counts.changes
+        url, lines = noisy(server)
+        await service.subscribe("feed:ann", url)
+        await settled(node, url)
         noise = service.channel(url).counts.noise
         await until(lambda: service.channel(url).counts.noise >= noise + 3)
-        assert service.channel(url).counts.changes <= changes + 1
-        assert service.status().contrasted == 2
+        assert service.channel(url).counts.changes == 0
+        muted = await service.muted(url)
+        assert {found.place for found in muted} == {"/main/div.tip/p"}
+        assert "Two fetches of one moment differed" in muted[0].evidence
+        assert "changing, which is not told" in service.why(url)
+        lines.append("News at last")
+        await until(lambda: node.told.heard)
+        (change,) = node.told.heard[0][1].changes
+        assert (change.old, change.new) == ((), ("News at last",))
+        assert service.status().confirming >= 2
         assert service.status().balanced
+
+
+async def test_a_muted_place_can_be_unmuted_and_stays_so_after_a_restart(tmp_path: Path) -> None:
+    async with WebServer() as server:
+        url, _ = noisy(server)
+        async with watching(str(tmp_path)) as node:
+            node.channels.add(url)
+            await settled(node, url)
+            with pytest.raises(ChannelError, match="no place '/nowhere'"):
+                await node.channels.unmute(url, "/nowhere")
+            assert "are told from now on" in await node.channels.unmute(url, "/main/div.tip/p")
+            await until(lambda: node.channels.channel(url).counts.changes)
+            assert await node.channels.muted(url) == []
+        async with watching(str(tmp_path)) as node:
+            assert await node.channels.muted(url) == []
+
+
+async def test_a_candidate_is_postponed_while_the_host_allows_no_second_fetch() -> None:
+    """Of a candidate that cannot be fetched again nothing is told, until it was seen at three polls."""
+    async with WebServer() as server, watching(interval_s=60.0) as node:
+        service = node.channels
+        url = server.put("/news", html("one"))
+        await service.subscribe("feed:ann", url)
+        await settled(node, url)
+        poller = service._engine.poller
+        poller.again = lambda _: asyncio.sleep(0)  # type: ignore[method-assign, assignment]
+        server.put("/news", html("one", "two"))
+        for polls in range(3):
+            assert node.told.heard == []
+            assert service.status().balanced
+            assert service.channel(url).counts.noise >= polls
+            await asyncio.sleep(0.06)
+            await service.check_now(url)
+        await until(lambda: node.told.heard)
+        assert node.told.heard[0][1].changes[0].new == ("two",)
 
 
 async def test_a_client_that_is_away_gets_what_changed_meanwhile_even_after_a_restart(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from penstock.cli.app import app
 from penstock.core.channels.address import topic_of
 from penstock.node.http.channels import AT_ONCE
 from penstock.node.observe.sys_topics import SysTopics
-from tests.kit.channels import first_version, html, polling, watching
+from tests.kit.channels import first_version, html, polling, settled, watching
 from tests.kit.http_node import check_answer, running
 from tests.kit.waiting import until
 from tests.kit.web_server import WebServer
@@ -52,7 +52,7 @@ async def test_a_page_is_added_seen_paused_and_removed_through_the_api() -> None
             60_000_000,
         )
         assert added["channel"]["topic"] == topic_of(url)
-        await first_version(node, url)
+        await settled(node, url)
         server.put("/news", html("one", "ad", "two"))
         await asyncio.sleep(0.06)
         assert (await ask(node, "POST", "/channels/check", {"url": url}))[1]["done"] == "It has changed."
@@ -118,6 +118,7 @@ async def test_the_subscriptions_of_a_list_wait_for_the_disk_together(tmp_path: 
         ("/channels/remove", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/pause", {"url": "https://example.org/"}, 422, "url"),
         ("/channels/check", {"url": "https://example.org/"}, 422, "url"),
+        ("/channels/unmute", {"url": "https://example.org/", "place": "/p"}, 422, "url"),
         ("/channels/subscribe", {"who": "ann", "url": "https://example.org/"}, 422, "who, url, policy"),
         ("/channels/unsubscribe", {"who": "feed:ann", "url": "https://example.org/"}, 422, "who, url"),
         ("/channels/import", {"opml": "<rss/>"}, 422, "opml"),
@@ -179,7 +180,7 @@ async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.Mo
             return found.output
 
         assert "is watched" in await run("add", url, "--css", "main", "--every", "60s")
-        await first_version(node, url)
+        await settled(node, url)
         server.put("/news", html("one", "two"))
         await asyncio.sleep(0.06)
         assert "It has changed." in await run("check", url)
@@ -190,6 +191,9 @@ async def test_commands_speak_to_the_node(tmp_path: Path, monkeypatch: pytest.Mo
         assert "News" in listing
         assert "\\n" not in listing
         assert "Somebody asked" in await run("why", url)
+        assert '"muted": []' in await run("why", url, "--json")
+        assert "are told from now on" in await run("unmute", url, "/main/p")
+        await run("unmute", url, "/nowhere", code=1)
         assert "is paused" in await run("pause", url)
         assert "polled again" in await run("resume", url)
         assert "You are subscribed" in await run("subscribe", "feed:ann", url)

@@ -52,10 +52,15 @@ class ChannelFacts(msgspec.Struct):
     """URL of the page's topic at the hub."""
     hub_lease: HubLease | None = None
     """Lease granted by the hub."""
-    streak: int = 0
-    """Consecutive comparisons that found a change; many of them suggest noise."""
-    contrasted_us: int = 0
-    """When noise was last learned from two fetches at once."""
+    unsettled: bool = False
+    """Whether the next look only teaches what is noise, or a change waits to be told or confirmed: until then
+    the page is fetched in full."""
+    muted: int = 0
+    """Parts of the page that are not told because they keep changing."""
+    withheld: bool = False
+    """Whether the page differs from what was told, and nothing was told yet."""
+    doubts: int = 0
+    """Consecutive candidate changes that could not be fetched again."""
     print: bytes = b""
     """Hash of the last body."""
     mean_bytes: float = 0.0

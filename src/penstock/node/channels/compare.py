@@ -26,6 +26,8 @@ from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads t
 from penstock.core.channels.difference import (
     Content,
     FeedItem,
+    Look,
+    MutedPlace,
     Rules,
     Versions,
     VersionsState,
@@ -70,6 +72,8 @@ class CompareRequest(msgspec.Struct, frozen=True, array_like=True):
     """Fetched at the same time: what differs is noise."""
     stored: bytes | None = None
     """The version to compare with, as `squeezed` left it; None: none."""
+    alone: bool = False
+    """Whether there can be no second fetch."""
 
 
 class Comparison(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +90,14 @@ class Comparison(msgspec.Struct, frozen=True, array_like=True):
     """As everybody is told; None: no change."""
     first: bool
     """Whether this is the first version, with which nothing could be compared."""
+    again: bool = False
+    """Whether the page should be fetched again and both bodies compared; nothing is to be stored."""
+    unsettled: bool = False
+    """Whether the next look only teaches, or a change waits to be told: the page is fetched in full then."""
+    withheld: bool = False
+    """Whether a change waits to be told."""
+    muted: int = 0
+    """Parts of the page that are not told because they keep changing."""
 
 
 class CompareAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -135,21 +147,41 @@ def _compared(asked: CompareRequest, state: VersionsState | None) -> Comparison:
     if asked.body.partial and state is not None:
         content = _completed(content, state)
     versions = Versions(asked.url, asked.rules, state=state)
+    beside = None
     if asked.beside is not None:
         try:
-            versions.contrast(content, content_of(asked.beside))
+            beside = content_of(asked.beside)
         except ChannelError as error:
-            log.debug("%s: a second fetch cannot be read, so no noise is learned: %s", asked.url, error)
+            log.debug("%s: a second fetch cannot be read: %s", asked.url, error)
     first = versions.version == 0
-    delta = versions.receive(content, now_us=asked.now_us)
+    if asked.body.link is None:  # pushed: there is nothing to fetch again
+        look = Look(versions.receive(content, now_us=asked.now_us))
+    else:
+        look = versions.look(content, now_us=asked.now_us, beside=beside, alone=asked.alone)
     return Comparison(
         asked.rules,
         msgspec.structs.replace(content, lines=(), places=(), linked=(), items=()),
         squeezed(versions.state()),
         versions.version,
-        None if first or delta is None else shortened(delta),
+        None if first or look.delta is None else shortened(look.delta),
         first,
+        look.again,
+        versions.teaching or look.withheld,
+        look.withheld,
+        len(versions.muted(now_us=asked.now_us)),
     )
+
+
+def muted(stored: bytes | None, rules: Rules, *, url: str, now_us: int) -> list[MutedPlace]:
+    """What is not told of a stored version because it keeps changing."""
+    return Versions(url, rules, state=_stored(stored)).muted(now_us=now_us)
+
+
+def unmuted(stored: bytes | None, rules: Rules, place: str, *, url: str) -> bytes:
+    """The version after a person asked to hear of a place; ChannelError if there is no such place."""
+    versions = Versions(url, rules, state=_stored(stored))
+    versions.unmute(place)
+    return squeezed(versions.state())
 
 
 def _completed(content: Content, state: VersionsState) -> Content:

@@ -22,7 +22,6 @@ from penstock.errors import ChannelRefused
 from penstock.node.broker.background import Background
 from penstock.node.channels import store as sql
 from penstock.node.channels.compare import PageBody
-from penstock.node.channels.noise import NoiseLearner
 from penstock.node.channels.poll_log import PollLog, SubscriptionRecord
 from penstock.node.channels.poller import Poller
 from penstock.node.channels.reader import Comparer
@@ -78,11 +77,11 @@ class ChannelEngine:
             channel=self.registry.get,
             beside=lambda: sql.put_hosts(*self.poller.budgets()),
         )
-        self._comparer = Comparer(self.store, self.writer)
+        self.comparer = Comparer(self.store, self.writer)
         self.pushes = WebSubPushes(config, hosts, on_push=self._pushed, keep=self._agreed)
         self._log = PollLog(config) if settings.log else None
         self.results = PollResults(
-            self._comparer,
+            self.comparer,
             self.publisher,
             self.writer,
             self.pushes,
@@ -109,7 +108,6 @@ class ChannelEngine:
             pushed=self.pushes.active,
             changed=self._allocate_soon.set,
         )
-        self._noise = NoiseLearner(self.registry, self.poller, self.results, clock=self.clock)
         self._topics = ChannelTopics(self.registry, clock=self.clock, wanted=self.wanted)
         self._background = Background()
         self._started = False
@@ -154,7 +152,6 @@ class ChannelEngine:
         self._background.begin(self.poller.run(), "no channel is polled any more")
         self._background.begin(self._allocating(), "poll intervals are not allocated any more")
         self._background.begin(self.writer.flush_regularly(), "facts about channels are not written to disk")
-        self._background.begin(self._noise.run(), "noise of pages is not learned any more")
 
     async def _publish_stored(self, deltas: Iterable[Delta]) -> None:
         for delta in deltas:
@@ -170,7 +167,7 @@ class ChannelEngine:
         await self._background.close()
         await self.pushes.close()
         await self.results.close()
-        await self._comparer.close()
+        await self.comparer.close()
         if self._started:
             for channel in self.registry:
                 self.results.refresh(channel)
@@ -287,7 +284,7 @@ class ChannelEngine:
             published=self.publisher.published,
             handed=self.publisher.handed,
             untold=self.results.untold,
-            contrasted=self._noise.done,
+            confirming=self.results.confirming,
             fetching=polling.active,
             due=polling.ready + polling.parked,
             table_version=version.version if version is not None else 0,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.core.channels.polling import Manners, PollIntent
     from penstock.core.channels.polling.robots import RobotsFile
+    from penstock.core.channels.polling.values import Hold
     from penstock.model.instant import Instant
     from penstock.node.channels.queue import HostQueue, PolledChannel
     from penstock.node.outbound.fetch import FetchResult, RobotsCheck
@@ -218,15 +219,15 @@ class FetchRunner:
             channel.state = learn(channel.state, outcome, url=own, manners=self._manners, now_us=now_us)
         return fetched
 
-    async def fetch_pair(
-        self, channel: PolledChannel, url: str, *, subscribers: int
-    ) -> tuple[FetchResult, FetchResult]:
-        """Fetch a channel twice at once, in full; one of the fetches was charged for already."""
+    def hold(self, channel: PolledChannel) -> Hold | None:
+        """Say why the host of a channel must not be asked now; None: it may be."""
+        return channel.host.budget.hold(manners=self._manners, now_us=self._now_us())
+
+    async def fetch_again(self, channel: PolledChannel, *, subscribers: int) -> FetchResult:
+        """Fetch a channel once more, in full, and charge its host; robots.txt was asked before."""
         self.pay(channel.host)
-        first, second = await asyncio.gather(
-            *(self.fetch(channel, url, {}, subscribers=subscribers) for _ in range(2))
-        )
-        return first, second
+        url = channel.state.moved or channel.plan.url
+        return await self.fetch(channel, url, {}, subscribers=subscribers)
 
     async def _led(self, url: str, *, source: HostQueue, obeys: bool) -> str:
         """Say why a redirect must not be followed; empty: it may be, and is charged for."""

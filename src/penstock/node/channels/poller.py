@@ -10,6 +10,8 @@ import logging
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock import limits
 from penstock.core.channels.polling import Fetch, FetchOutcome, PollState, Wait, learn, plan, take_hints
 from penstock.core.channels.polling.decider import complain
@@ -136,10 +138,27 @@ class Poller:
     def set_interval(self, url: str, interval_us: int) -> None:
         """Change the interval of a channel."""
         channel = self._known(url)
-        if channel.plan.wanted_us != interval_us:
+        if channel.wanted_us != interval_us:
+            channel.wanted_us = interval_us
             since_us = channel.plan.since_us
+            if channel.hurried:
+                interval_us = min(interval_us, to_us(limits.THIRD_LOOK_S))
             channel.plan = plan(url, interval_us=interval_us, manners=self._manners, since_us=since_us)
             self._turns.look(channel, self._clock.now_us())
+
+    def hurry(self, url: str, soon: bool) -> None:
+        """Fetch a new page once more within minutes, or go back to its interval."""
+        channel = self._known(url)
+        if channel.hurried != soon:
+            channel.hurried = soon
+            wanted_us = channel.wanted_us
+            channel.wanted_us = -1
+            self.set_interval(url, wanted_us)
+
+    def forget_validators(self, url: str) -> None:
+        """Ask for the page in full next time."""
+        channel = self._known(url)
+        channel.state = msgspec.structs.replace(channel.state, etag="", last_modified="")
 
     def hint(self, url: str, said: FeedSchedule) -> None:
         """Use what a feed says about its own schedule."""
@@ -184,17 +203,21 @@ class Poller:
         channel = self._known(url)
         return await self._end_of(channel, channel.task or self._begin_asked(channel))
 
-    async def twice(self, url: str) -> tuple[FetchResult, FetchResult] | None:
-        """Fetch it twice at the same moment, in full: what differs is noise.
+    async def again(self, url: str) -> FetchResult | None:
+        """Fetch it once more, in full, while its poll is under way; it is not handed to `on_fetched`.
 
-        It is not handed to `on_fetched`. ChannelRefused and None as of `poll_now`.
+        It waits until the host allows another fetch; None: that would take too long.
         """
         channel = self._known(url)
-        if channel.task is not None:
-            raise ChannelRefused(f"{url} is being fetched now; try again in a moment")
-        pair: list[FetchResult] = []
-        await self._end_of(channel, self._begin_asked(channel, pair=pair))
-        return (pair[0], pair[1]) if len(pair) == 2 else None
+        until_us = self._clock.now_us() + to_us(limits.CONFIRM_WAIT_S)
+        while (hold := self._visits.hold(channel)) is not None:
+            if hold.until_us > until_us or self._closed:
+                return None
+            await asyncio.sleep((hold.until_us - self._clock.now_us()) / SECOND_US)
+        subscribers = self._subscribers(url)
+        fetched = await self._visits.fetch_again(channel, subscribers=subscribers)
+        self._counts.fetched(fetched, problem=bool(fetched.error))
+        return fetched
 
     async def _end_of(
         self, channel: PolledChannel, task: asyncio.Task[FetchResult | None]
@@ -206,15 +229,13 @@ class Poller:
                 return None
             raise
 
-    def _begin_asked(
-        self, channel: PolledChannel, *, pair: list[FetchResult] | None = None
-    ) -> asyncio.Task[FetchResult | None]:
+    def _begin_asked(self, channel: PolledChannel) -> asyncio.Task[FetchResult | None]:
         intent = self._visits.decide(channel, self._clock.now_us(), asked=True)
         if isinstance(intent, Wait):
             raise ChannelRefused(intent.reason)
         if self._turns.active >= self._options.fetches or self._closed:
             raise ChannelRefused(f"all {self._options.fetches} fetches are under way; try again in a moment")
-        return self._begin(channel, intent, pair=pair, asked=True)
+        return self._begin(channel, intent, asked=True)
 
     # -- the loop --------------------------------------------------------------------------------------
 
@@ -259,25 +280,18 @@ class Poller:
         self._begin(channel, intent)
 
     def _begin(
-        self,
-        channel: PolledChannel,
-        intent: Fetch,
-        *,
-        pair: list[FetchResult] | None = None,
-        asked: bool = False,
+        self, channel: PolledChannel, intent: Fetch, *, asked: bool = False
     ) -> asyncio.Task[FetchResult | None]:
         host = channel.host
         channel.due_us = None
         self._turns.begun(host)
         self._visits.pay(host)
-        task = asyncio.create_task(self._poll(channel, intent, pair=pair, asked=asked))
+        task = asyncio.create_task(self._poll(channel, intent, asked=asked))
         task.add_done_callback(lambda ended: self._end(channel, host, ended))
         channel.task = task
         return task
 
-    async def _poll(
-        self, channel: PolledChannel, intent: Fetch, *, pair: list[FetchResult] | None, asked: bool
-    ) -> FetchResult | None:
+    async def _poll(self, channel: PolledChannel, intent: Fetch, *, asked: bool) -> FetchResult | None:
         """Make one fetch: read robots.txt, fetch, call `on_fetched`."""
         if intent.robots:
             again = await self._visits.ask_robots(channel, intent, asked=asked)
@@ -285,11 +299,6 @@ class Poller:
                 return None
             intent = again
         subscribers = self._subscribers(channel.plan.url)
-        if pair is not None:
-            pair += await self._visits.fetch_pair(channel, intent.url, subscribers=subscribers)
-            for fetched in pair:
-                self._counts.fetched(fetched, problem=bool(fetched.error))
-            return pair[0]
         fetched = await self._visits.fetch(channel, intent.url, intent.headers, subscribers=subscribers)
         self._counts.fetched(fetched, problem=bool(channel.state.problem))
         await self._tell(channel, fetched)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class PolledChannel:
     """A channel that the poller polls."""
 
-    __slots__ = ("due_us", "host", "parked", "plan", "removed", "state", "task")
+    __slots__ = ("due_us", "host", "hurried", "parked", "plan", "removed", "state", "task", "wanted_us")
 
     def __init__(self, plan: PollPlan, state: PollState, host: HostQueue) -> None:
         self.plan = plan
@@ -41,6 +41,10 @@ class PolledChannel:
         self.parked = False
         """Whether it is in the queue of its host or in the queue for a free fetch."""
         self.removed = False
+        self.wanted_us = plan.wanted_us
+        """Interval given by the allocation."""
+        self.hurried = False
+        """Whether the next poll comes within minutes, because the page is new."""
         self.task: Task[FetchResult | None] | None = None
         """Task of the fetch under way."""
 

@@ -21,10 +21,10 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import ChannelError, StoreError
-from penstock.node.channels.compare import HEAD_BYTES, CompareAnswer, CompareRequest
+from penstock.node.channels.compare import HEAD_BYTES, CompareAnswer, CompareRequest, muted, unmuted
 
 if TYPE_CHECKING:
-    from penstock.core.channels.difference import Rules
+    from penstock.core.channels.difference import MutedPlace, Rules
     from penstock.model.instant import Instant
     from penstock.node.channels.compare import Comparison, PageBody
     from penstock.node.channels.store import ChannelStore
@@ -176,15 +176,23 @@ class Comparer:
         """Held from reading the last version until the next one is written."""
 
     async def look(
-        self, url: str, rules: Rules, body: PageBody, *, beside: PageBody | None = None, now_us: Instant
+        self,
+        url: str,
+        rules: Rules,
+        body: PageBody,
+        *,
+        beside: PageBody | None = None,
+        alone: bool = False,
+        now_us: Instant,
     ) -> Comparison:
         """Compare a body while `one` is held. What differs from `beside`, fetched at the same time, is noise.
 
-        ChannelError says why the body cannot be read.
+        `alone`: there can be no second fetch. ChannelError says why the body cannot be read.
         """
         stored = await self._writer.run(partial(self._store.version, url, rules))
+        asked = CompareRequest(url, rules, now_us, body, beside, stored, alone)
         try:
-            answer = await self.process.ask(CompareRequest(url, rules, now_us, body, beside, stored))
+            answer = await self.process.ask(asked)
         except ChannelError as error:
             log.warning("%s: %s", url, error)
             raise
@@ -199,6 +207,16 @@ class Comparer:
         if answer.found is None:
             raise ChannelError(answer.problem)
         return answer.found
+
+    async def muted(self, url: str, rules: Rules, *, now_us: Instant) -> list[MutedPlace]:
+        """What is not told of a page because it keeps changing."""
+        stored = await self._writer.run(partial(self._store.version, url, rules))
+        return await asyncio.to_thread(muted, stored, rules, url=url, now_us=now_us)
+
+    async def unmuted(self, url: str, rules: Rules, place: str) -> bytes:
+        """The stored version with a place that is told again; `one` is held. ChannelError: no such place."""
+        stored = await self._writer.run(partial(self._store.version, url, rules))
+        return await asyncio.to_thread(unmuted, stored, rules, place, url=url)
 
     async def close(self) -> None:
         """End the process that reads pages."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -133,6 +134,8 @@ class PollResults:
         """Changes that are being written to disk, and are published after that."""
         self.told = 0
         """Changes published, of those found since the node started."""
+        self.confirming = 0
+        """Second fetches of new pages and of candidate changes."""
         self._working: set[asyncio.Task[Any]] = set()
 
     def attach(self, poller: Poller) -> None:
@@ -155,7 +158,7 @@ class PollResults:
             )
             return
         known.mean_bytes += (fetched.bytes_wire - known.mean_bytes) * (RECENT if known.mean_bytes else 1.0)
-        if fetched.status == 304 or _print(fetched.body) == known.print:
+        if fetched.status == 304 or (_print(fetched.body) == known.print and not known.unsettled):
             self._count(counts, same=1)
             self._checked(channel, changed=False)
         else:
@@ -171,10 +174,10 @@ class PollResults:
             channel.known.barred = reason
             self._writer.changed(url)
 
-    async def _whole(self, channel: Channel, body: PageBody, *, beside: PageBody | None = None) -> None:
+    async def _whole(self, channel: Channel, body: PageBody) -> None:
         """Compare a body in a task of its own, which finishes even if the poll is cancelled."""
         self._count(channel.known.counts, looking=1)
-        task = asyncio.create_task(self._compare(channel, body, beside=beside))
+        task = asyncio.create_task(self._compare(channel, body))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
         await asyncio.shield(task)
@@ -231,32 +234,57 @@ class PollResults:
         await self._whole(channel, body)
         self._note(channel, status=HTTPStatus.OK, size=size, duration_us=0)
 
-    async def pair(
-        self, channel: Channel, one: PageBody, other: PageBody, *, size: int, duration_us: int
-    ) -> None:
-        """Handle two fetches made at once: the first counts as a poll, the second shows the noise."""
-        self._count(channel.known.counts, polls=1, bytes=size)
-        await self._whole(channel, one, beside=other)
-        self._note(channel, status=HTTPStatus.OK, size=size, duration_us=duration_us)
-
     # -- comparing -------------------------------------------------------------------------------------
 
-    async def _compare(self, channel: Channel, body: PageBody, *, beside: PageBody | None) -> None:
-        """Find the change, store it, publish it; note a problem with the content."""
+    async def _compare(self, channel: Channel, body: PageBody) -> None:
+        """Find the change, fetch a candidate again, store and publish it; note a problem with the content."""
         known = channel.known
-        async with self._comparer.one:
+        looking = _Looking(partial(self._count, known.counts, looking=-1))
+        with closing(looking):
             try:
-                looked = await self._comparer.look(
-                    channel.url, known.rules, body, beside=beside, now_us=self._clock()
-                )
+                looked = await self._look(channel, body, looking)
+                if looked is not None and looked.again:
+                    beside = await self._fetch_again(channel)
+                    # Without it a new page is taken as it is, and a candidate waits for the next poll.
+                    alone = looked.first or known.doubts + 1 >= limits.CONFIRM_DOUBTS
+                    if beside is not None or alone:
+                        looked = await self._look(channel, body, looking, beside=beside, alone=alone)
             except ChannelError as error:
+                looking.close()
                 self._unreadable(channel, str(error).removeprefix(f"{channel.url}: "))
                 return
-            finally:
-                self._count(known.counts, looking=-1)
-            if self._channel(channel.url) is not channel:  # removed meanwhile
+            looking.close()
+            if looked is None:  # removed meanwhile
                 self._count(known.counts, errors=1)
-                return
+            elif looked.again:
+                self._postpone(channel)
+            elif looked.delta is not None:
+                await self.tell(channel, looked.delta)
+
+    async def _look(
+        self,
+        channel: Channel,
+        body: PageBody,
+        looking: _Looking,
+        *,
+        beside: PageBody | None = None,
+        alone: bool = False,
+    ) -> Comparison | None:
+        """Compare once, and store what came of it unless it needs a second fetch; None: it was removed."""
+        async with self._comparer.one:
+            looked = await self._comparer.look(
+                channel.url,
+                channel.known.rules,
+                body,
+                beside=beside,
+                alone=alone,
+                now_us=self._clock(),
+            )
+            if self._channel(channel.url) is not channel:
+                return None
+            if looked.again:
+                return looked
+            looking.close()
             self._take(channel, body, looked)
             found = looked.delta is not None
             self.untold += found
@@ -264,8 +292,36 @@ class PollResults:
                 await self._writer.commit(channel.url, lambda: self._rows(channel, looked))
             finally:
                 self.untold -= found
-        if looked.delta is not None:
-            await self.tell(channel, looked.delta)
+            return looked
+
+    async def _fetch_again(self, channel: Channel) -> PageBody | None:
+        """Fetch a page a second time, when its host allows it; None: not now."""
+        try:
+            fetched = await self._poller.again(channel.url)
+        except ChannelRefused:
+            return None
+        if fetched is None:
+            return None
+        self.confirming += 1
+        self._count(channel.known.counts, bytes=fetched.bytes_wire)
+        if fetched.status != HTTPStatus.OK or fetched.error:
+            return None
+        return PageBody(fetched.body, fetched.content_type, link=fetched.headers.get("link", ""))
+
+    def _postpone(self, channel: Channel) -> None:
+        """Leave a candidate change to the next poll, which fetches the page in full."""
+        channel.known.doubts += 1
+        channel.known.withheld = True
+        self._count(channel.known.counts, noise=1)
+        self._checked(channel, changed=False)
+        self._settle(channel, unsettled=True)
+
+    def _settle(self, channel: Channel, *, unsettled: bool) -> None:
+        """Have a page fetched in full as long as something about it is not settled."""
+        channel.known.unsettled = unsettled
+        if unsettled:
+            with suppress(ChannelRefused):  # the page is no longer polled
+                self._poller.forget_validators(channel.url)
 
     def _unreadable(self, channel: Channel, problem: str) -> None:
         self._failed(channel, problem)
@@ -284,7 +340,11 @@ class PollResults:
         fate = "first" if looked.first else "noise" if looked.delta is None else "changes"
         self._count(known.counts, **{fate: 1})
         self._checked(channel, changed=looked.delta is not None)
-        known.streak = known.streak + 1 if looked.delta is not None else 0
+        known.doubts = 0
+        known.withheld, known.muted = looked.withheld, looked.muted
+        self._settle(channel, unsettled=looked.unsettled)
+        with suppress(ChannelRefused):
+            self._poller.hurry(channel.url, looked.first and looked.unsettled)
         if looked.delta is not None:
             known.changed_us = known.checked_us
         if content.kind == "feed":
@@ -315,6 +375,19 @@ class PollResults:
         self.told += not before
         await self._publisher.flush(channel)
         await self._writer.told(delta)
+
+
+class _Looking:
+    """A poll that is being compared: counted out once, however the comparison ends."""
+
+    def __init__(self, out: Callable[[], None]) -> None:
+        self._out: Callable[[], None] | None = out
+
+    def close(self) -> None:
+        """Count it out, unless that was done."""
+        out, self._out = self._out, None
+        if out is not None:
+            out()
 
 
 def _print(body: bytes) -> bytes:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.core.channels.delta import Delta
+    from penstock.core.channels.difference import MutedPlace
     from penstock.core.channels.subscriptions import Notifier
     from penstock.node.broker.broker import Broker
     from penstock.node.channels.channel import Channel
@@ -157,8 +158,53 @@ class ChannelService:
             since = f" since {moment(known.idle_us)}" if known.idle_us else ""
             return f"Nobody waits for it{since}, so it is not polled."
         engine = self._engine
-        said = (engine.poller.why(channel.url), engine.pushes.why(channel.url), engine.schedule.why(channel))
+        said = (
+            engine.poller.why(channel.url),
+            engine.pushes.why(channel.url),
+            engine.schedule.why(channel),
+            self._noise(channel),
+        )
         return "\n".join(filter(None, said))
+
+    def _noise(self, channel: Channel) -> str:
+        """Explain in sentences what is not told of a channel, and why."""
+        known = channel.known
+        lines = []
+        if known.withheld:
+            lines.append("It differs from what was told: that is told when a later look confirms it.")
+        elif known.version and known.unsettled:
+            lines.append("It is new: its first looks only teach what keeps changing on it.")
+        if known.muted:
+            parts = "A part" if known.muted == 1 else f"{known.muted} parts"
+            lines.append(
+                f"{parts} of it {'keeps' if known.muted == 1 else 'keep'} changing, which is not told."
+            )
+        return "\n".join(lines)
+
+    async def muted(self, url: str) -> list[MutedPlace]:
+        """Return what is not told of a page because it keeps changing, and on what evidence."""
+        channel = self._known(url)
+        if not channel.known.muted:
+            return []
+        now_us = self._engine.clock()
+        return await self._engine.comparer.muted(channel.url, channel.known.rules, now_us=now_us)
+
+    async def unmute(self, url: str, place: str) -> str:
+        """Tell changes at a place of a page from now on, whatever it does; return a sentence."""
+        channel = self._known(url)
+        if not channel.known.version:
+            raise ChannelError(f"{channel.url} has not been read yet, so nothing on it is muted")
+        rules = channel.known.rules
+        comparer = self._engine.comparer
+        async with comparer.one:
+            state = await comparer.unmuted(channel.url, rules, place)
+            channel.known.muted = 0  # until the next look counts again
+            rows = [
+                sql.put_channel(channel.url, channel.known),
+                sql.put_version(channel.url, rules, state),
+            ]
+            await self._engine.writer.commit(channel.url, lambda: rows)
+        return f"Changes at {place} of {channel.url} are told from now on."
 
     # -- operators -------------------------------------------------------------------------------------
 
@@ -222,7 +268,11 @@ class ChannelService:
             return f"It was not fetched. {self.why(url)}"
         if channel.known.problem:
             return channel.known.problem
-        return "It has changed." if channel.known.counts.changes > changes else "It has not changed."
+        if channel.known.counts.changes > changes:
+            return "It has changed."
+        if channel.known.withheld:
+            return "It has changed, which is told when a later look confirms it."
+        return "It has not changed."
 
     def channel(self, url: str) -> ChannelStatus:
         """Take a snapshot of one channel."""

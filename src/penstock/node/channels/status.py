@@ -95,8 +95,8 @@ class ChannelsStatus(msgspec.Struct, frozen=True):
     """Changes passed to the notifier, counted once per subscriber."""
     untold: int
     """Changes found and not published yet."""
-    contrasted: int
-    """Pages fetched twice at once, to learn their noise."""
+    confirming: int
+    """Second fetches of new pages and of candidate changes, to tell news from noise."""
     fetching: int
     """Fetches under way."""
     due: int

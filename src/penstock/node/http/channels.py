@@ -14,6 +14,7 @@ from aiohttp import web
 
 from penstock import limits
 from penstock.core.channels.delta import Delta  # noqa: TC001  # msgspec reads the annotations
+from penstock.core.channels.difference import MutedPlace  # noqa: TC001  # msgspec reads the annotations
 from penstock.errors import ChannelError, ChannelRefused, ChannelsFull, RequestRefused
 from penstock.node.channels.status import ChannelsStatus, ChannelStatus  # noqa: TC001  # msgspec reads the annotations
 from penstock.node.http.answers import Done
@@ -60,6 +61,8 @@ class ChannelDetails(msgspec.Struct, frozen=True):
     """How it is read and compared; what is not in it has its default."""
     subscribers: tuple[Subscriber, ...]
     """Subscribers other than MQTT clients."""
+    muted: tuple[MutedPlace, ...]
+    """What is not told because it keeps changing, and on what evidence."""
 
 
 class ChannelHistory(msgspec.Struct, frozen=True):
@@ -90,6 +93,14 @@ class PausedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: _Url
     paused: bool = True
+
+
+class UnmutedPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A place of a web page whose changes are to be told."""
+
+    url: _Url
+    place: Annotated[str, msgspec.Meta(min_length=1, max_length=limits.PLACE_CHARS)]
+    """As `muted` names it."""
 
 
 class SubscriberOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -196,6 +207,14 @@ CHANNEL_ROUTES: Final = (
     ),
     Route(
         method="POST",
+        path=f"{API}/channels/unmute",
+        handler="channel_unmute",
+        about="tell changes of a place that was muted because it keeps changing",
+        body=UnmutedPlace,
+        answer=(Done,),
+    ),
+    Route(
+        method="POST",
         path=f"{API}/channels/subscribe",
         handler="channel_subscribe",
         about="notify a subscriber of a page's changes",
@@ -260,9 +279,9 @@ class ChannelHandlers:
 
     async def channel(self, request: web.Request) -> web.Response:
         """Answer with one channel."""
-        return json_answer(self._details(_url(request)))
+        return json_answer(await self._details(_url(request)))
 
-    def _details(self, url: str) -> ChannelDetails:
+    async def _details(self, url: str) -> ChannelDetails:
         try:
             return ChannelDetails(
                 channel=self._service.channel(url),
@@ -272,6 +291,7 @@ class ChannelHandlers:
                     Subscriber(each.who, each.policy, each.paused, each.since_us)
                     for each in self._service.subscribers(url)
                 ),
+                muted=tuple(await self._service.muted(url)),
             )
         except ChannelError as error:
             raise _refused(error, where="url") from None
@@ -309,7 +329,7 @@ class ChannelHandlers:
             raise _refused(error, where="rules" if str(error).startswith("rules") else "url") from None
         await self._service.flush()
         self._changed()
-        return json_answer(self._details(asked.url))
+        return json_answer(await self._details(asked.url))
 
     async def channel_remove(self, request: web.Request) -> web.Response:
         """Remove a channel."""
@@ -331,7 +351,7 @@ class ChannelHandlers:
             raise _refused(error, where="url") from None
         await self._service.flush()
         self._changed()
-        return json_answer(self._details(asked.url))
+        return json_answer(await self._details(asked.url))
 
     async def channel_check(self, request: web.Request) -> web.Response:
         """Poll a page now."""
@@ -340,6 +360,17 @@ class ChannelHandlers:
             said = await self._service.check_now(asked.url)
         except ChannelError as error:
             raise _refused(error, where="url") from None
+        self._changed()
+        return json_answer(Done(said))
+
+    async def channel_unmute(self, request: web.Request) -> web.Response:
+        """Tell changes of a muted place from now on."""
+        asked = await body_of(request, UnmutedPlace)
+        try:
+            said = await self._service.unmute(asked.url, asked.place)
+        except ChannelError as error:
+            where = "place" if "no place" in str(error) else "url"
+            raise _refused(error, where=where) from None
         self._changed()
         return json_answer(Done(said))
 

@@ -128,7 +128,7 @@ def test_selectors_choose_in_the_order_of_the_page(rules: dict[str, Any], lines:
         ({"css": ("x" * 600,)}, "at most 512"),
         ({"css": ("",)}, "empty"),
         ({"css": ("p",) * 33}, "33 entries"),
-        ({"noise": ("dates", "weather")}, r"rules.noise\[1\].*weather"),
+        ({"noise": ("clocks", "weather")}, r"rules.noise\[1\].*weather"),
         ({"compare_last": 0}, "rules.compare_last"),
         ({"css": (".gone",)}, "finds nothing"),
     ],

@@ -8,6 +8,7 @@ import sys
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock import limits
@@ -30,8 +31,10 @@ def looked_at(body: bytes, content_type: str, rules: Rules = RULES) -> str:
     delta = versions.receive(content, now_us=1_778_580_000_000_000)
     assert delta is not None
     to_json(delta), text_of(delta), html_of(delta)
-    versions.contrast(content, content)
-    assert versions.receive(content, now_us=1_778_580_000_000_001) is None
+    other = msgspec.structs.replace(content, lines=content.lines[1:], places=content.places[1:])
+    for number in range(1, 4):
+        versions.look(content, beside=other, now_us=1_778_580_000_000_000 + number)
+    assert versions.receive(content, now_us=1_778_580_000_000_009) is None
     return ""
 
 

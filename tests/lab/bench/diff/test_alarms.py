@@ -1,84 +1,97 @@
-"""The corpus is what it says: noise moves pages, edits change what they say, and answers are judged."""
+"""The corpus is what it says: noise moves pages, edits change them; and a broken model is noticed."""
 
 from __future__ import annotations
 
-from collections import Counter
+from datetime import timedelta
+from random import Random
 
 import pytest
 
-from penstock_lab.bench.diff import alarms, feeds, web_pages
-from penstock_lab.bench.diff.web_pages import START, Visit
-
-CASES = list(alarms.cases(2))
-
-
-def test_every_kind_is_in_the_corpus() -> None:
-    groups = Counter(case.group for case in CASES)
-    assert groups.keys() == {
-        "noise",
-        "held out",
-        "edits",
-        "edits amid held-out noise",
-        "traps",
-        "traps, with a rule",
-    }
-    assert groups["held out"] == 2 * len(web_pages.HELD_OUT)
-    assert groups["edits"] == 2 * (len(web_pages.EDITS) + len(feeds.FORMS) * len(feeds.EDITS))
-    assert not set(web_pages.NOISE) & set(web_pages.HELD_OUT)
-
-
-@pytest.mark.parametrize("name", [*web_pages.NOISE, *web_pages.HELD_OUT])
-def test_noise_moves_the_bytes_of_some_page_and_nothing_else(name: str) -> None:
-    noise = {**web_pages.NOISE, **web_pages.HELD_OUT}[name]
-    page = web_pages.a_page(1)
-    moved = []
-    for number in range(6):
-        visits = alarms.visits(number)
-        moved.append(len({web_pages.rendered(page, visit, noise) for visit in visits}) > 1)
-    assert any(moved)
-    quiet = {web_pages.rendered(page, visit, web_pages.none) for visit in alarms.visits(0)}
-    assert len(quiet) == 1
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.edited], ids=lambda case: f"{case.group}: {case.name}"
+from penstock_lab.bench.diff import alarms
+from penstock_lab.bench.diff.corpus import split
+from penstock_lab.bench.diff.corpus.edits import with_deadline
+from penstock_lab.bench.diff.corpus.sites import KINDS, START, a_page
+from penstock_lab.bench.diff.subscription import (
+    ChangedetectionDefaults,
+    GeneratedPage,
+    Ours,
+    PageHash,
+    TextDiff,
+    moments,
 )
-def test_an_edit_shows_on_the_page(case: alarms.PageCase) -> None:
-    visits = [Visit(START, alarms._dice(0, 1)) for _ in range(2)]
-    assert case.body(False, visits[0]) != case.body(True, visits[1])
+
+NOISES = {**split.SEEN_NOISES, **split.HELD_OUT_NOISES}
+EDITS = {**split.SEEN_EDITS, **split.HELD_OUT_EDITS}
 
 
-def test_answers_are_judged() -> None:
-    quiet = next(case for case in CASES if case.group == "noise")
-    edit = next(case for case in CASES if case.name == "a price" and case.group == "edits")
-    assert [alarms.judged(quiet, 0, shown) for shown in (None, "x", "\x00")] == [False, True, True]
-    price = web_pages.a_page(0).goods[0][1]
-    assert [alarms.judged(edit, 0, shown) for shown in (None, "nothing of it", "\x00", f"EUR {price}")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+def test_no_kind_is_seen_and_held_out() -> None:
+    assert not set(split.SEEN_NOISES) & set(split.HELD_OUT_NOISES)
+    assert not set(split.SEEN_EDITS) & set(split.HELD_OUT_EDITS)
+    assert not set(split.DRAWN_NOISES) & set(split.ONCE_HELD_OUT_NOISES)
+    assert {**split.DRAWN_NOISES, **split.ONCE_HELD_OUT_NOISES} == split.SEEN_NOISES
+    assert split.halves(split.SEEN_NOISES)[1] == split.ONCE_HELD_OUT_NOISES
+    assert split.halves(split.SEEN_NOISES, seed=18)[1] != split.ONCE_HELD_OUT_NOISES
 
 
-def test_rivals_answer_as_they_must() -> None:
-    white = next(case for case in CASES if case.name == "white space")
-    assert alarms.page_hash(white, 0) == "\x00"
-    assert alarms.text_diff(white, 0) is None
-    edit = next(case for case in CASES if case.name == "the headline")
-    assert alarms.text_diff(edit, 0) is not None
-    assert alarms.ours(edit, 0) is not None
+@pytest.mark.parametrize("name", NOISES)
+def test_noise_moves_a_page_that_nobody_edits(name: str) -> None:
+    moved = 0
+    for seed in range(len(KINDS)):
+        page = GeneratedPage(a_page(seed), [NOISES[name]], seed)
+        bodies = {page.body(START + timedelta(hours=11 * n, minutes=3 * n)) for n in range(6)}
+        moved += len(bodies) > 1
+    assert moved
 
 
-def test_a_tally_counts_what_is_wrong() -> None:
-    found = [case for case in CASES if case.group in ("noise", "edits")][:20]
-    always = alarms.tally(found, lambda _, __: "\x00")
-    never = alarms.tally(found, lambda _, __: None)
-    assert always.wrong == Counter(case.group for case in found if not case.edited)
-    assert never.wrong == Counter(case.group for case in found if case.edited)
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_changes_the_page(name: str) -> None:
+    changed = 0
+    for seed in range(len(KINDS)):
+        base = with_deadline(a_page(seed))
+        edited = EDITS[name](base, Random(seed))
+        changed += GeneratedPage(base, [], 1).body(START) != GeneratedPage(edited, [], 1).body(START)
+    assert changed >= 2
 
 
-def test_learning_quietens_what_two_visitors_see_differently() -> None:
-    case = next(case for case in CASES if case.name == "a saying on each request")
-    assert alarms.ours(case, 0) is not None
-    assert alarms.ours(case, 0, learning=True) is None
+def test_pages_are_the_same_for_the_same_seed_and_differ_otherwise() -> None:
+    assert a_page(3) == a_page(3)
+    assert len({a_page(seed).title for seed in range(12)}) == 12
+
+
+@pytest.mark.parametrize("contestant", [Ours, TextDiff, PageHash, ChangedetectionDefaults])
+def test_a_page_without_noise_and_edits_raises_no_alarm(contestant: type) -> None:
+    page = GeneratedPage(a_page(1), [], 1)
+    watcher = contestant()
+    assert [watcher.poll(page.body, at) for at in moments(4)] == [None] * 6
+
+
+RANDOM = {name: noise for name, noise in split.SEEN_NOISES.items() if "visitors" in name or "banner" in name}
+CASES = [(case, 12) for case in alarms.noise_cases(RANDOM, pages=3, mixes=2)]
+
+
+def test_a_model_that_never_fetches_twice_fails_the_rows() -> None:
+    whole = alarms.false_alarms(CASES, Ours)
+    broken = alarms.false_alarms(CASES, lambda: Ours(confirms=False))
+    rows = next(alarms.alarm_rows(whole, {})), next(alarms.alarm_rows(broken, {}))
+    assert "fails above 3" in rows[0].name
+    assert [row.ok for row in rows] == [True, False], [row.value for row in rows]
+
+
+def test_a_model_that_tells_nothing_fails_the_row_of_edits() -> None:
+    class Mute(Ours):
+        def poll(self, *_: object) -> None:
+            return None
+
+    some = dict(list(split.DRAWN_EDITS.items())[:4])
+    told = alarms.edits_found(some, split.DRAWN_NOISES, 2, Ours)
+    mute = alarms.edits_found(some, split.DRAWN_NOISES, 2, Mute)
+    assert (told.share, mute.share) == (100.0, 0.0)
+    assert next(alarms.edit_rows(told, {})).ok
+    assert not next(alarms.edit_rows(mute, {})).ok
+
+
+def test_the_others_raise_alarms_where_ours_does_not() -> None:
+    case = [(alarms.NoiseCase("views", (split.SEEN_NOISES["views"],), 4), 12)]
+    assert alarms.false_alarms(case, Ours).day == 0
+    for rival in alarms.RIVALS.values():
+        assert alarms.false_alarms(case, rival).day > 5

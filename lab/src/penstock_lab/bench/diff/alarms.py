@@ -1,312 +1,323 @@
-"""False alarms and missed changes of the difference engine, beside a text diff and a hash of the page.
+"""False alarms and missed changes of the difference engine, on kinds of noise and edits that are held out.
 
-Each case is a page seen twice, later and by another visitor: with noise alone, where an alarm is false, or
-with noise and one edit, where silence is a miss, and so is an alarm that does not show the edit. A hash shows
-nothing and is given every edit. Learning sees three pairs of fetches, each at one moment, before the case.
+Each case is a subscription: two fetches, a silent third five minutes later, then a poll every 15 minutes, of
+which the first only teaches. Noise alone: every message is a false alarm. With an edit after one and a half
+hours: found if one of the next two polls tells it and shows a word of it. Rivals see the same polls; a hash
+shows nothing and is given every edit. What would make a row fail is the limit beside it.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from hashlib import sha256
+from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.core.channels.difference import Rules, Versions, read
-from penstock.core.channels.difference.content import library
-from penstock.core.channels.difference.hunks import hunks
-from penstock_lab.bench.diff import feed_changes, feeds, web_pages
-from penstock_lab.bench.diff.web_pages import START, Visit
-from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow, interleaved_ns
+from penstock_lab.bench.diff import feed_changes, feeds
+from penstock_lab.bench.diff.corpus.edits import with_deadline
+from penstock_lab.bench.diff.corpus.sites import Visit, a_page
+from penstock_lab.bench.diff.corpus.split import HELD_OUT_EDITS, HELD_OUT_NOISES, SEEN_EDITS, SEEN_NOISES
+from penstock_lab.bench.diff.speed import speed_rows
+from penstock_lab.bench.diff.subscription import (
+    EVERYTHING,
+    QUIET,
+    ChangedetectionDefaults,
+    GeneratedPage,
+    Ours,
+    PageHash,
+    TextDiff,
+    Watcher,
+    moments,
+    visible,
+)
+from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from penstock_lab.bench.diff.corpus.sites import Page
+    from penstock_lab.bench.diff.corpus.split import Edit, Noise
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "diff"
-URL: Final = "https://x.example/page"
-CONTRASTS: Final = 3
-LATER: Final = (timedelta(minutes=31), timedelta(hours=7, minutes=5), timedelta(days=1, minutes=2))
 
-
-DEFAULT: Final = Rules()
+DAY: Final = 96
+WEEK: Final = 7 * DAY
+AT_ONCE: Final = 4
+"""Kinds of noise on one page in a mixed case."""
+EDITED_AT: Final = 8
+"""Index of the moment before which the page is edited."""
+ALARM_LIMIT: Final = 3.0
+"""% of polls with a false alarm, from the first told poll on."""
+WEEK_LIMIT: Final = 1.0
+"""False alarms per subscription-week."""
+FOUND_LIMIT: Final = 98.0
+"""% of edits that must be found."""
 
 
 @dataclass(frozen=True, slots=True)
-class PageCase:
-    """One page at two visits, and what changed between them."""
+class NoiseCase:
+    """A page with noise that nobody edits."""
 
-    group: str
-    """Cases with the same group are counted together."""
     name: str
-    content_type: str
-    body: Callable[[bool, Visit], bytes]
-    """Renders the page before or after the edit, for a visit."""
-    edited: bool
-    rules: Rules = DEFAULT
+    noises: tuple[Noise, ...]
+    seed: int
 
 
 @dataclass(slots=True)
-class Tally:
-    """Errors of one contestant."""
+class Alarms:
+    """False alarms of one contestant."""
 
-    wrong: Counter[str]
-    """Per group: the number of false alarms or misses."""
-    names: Counter[str]
-    """Per group and case name: the number of false alarms or misses."""
+    first: int = 0
+    subscriptions: int = 0
+    day: int = 0
+    day_polls: int = 0
+    later: int = 0
+    later_polls: int = 0
+    week: int = 0
+    weeks: int = 0
+    fetches: int = 0
+    names: Counter[str] = field(default_factory=Counter)
+
+    def note(self, case: NoiseCase, told: Sequence[bool]) -> None:
+        """Count the polls of a subscription, from the first that may tell something."""
+        self.subscriptions += 1
+        self.first += told[0]
+        self.day += sum(told[:DAY])
+        self.day_polls += len(told[:DAY])
+        self.later += sum(told[DAY:])
+        self.later_polls += len(told[DAY:])
+        if len(told) >= WEEK - QUIET:
+            self.week += sum(told)
+            self.weeks += 1
+        self.names[case.name] += sum(told)
+
+    @property
+    def per_poll(self) -> float:
+        """% of polls with an alarm."""
+        return 100 * (self.day + self.later) / max(self.day_polls + self.later_polls, 1)
 
 
-def cases(pages: int) -> Iterator[PageCase]:
-    """Return every kind of noise and every edit on every page; edits come with each kind of noise in turn."""
+def noise_cases(kinds: Mapping[str, Noise], *, pages: int, mixes: int) -> Iterator[NoiseCase]:
+    """Each kind alone on some pages, then several at once."""
+    for number, (name, noise) in enumerate(kinds.items()):
+        for page in range(pages):
+            yield NoiseCase(name, (noise,), 10 * number + page)
+    names = list(kinds)
+    for number in range(mixes):
+        picked = Random(number).sample(names, AT_ONCE)  # noqa: S311
+        yield NoiseCase(" + ".join(picked), tuple(kinds[name] for name in picked), 1_000 + number)
+
+
+def false_alarms(cases: Sequence[tuple[NoiseCase, int]], contestant: Callable[[], Watcher]) -> Alarms:
+    """Run subscriptions of so many polls each, and count the messages."""
+    found = Alarms()
+    for case, polls in cases:
+        watcher = contestant()
+        page = GeneratedPage(with_deadline(a_page(case.seed)), case.noises, case.seed)
+        told = [watcher.poll(page.body, at) is not None for at in moments(polls)]
+        found.note(case, told[QUIET:])
+        if isinstance(watcher, Ours):
+            found.fetches += watcher.fetches
+    return found
+
+
+@dataclass(slots=True)
+class Found:
+    """Edits found by one contestant."""
+
+    edits: int = 0
+    found: int = 0
+    missed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def share(self) -> float:
+        """% of edits found."""
+        return 100 * self.found / max(self.edits, 1)
+
+
+def edits_found(
+    edits: Mapping[str, Edit], noises: Mapping[str, Noise], pages: int, contestant: Callable[[], Watcher]
+) -> Found:
+    """Edit pages amid noise, and count what is told."""
+    result = Found()
+    names = list(noises)
     for seed in range(pages):
-        page = web_pages.a_page(seed)
-        for group, kinds in (("noise", web_pages.NOISE), ("held out", web_pages.HELD_OUT)):
-            for name, noise in kinds.items():
-                yield _page_case(group, name, page, page, noise)
-        for group, kinds in (("edits", web_pages.NOISE), ("edits amid held-out noise", web_pages.HELD_OUT)):
-            noises = list(kinds.values())
-            for number, (name, edit) in enumerate(web_pages.EDITS.items()):
-                edited = edit(page, Random(seed))  # noqa: S311
-                yield _page_case(group, name, page, edited, noises[(seed + number) % len(noises)])
-        for name, (edit, rules) in web_pages.TRAPS.items():
-            before = replace(page, event=START + timedelta(days=1)) if "event" in name else page
-            edited = edit(before, Random(seed))  # noqa: S311
-            yield _page_case("traps", name, before, edited, web_pages.none)
-            case = _page_case("traps, with a rule", name, before, edited, web_pages.none)
-            yield replace(case, rules=Rules(**rules))  # type: ignore[arg-type]
-        yield from _feed_cases(feeds.a_feed(seed), seed)
-
-
-def _page_case(group: str, name: str, old: web_pages.Page, new: web_pages.Page, noise: Any) -> PageCase:
-    return PageCase(
-        group,
-        name,
-        "text/html; charset=utf-8",
-        lambda now, visit: web_pages.rendered(new if now else old, visit, noise),
-        edited=old != new,
-    )
-
-
-def _feed_cases(feed: feeds.Feed, seed: int) -> Iterator[PageCase]:
-    for form, (content_type, render) in feeds.FORMS.items():
-        yield _feed_case("noise", form, content_type, render, feed, feed)
-        for name, edit in feeds.EDITS.items():
-            edited = edit(feed, Random(seed))  # noqa: S311
-            yield _feed_case("edits", f"{form}: {name}", content_type, render, feed, edited)
-
-
-def _feed_case(
-    group: str, name: str, content_type: str, render: Any, old: feeds.Feed, new: feeds.Feed
-) -> PageCase:
-    return PageCase(
-        group, name, content_type, lambda now, visit: render(new if now else old, visit), edited=old != new
-    )
-
-
-# -- the contestants: what each makes of a case; None: silence, else the lines it shows ----------------------
-
-
-def ours(case: PageCase, number: int, *, learning: bool = False) -> str | None:
-    """The difference engine with its default rules, or those of the case."""
-
-    def content(now: bool, visit: Visit) -> Any:
-        return read(case.body(now, visit), content_type=case.content_type, url=URL, rules=case.rules)
-
-    versions = Versions(URL, case.rules)
-    if learning:
-        for moment in range(CONTRASTS):
-            at = START - timedelta(minutes=40 * (CONTRASTS - moment))
-            pair = (Visit(at, _dice(number, 10 * moment + who), hits=who) for who in (1, 2))
-            versions.contrast(*(content(False, visit) for visit in pair))
-    old, new = visits(number)
-    versions.receive(content(False, old), now_us=_us(old))
-    delta = versions.receive(content(True, new), now_us=_us(new))
-    if delta is None:
-        return None
-    return "\n".join(line for change in delta.changes for line in (*change.old, *change.new))
-
-
-def text_diff(case: PageCase, number: int) -> str | None:
-    """Compare the visible text line by line with difflib."""
-    old, new = map(_visible, _bodies(case, number))
-    if old == new:
-        return None
-    return "\n".join(line[1:] for line in difflib.unified_diff(old, new, n=0) if line[0] in "+-")
-
-
-def page_hash(case: PageCase, number: int) -> str | None:
-    """Compare the bytes of both visits."""
-    old, new = _bodies(case, number)
-    return None if sha256(old).digest() == sha256(new).digest() else "\x00"
-
-
-def _bodies(case: PageCase, number: int) -> tuple[bytes, bytes]:
-    before, after = visits(number)
-    return case.body(False, before), case.body(True, after)
-
-
-def visits(number: int) -> tuple[Visit, Visit]:
-    """Two visits of different people, the second half an hour, some hours or a day later."""
-    later = _dice(number, 0).choice(LATER)
-    return Visit(START, _dice(number, 100), hits=5), Visit(START + later, _dice(number, 200), hits=71)
-
-
-def _dice(number: int, who: int) -> Random:
-    return Random(1_000 * number + who)  # noqa: S311  # a fixed workload
-
-
-def _us(visit: Visit) -> int:
-    return int(visit.at.timestamp()) * 1_000_000
-
-
-def _visible(body: bytes) -> list[str]:
-    if not body.startswith(b"<"):
-        return body.decode().split(", ")
-    etree = library("lxml.etree")
-    is_page = body.startswith(b"<!DOCTYPE")
-    root = etree.fromstring(body, etree.HTMLParser(encoding="utf-8") if is_page else None)
-    found = root.xpath("//text()[not(ancestor::script or ancestor::style)]")
-    return [" ".join(text.split()) for text in found if text.strip()]
-
-
-# -- counting ------------------------------------------------------------------------------------------------
-
-
-def judged(case: PageCase, number: int, shown: str | None) -> bool:
-    """Return whether a contestant's answer to a case is wrong."""
-    if not case.edited:
-        return shown is not None
-    if shown is None:
-        return True
-    return shown != "\x00" and not _shows(case, number, shown)
-
-
-def _shows(case: PageCase, number: int, shown: str) -> bool:
-    """Return whether the lines shown contain a word that only the edit added or removed."""
-    bodies = [case.body(now, visits(number)[1]) for now in (False, True)]
-    words = [Counter(" ".join(_visible(body)).split()) for body in bodies]
-    changed = (words[0] - words[1]) + (words[1] - words[0])
-    return any(word in shown for word in changed)
-
-
-def tally(found: list[PageCase], answer: Callable[[PageCase, int], str | None]) -> Tally:
-    """Put all cases to one contestant and count its errors."""
-    result = Tally(Counter(), Counter())
-    for number, case in enumerate(found):
-        if judged(case, number, answer(case, number)):
-            result.wrong[case.group] += 1
-            result.names[f"{case.group}: {case.name}"] += 1
+        for number, (name, edit) in enumerate(edits.items()):
+            noise = names[(seed + number) % len(names)]
+            base = with_deadline(a_page(seed))
+            edited = edit(base, Random(seed))  # noqa: S311
+            if edited == base:
+                continue
+            page = GeneratedPage(base, (noises[noise],), seed)
+            result.edits += 1
+            if _is_told(page, edited, contestant()):
+                result.found += 1
+            else:
+                result.missed[f"{name} amid {noise}"] += 1
     return result
+
+
+def _is_told(page: GeneratedPage, edited: Page, watcher: Watcher) -> bool:
+    polls = moments(EDITED_AT)
+    for at in polls[:EDITED_AT]:
+        watcher.poll(page.body, at)
+    before = Counter(" ".join(visible(page.body(polls[EDITED_AT]))).split())
+    page.page = edited
+    after = Counter(" ".join(visible(page.body(polls[EDITED_AT]))).split())
+    words = (before - after) + (after - before)
+    for at in polls[EDITED_AT:]:
+        told = watcher.poll(page.body, at)
+        if told == EVERYTHING or (told is not None and any(word in told for word in words)):
+            return True
+    return False
+
+
+def _answering(
+    feed: feeds.Feed, render: Callable[[feeds.Feed, Visit], bytes], number: int
+) -> Callable[[datetime], bytes]:
+    dice = Random(number)  # noqa: S311
+    return lambda at: render(feed, Visit(at, dice))
+
+
+def _feeds(pages: int) -> tuple[int, int, Found]:
+    """False alarms, subscriptions and edits of feeds and JSON."""
+    alarms = cases = 0
+    found = Found()
+    for seed in range(pages):
+        feed = feeds.a_feed(seed)
+        for content_type, render in feeds.FORMS.values():
+            for name, edit in ((None, None), *feeds.EDITS.items()):
+                edited = feed if edit is None else edit(feed, Random(seed))  # noqa: S311
+                watcher = Ours(content_type=content_type)
+                polls = moments(EDITED_AT)
+                told = [
+                    watcher.poll(_answering(feed if n < EDITED_AT else edited, render, n), at)
+                    for n, at in enumerate(polls)
+                ]
+                if name is None:
+                    cases += 1
+                    alarms += any(each is not None for each in told[QUIET:])
+                else:
+                    found.edits += 1
+                    found.found += any(each is not None for each in told[EDITED_AT:])
+    return alarms, cases, found
+
+
+RIVALS: Final[dict[str, Callable[[], Watcher]]] = {
+    "plain text diff": TextDiff,
+    "hash of the page": PageHash,
+    "changedetection.io defaults": ChangedetectionDefaults,
+}
 
 
 def measure(*, quick: bool, progress: Progress) -> BenchmarkResult:
     """Measure error rates, then speed."""
     start = perf_counter()
-    found = list(cases(12 if quick else 40))
-    sizes = Counter(case.group for case in found)
-    contestants: dict[str, Callable[[PageCase, int], str | None]] = {
-        "ours": ours,
-        "ours, after learning": lambda case, number: ours(case, number, learning=True),
-        "plain text diff": text_diff,
-        "hash of the page": page_hash,
+    steps = iter(range(100))
+
+    def step(what: str) -> None:
+        progress(next(steps), 6, what)
+
+    step("false alarms, held-out kinds")
+    held = _subscriptions(HELD_OUT_NOISES, quick=quick)
+    ours = false_alarms(held, Ours)
+    step("false alarms of others")
+    short = [(case, DAY // 4) for case, _ in held]
+    others = {name: false_alarms(short, each) for name, each in RIVALS.items()}
+    step("false alarms, seen kinds")
+    seen = false_alarms([(case, DAY // 4) for case, _ in _subscriptions(SEEN_NOISES, quick=quick)], Ours)
+    step("edits")
+    pages = 8 if quick else 24
+    found = edits_found(HELD_OUT_EDITS, HELD_OUT_NOISES, pages, Ours)
+    rivals_found = {
+        name: edits_found(HELD_OUT_EDITS, HELD_OUT_NOISES, max(2, pages // 4), each)
+        for name, each in RIVALS.items()
     }
-    tallies: dict[str, Tally] = {}
-    for step, (name, answer) in enumerate(contestants.items()):
-        progress(step, len(contestants) + 1, name)
-        tallies[name] = tally(found, answer)
-    progress(len(contestants), len(contestants) + 1, "speed")
+    seen_found = edits_found(SEEN_EDITS, SEEN_NOISES, pages // 2, Ours)
+    step("feeds")
+    feed_alarms, feed_cases, feed_found = _feeds(4 if quick else 12)
+    rows = [
+        *alarm_rows(ours, others),
+        *edit_rows(found, rivals_found),
+        BenchmarkRow("false alarms per poll, seen kinds, first hours", seen.per_poll, "%"),
+        BenchmarkRow("edits found, seen kinds", seen_found.share, "%"),
+        _under("false alarms, feeds and JSON", 100 * feed_alarms / feed_cases, "%", 1.0),
+        _over("edits found, feeds and JSON", feed_found.share, 99.0),
+    ]
     feed_rows, feed_note = feed_changes.feed_rows(1 if quick else 6)
-    rows = [*_rates(tallies, sizes), *feed_rows, *_speed(found, rounds=3 if quick else 9)]
-    note = f"{_note(tallies, sizes)}. {feed_note}"
+    rows += feed_rows
+    step("speed")
+    rows += speed_rows(3 if quick else 9)
+    note = f"{_note(ours, found)}. {feed_note}"
     return BenchmarkResult(NAME, tuple(rows), perf_counter() - start, note=note)
 
 
-def _rates(tallies: dict[str, Tally], sizes: Counter[str]) -> list[BenchmarkRow]:
-    def rate(who: str, group: str) -> float:
-        return 100 * tallies[who].wrong[group] / sizes[group]
-
-    rows = []
-    for group, who, goal in (
-        ("noise", "ours", 10.0),
-        ("noise", "ours, after learning", 10.0),
-        ("held out", "ours", None),
-        ("held out", "ours, after learning", 1.5),
-    ):
-        for rival in ("plain text diff", "hash of the page"):
-            own, other = rate(who, group), rate(rival, group)
-            # No error in n cases only shows a rate below one in n, so the ratio is computed with that.
-            ratio = other / max(own, 100 / sizes[group])
-            label = f"false alarms, {'known' if group == 'noise' else 'held-out'} noise: {who}"
-            rows.append(BenchmarkRow(label, own, "%", rival, other, ratio, goal))
-    for group, who, goal in (
-        ("edits", "ours", 0.98),
-        ("edits", "ours, after learning", 0.98),
-        ("edits amid held-out noise", "ours, after learning", 0.95),
-        ("traps", "ours", None),
-        ("traps, with a rule", "ours", 0.98),
-    ):
-        own, other = 100 - rate(who, group), 100 - rate("plain text diff", group)
-        rows.append(
-            BenchmarkRow(
-                f"changes found, {group}: {who}", own, "%", "plain text diff", other, own / other, goal
-            )
-        )
-    return rows
+def _subscriptions(kinds: Mapping[str, Noise], *, quick: bool) -> list[tuple[NoiseCase, int]]:
+    """Subscriptions with their numbers of polls: all for a day and a quarter, some or all for a week."""
+    cases = list(noise_cases(kinds, pages=1 if quick else 2, mixes=6 if quick else 14))
+    return [
+        (case, WEEK if not quick or number % 3 == 0 or len(case.noises) > 1 else DAY + DAY // 4)
+        for number, case in enumerate(cases)
+    ]
 
 
-def _note(tallies: dict[str, Tally], sizes: Counter[str]) -> str:
-    """Return how many cases were counted, and in which of them our engine is wrong."""
-    counted = ", ".join(f"{number} of {group}" for group, number in sizes.items())
-    wrong = {
-        who: "; ".join(f"{name} ({times})" for name, times in tallies[who].names.most_common()) or "nothing"
-        for who in ("ours", "ours, after learning")
-    }
-    return f"cases: {counted}. Wrong, {'. Wrong, '.join(f'{who}: {text}' for who, text in wrong.items())}"
-
-
-def _speed(found: list[PageCase], *, rounds: int) -> list[BenchmarkRow]:
-    rows = []
-    for group, content_type in (("noise", "text/html"), ("noise", "application/rss+xml")):
-        case = next(one for one in found if one.group == group and one.content_type.startswith(content_type))
-        body = case.body(False, visits(0)[0])
-        versions = Versions(URL, Rules())
-
-        def look(body: bytes = body, case: PageCase = case, versions: Versions = versions) -> object:
-            content = read(body, content_type=case.content_type, url=URL, rules=case.rules)
-            return versions.receive(content, now_us=1)
-
-        taken = interleaved_ns({"look": look}, rounds=rounds)["look"]
-        size = f"{len(body) / 1000:.0f} KB of {content_type.rpartition('/')[2]}"
-        rows.append(BenchmarkRow(f"read and compare {size}", 1e9 / taken, "pages/s"))
-    shapes = ((100, 0.2), (1_000, 0.2), (5_000, 0.2), (1_000, 0.9))
-    return [*rows, *(_opcodes(lines, alike, rounds) for lines, alike in shapes)]
-
-
-def _opcodes(lines: int, alike: float, rounds: int) -> BenchmarkRow:
-    old, new = _edited_lines(lines, alike)
-    taken = interleaved_ns(
-        {
-            "ours": lambda: hunks(old, new),
-            "difflib": lambda: difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes(),
-        },
-        rounds=rounds,
+def alarm_rows(ours: Alarms, others: Mapping[str, Alarms]) -> Iterator[BenchmarkRow]:
+    """Rows of false alarms on held-out kinds; each with the limit that makes it fail, then beside rivals."""
+    yield _under("false alarms per poll, from the first told poll on", ours.per_poll, "%", ALARM_LIMIT)
+    yield _under(
+        "false alarms per poll, after a day", 100 * ours.later / max(ours.later_polls, 1), "%", ALARM_LIMIT
     )
-    own, other = taken["ours"] / 1e6, taken["difflib"] / 1e6
-    label = f"differences of {lines} lines, {alike:.0%} of them alike"
-    return BenchmarkRow(label, own, "ms", "difflib", other, other / own, 1.5)
+    yield _under("false alarms per subscription-week", ours.week / max(ours.weeks, 1), "", WEEK_LIMIT)
+    first = 100 * ours.first / max(ours.subscriptions, 1)
+    for name, other in others.items():
+        theirs = 100 * other.first / max(other.subscriptions, 1)
+        yield BenchmarkRow(
+            "false alarms at the first told poll", first, "%", name, theirs, theirs / max(first, 0.1)
+        )
+        week = other.per_poll / 100 * WEEK
+        mine = ours.week / max(ours.weeks, 1)
+        yield BenchmarkRow(
+            "false alarms per subscription-week",
+            mine,
+            "",
+            name,
+            week,
+            week / max(mine, 1 / max(ours.weeks, 1)),
+        )
+    polls = ours.day_polls + ours.later_polls + QUIET * ours.subscriptions
+    yield BenchmarkRow("fetches per poll", ours.fetches / max(polls, 1), "")
 
 
-def _edited_lines(size: int, alike: float) -> tuple[list[str], list[str]]:
-    """Edit 6.8 % of the content (the survey's mean update) in 17 places; some lines equal many others."""
-    dice = Random(size)  # noqa: S311  # a fixed workload
-    old = [f"one {dice.randrange(20)}" if dice.random() < alike else f"own {n}" for n in range(size)]
-    new = list(old)
-    each = max(1, int(size * 0.068 / 17))
-    for place in sorted(dice.sample(range(size - each), 17), reverse=True):
-        new[place : place + each] = [f"new {place} {number}" for number in range(each)]
-    return old, new
+def edit_rows(found: Found, others: Mapping[str, Found]) -> Iterator[BenchmarkRow]:
+    """Rows of edits found, on held-out kinds."""
+    yield _over("edits found amid noise", found.share, FOUND_LIMIT)
+    for name, other in others.items():
+        yield BenchmarkRow(
+            "edits found amid noise", found.share, "%", name, other.share, found.share / other.share
+        )
+
+
+def _under(name: str, value: float, unit: str, most: float) -> BenchmarkRow:
+    """A row that fails above a limit."""
+    return BenchmarkRow(
+        f"{name} (fails above {most:g})", value, unit, "limit", most, most / max(value, 1e-3), 1.0
+    )
+
+
+def _over(name: str, value: float, least: float) -> BenchmarkRow:
+    """A row that fails below a limit."""
+    return BenchmarkRow(f"{name} (fails below {least:g})", value, "%", "limit", least, value / least, 1.0)
+
+
+def _note(ours: Alarms, found: Found) -> str:
+    """What was counted, and where our engine is wrong."""
+    alarms = "; ".join(f"{name} ({times})" for name, times in ours.names.most_common() if times) or "nothing"
+    missed = "; ".join(f"{name} ({times})" for name, times in found.missed.most_common()) or "nothing"
+    return (
+        f"held out: {len(HELD_OUT_NOISES)} kinds of noise, {len(HELD_OUT_EDITS)} of edits; "
+        f"{ours.subscriptions} subscriptions, {ours.weeks} of them for a week, {found.edits} edits. "
+        f"Others are polled for six hours; their weeks are computed. False alarms: {alarms}. Missed: {missed}"
+    )

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.channels.difference import Rules, Versions, read
-from penstock_lab.bench.diff.web_pages import sentence
+from penstock_lab.bench.diff.feeds import sentence
 from penstock_lab.bench.result import BenchmarkRow
 
 if TYPE_CHECKING:

@@ -7,10 +7,14 @@ from html import escape
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from penstock_lab.bench.diff.web_pages import Visit, sentence
+from penstock_lab.bench.diff.corpus.words import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock_lab.bench.diff.corpus.sites import Visit
+
+sentence: Final = LANGUAGES[0].sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ def rss(feed: Feed, visit: Visit) -> bytes:
         f"<item><guid isPermaLink='false'>{own}</guid><title>{escape(title)}</title>"
         f"<link>https://x.example/{own}</link>"
         f"<description>&lt;p&gt;{escape(text)}&lt;/p&gt;&lt;img src='{visit.dice.random()}'&gt;</description>"
-        f"<slash:comments>{visit.hits}</slash:comments></item>"
+        f"<slash:comments>{visit.minutes}</slash:comments></item>"
         for own, title, text in feed.items[: feed.window]
     )
     return (

@@ -13,8 +13,9 @@
     identity.py        which items of feeds are the same
     body.py            a body of any kind to content
     hunks.py           where two lists of lines differ
-    noise.py           changes that are not news: by pattern, and learned
-    news.py            which lines and which feed items are new
+    density.py         lists of links beside the text of a page
+    noise/             what changes without news: learned from the page itself
+    news.py            which items of a feed are new
     versions.py        the numbered versions of one channel
     formats.py         a delta as text, HTML and JSON
 """
@@ -22,8 +23,9 @@
 from penstock.core.channels.difference.body import read
 from penstock.core.channels.difference.content import Content, ContentKind, FeedHints, FeedItem
 from penstock.core.channels.difference.formats import from_json, html_of, shortened, text_of, to_json
+from penstock.core.channels.difference.noise.memory import MutedPlace
 from penstock.core.channels.difference.rules import NOISE, Rules, rules_of
-from penstock.core.channels.difference.versions import Versions, VersionsState
+from penstock.core.channels.difference.versions import Look, Versions, VersionsState
 
 __all__ = [
     "NOISE",
@@ -31,6 +33,8 @@ __all__ = [
     "ContentKind",
     "FeedHints",
     "FeedItem",
+    "Look",
+    "MutedPlace",
     "Rules",
     "Versions",
     "VersionsState",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import limits
 from penstock.core.channels.difference.content import ContentLines, cleaned, instant_of, library
+from penstock.core.channels.difference.density import link_lists
 from penstock.core.channels.difference.rules import compiled_css, compiled_xpath
 from penstock.errors import ChannelError
 
@@ -208,7 +209,9 @@ def page_lines(root: Any, rules: Rules) -> ContentLines:
     body = root if body is None else body
     found = ContentLines()
     if not rules.whole_page:
-        _Walk(found, gone=gone, ads=ads, asides=False).over(_main(body))
+        main = _main(body)
+        beside = link_lists(body) if main is body else set()
+        _Walk(found, gone=gone | beside, ads=ads, asides=False).over(main)
     if not found.lines:
         _Walk(found, gone=gone, ads=ads, asides=True).over(body)
     if not found.lines:

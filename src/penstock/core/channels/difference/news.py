@@ -1,10 +1,9 @@
-"""News: lines of a page that changed by more than noise, and feed items that are new, changed or gone.
+"""News of a feed: items that are new, changed or gone.
 
-Lines are compared as they are. Where they differ, they are compared by template. Lines that differ only in
-noise keep their old wording: so the stored content changes by deltas only, and two nodes that have applied
-the same deltas hold the same lines.
+Items that differ only in noise keep their old wording: so the stored content changes by deltas only, and two
+nodes that have applied the same deltas hold the same lines.
 
-Feed items are identified by id. A feed is a window over a longer list: an item that leaves at the end
+Items are identified by id. A feed is a window over a longer list: an item that leaves at the end
 opposite to the new ones has aged, not gone, and is not news if it comes back. An item is gone if items on
 both sides of it are still there, or if it was the newest.
 """
@@ -18,86 +17,13 @@ from xxhash import xxh3_64_intdigest
 
 from penstock import limits
 from penstock.core.channels.delta import DeltaItem
-from penstock.core.channels.difference.hunks import Hunk, hunks, joined
 from penstock.core.channels.difference.identity import refilled, renamed
-from penstock.core.channels.difference.noise import Template, is_noise, template
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.core.channels.difference.content import FeedItem
-    from penstock.core.channels.difference.noise import Learned
-
-
-class Judge:
-    """Decides what is noise on one channel at one moment."""
-
-    def __init__(self, kinds: Collection[str], learned: Learned, now_us: int) -> None:
-        self._kinds = kinds
-        self._shapes = learned.sure_shapes()
-        self._now_us = now_us
-        self.silent = learned.silent()
-        """Places whose lines are left out of the comparison."""
-
-    def news(
-        self,
-        old: Sequence[str],
-        new: Sequence[str],
-        *,
-        old_places: Sequence[str],
-        new_places: Sequence[str],
-    ) -> list[Hunk]:
-        """The hunks that are news."""
-        found: list[Hunk] = []
-        for hunk in hunks(old, new):
-            a = [self._template(old[i], old_places[i]) for i in range(hunk.old, hunk.old_end)]
-            b = [self._template(new[j], new_places[j]) for j in range(hunk.new, hunk.new_end)]
-            if all(one.bare for one in a) and all(one.bare for one in b) and self._bare_noise(a, b):
-                continue
-            found += (
-                Hunk(
-                    hunk.old + real.old, hunk.old + real.old_end, hunk.new + real.new, hunk.new + real.new_end
-                )
-                for real in self._refined(a, b, new[hunk.new : hunk.new_end])
-            )
-        return found
-
-    def _refined(self, a: list[Template], b: list[Template], lines: Sequence[str]) -> list[Hunk]:
-        """Hunks by template, plus pairs of lines whose masked words are news after all."""
-        found: list[Hunk] = []
-        i = j = 0
-        for hunk in [
-            *hunks([one.key for one in a], [one.key for one in b]),
-            Hunk(len(a), len(a), len(b), len(b)),
-        ]:
-            while i < hunk.old:
-                if a[i].masks != b[j].masks and not is_noise(a[i], b[j], lines[j], now_us=self._now_us):
-                    found.append(Hunk(i, i + 1, j, j + 1))
-                i, j = i + 1, j + 1
-            if hunk.old < hunk.old_end or hunk.new < hunk.new_end:
-                found.append(hunk)
-            i, j = hunk.old_end, hunk.new_end
-        return joined(found)
-
-    def _bare_noise(self, a: list[Template], b: list[Template]) -> bool:
-        """Whether all lines consist of noise only (counters, clocks): these may come and go.
-
-        Dates may not.
-        """
-        return all(mask.kind in ("ago", "counter", "session") for one in (*a, *b) for mask in one.masks)
-
-    def _template(self, line: str, place: str) -> Template:
-        shapes = self._shapes.get(place)
-        if shapes:
-            words = line.split(" ")
-            for shape in shapes:
-                if shape.fits(words):
-                    return Template(shape.key, (), bare=False)
-        return template(line, self._kinds)
-
-    def key(self, line: str, place: str) -> str:
-        """Key by which a line is recognised again."""
-        return self._template(line, place).key
+    from penstock.core.channels.difference.noise.items import ItemJudge
 
 
 _SAME_TITLES: Final = 32
@@ -167,7 +93,9 @@ class FeedNews:
         self.lines: list[str] = []
         self.seen: dict[str, int] = {}
 
-    def compare(self, items: Sequence[FeedItem], judge: Judge, *, only_additions: bool) -> list[DeltaItem]:
+    def compare(
+        self, items: Sequence[FeedItem], judge: ItemJudge, *, only_additions: bool
+    ) -> list[DeltaItem]:
         """Items to report, in the order of the feed, those gone at the end."""
         self._rename(items)
         self._older = refilled(tuple(self._old.values()), items)
@@ -215,7 +143,7 @@ class FeedNews:
         aged = range(left[0]) if grows_at_end else range(left[-1] + 1, len(old))
         return [mark for place, mark in enumerate(old) if mark.id not in now and place not in aged]
 
-    def _remember(self, judge: Judge) -> None:
+    def _remember(self, judge: ItemJudge) -> None:
         now = {mark.id for mark in self.marks}
         self.seen = {own: print_ for own, print_ in self._was_seen.items() if own not in now}
         for mark in self._old.values():
@@ -225,12 +153,9 @@ class FeedNews:
             del self.seen[next(iter(self.seen))]
 
 
-def _differ(old: Sequence[str], new: Sequence[str], judge: Judge) -> bool:
-    if tuple(old) == tuple(new):
-        return False
-    places = ("item",) * max(len(old), len(new))
-    return bool(judge.news(old, new, old_places=places, new_places=places))
+def _differ(old: Sequence[str], new: Sequence[str], judge: ItemJudge) -> bool:
+    return tuple(old) != tuple(new) and judge.differ(old, new)
 
 
-def _hash(lines: Sequence[str], judge: Judge) -> int:
-    return xxh3_64_intdigest("\n".join(judge.key(line, "item") for line in lines).encode())
+def _hash(lines: Sequence[str], judge: ItemJudge) -> int:
+    return xxh3_64_intdigest("\n".join(map(judge.key, lines)).encode())

@@ -121,7 +121,7 @@ def _check_length(text: str) -> None:
         raise ChannelError(f"a selector of {len(text)} characters; at most {limits.SELECTOR_CHARS}")
 
 
-NOISE: Final = ("dates", "ago", "counters", "sessions", "ads")
+NOISE: Final = ("clocks", "moving", "rotating", "ads")
 """Kinds of noise that are left out unless a rule says otherwise."""
 
 

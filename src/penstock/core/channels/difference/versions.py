@@ -1,12 +1,16 @@
 """The versions of one channel: the state between polls, deltas, and version numbers.
 
+`look` decides what a fetch is good for: the first one and every candidate change are fetched again, the next
+looks only teach what is noise, and then what both fetches share is told. A change that is seen while looks
+only teach is not lost: it is told by the first look that speaks.
+
 The stored content changes by deltas only. A version's number is the modification time stated by the content,
 if it is reliable: later than the version before and not in the future. Otherwise it is the time of the poll.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -14,8 +18,18 @@ from xxhash import xxh3_64_intdigest
 from penstock.core.channels.delta import Change, Delta, DeltaItem, apply, crc_of
 from penstock.core.channels.difference.content import ContentKind  # noqa: TC001  # msgspec reads the annotations
 from penstock.core.channels.difference.hunks import Hunk, hunks
-from penstock.core.channels.difference.news import FeedNews, ItemMark, Judge, marks_among, marks_of
-from penstock.core.channels.difference.noise import Learned
+from penstock.core.channels.difference.news import FeedNews, ItemMark, marks_among, marks_of
+from penstock.core.channels.difference.noise.confirm import are_places_unsteady, shared
+from penstock.core.channels.difference.noise.items import ItemJudge
+from penstock.core.channels.difference.noise.memory import (
+    FORM,
+    Memory,
+    MutedPlace,
+    muted_places,
+    retold,
+    unmuted,
+)
+from penstock.core.channels.difference.noise.study import Study
 from penstock.errors import ChannelError
 
 if TYPE_CHECKING:
@@ -43,7 +57,8 @@ class VersionsState(msgspec.Struct, frozen=True):
     """Items that left the feed, with a hash of their lines."""
     history: tuple[int, ...] = ()
     """Hashes of the last versions, this one at the end."""
-    learned: Learned = Learned()
+    memory: Memory = Memory()
+    """What was learned about noise."""
     reading: int = 0
     """Hash of the rules by which the content was read."""
     last: int = 0
@@ -74,13 +89,32 @@ _STALE_LINES: Final = 100
 """Lines that `only-additions` keeps beyond twice the page before it removes those no longer on the page."""
 
 
+class Look(NamedTuple):
+    """What came of a look at a page."""
+
+    delta: Delta | None = None
+    """The change to tell; None: none."""
+    again: bool = False
+    """Whether the page should be fetched again at once, and both contents passed to `look`; nothing is
+    remembered of this look."""
+    withheld: bool = False
+    """Whether the page differs from what was told, and this look only taught."""
+
+
 class Versions:
-    """Versions of one channel: pass content to `receive`, and publish the delta it returns."""
+    """Versions of one channel: pass contents to `look`, and publish the deltas it returns."""
 
     def __init__(self, url: str, rules: Rules, *, state: VersionsState | None = None) -> None:
+        """ChannelError if the state was stored by a newer program."""
         self.url = url
         self.rules = rules
         self._state = state or VersionsState()
+        form = self._state.memory.form
+        if form not in (0, FORM):
+            raise ChannelError(
+                f"{url}: what was learned about its noise is stored in form {form}, and this program reads "
+                f"form {FORM}: use the program that wrote it, or remove the channel and add it again"
+            )
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -92,27 +126,59 @@ class Versions:
         """Number of the current version; 0: none yet."""
         return self._state.version
 
+    @property
+    def teaching(self) -> bool:
+        """Whether the next look only teaches."""
+        return self._state.version > 0 and self._state.memory.teaching
+
     def state(self) -> VersionsState:
         """State to store; pass it to the constructor to continue."""
         return self._state
 
-    def contrast(self, a: Content, b: Content) -> None:
-        """Learn noise from two fetches at the same moment."""
-        learned = self._state.learned.contrast(a, b, self.rules.noise)
-        self._state = msgspec.structs.replace(self._state, learned=learned)
+    def muted(self, *, now_us: int) -> list[MutedPlace]:
+        """What is not told because it keeps changing, and on what evidence."""
+        return muted_places(self._state.memory, self._state.lines, self._places(), now_us=now_us)
+
+    def unmute(self, place: str) -> None:
+        """Tell changes of a place from now on, whatever it does; ChannelError if there is no such place."""
+        memory = unmuted(self._state.memory, place, self._places())
+        self._state = msgspec.structs.replace(self._state, memory=memory)
+
+    def look(
+        self, content: Content, *, now_us: int, beside: Content | None = None, alone: bool = False
+    ) -> Look:
+        """Look at a page; `beside` is a second fetch of the same moment, `alone`: there can be none."""
+        state = self._state
+        if beside is not None and beside.kind != content.kind:
+            beside = None
+        if state.version == 0 or state.kind != content.kind or state.reading != self.rules.reading():
+            if beside is None and not alone and content.kind != "feed":
+                return Look(again=True)
+            # With other rules other lines are compared: that is not news.
+            is_news = state.version == 0 or state.kind != content.kind
+            delta = self._anew(content, beside, now_us=now_us)
+            return Look(delta if is_news else None)
+        if content.kind == "feed":
+            return self._feed(content, now_us=now_us, quiet=state.memory.teaching)
+        return self._page(
+            content, beside, now_us=now_us, quiet=state.memory.teaching, asks=not (alone or beside)
+        )
 
     def receive(self, content: Content, *, now_us: int) -> Delta | None:
-        """Delta to this content, from version 0 if it is the first; None if there is no news."""
+        """Delta to this content, from version 0 if it is the first; None if there is no news.
+
+        It is told at once, without a second fetch: for contents that are pushed.
+        """
         state = self._state
-        if state.version == 0 or state.kind != content.kind:
-            return self._anew(content, now_us=now_us)
-        if state.reading != self.rules.reading():
-            self._anew(content, now_us=now_us)  # the rules changed, so other lines are compared: not news
-            return None
-        judge = Judge(self.rules.noise, state.learned, now_us)
+        if state.version == 0 or state.kind != content.kind or state.reading != self.rules.reading():
+            return self.look(content, now_us=now_us, alone=True).delta
         if content.kind == "feed":
-            return self._feed(content, judge, now_us=now_us)
-        return self._page(content, judge, now_us=now_us)
+            return self._feed(content, now_us=now_us, quiet=False).delta
+        return self._page(content, None, now_us=now_us, quiet=False, asks=False).delta
+
+    def _places(self) -> list[str]:
+        names = self._state.place_names
+        return [names[place] for place in self._state.places] if names else [""] * len(self._state.lines)
 
     def accept(self, delta: Delta) -> bool:
         """Apply a delta made by another node; False: it is redundant. ChannelError: it does not apply."""
@@ -141,76 +207,80 @@ class Versions:
 
     # -- pages, JSON, text -----------------------------------------------------------------------------------
 
-    def _page(self, content: Content, judge: Judge, *, now_us: int) -> Delta | None:
-        state, silent = self._state, judge.silent
-        names = state.place_names
-        old = [i for i in range(len(state.lines)) if names[state.places[i]] not in silent]
-        new = [j for j in range(len(content.lines)) if content.places[j] not in silent]
-        found = judge.news(
-            [state.lines[i] for i in old],
-            [content.lines[j] for j in new],
-            old_places=[names[state.places[i]] for i in old],
-            new_places=[content.places[j] for j in new],
-        )
-        if self.rules.only_additions and len(state.lines) <= 2 * len(content.lines) + _STALE_LINES:
-            found = [hunk for hunk in found if hunk.new < hunk.new_end]
-            # With only-additions, the new lines of a replacement are news, the removed ones are not.
-        if not any(hunk.new < hunk.new_end for hunk in found) and (self.rules.only_additions or not found):
-            return None
-        print_ = self._fingerprint(content, judge, new)
-        if print_ is not None and print_ in state.history:
-            return None
-        changes, lines, places = self._changed(found, old, new, content)
-        return self._next(content, changes, lines, places, history=print_, now_us=now_us)
-
-    def _changed(
-        self, found: Sequence[Hunk], old: Sequence[int], new: Sequence[int], content: Content
-    ) -> tuple[list[Change], list[str], list[str]]:
-        """Hunks of the compared lines as changes of all lines; and the new lines and places."""
+    def _page(
+        self, content: Content, beside: Content | None, *, now_us: int, quiet: bool, asks: bool
+    ) -> Look:
         state = self._state
+        memory = state.memory
+        if content.lines == state.lines and not memory.is_warm and beside is None:
+            self._state = msgspec.structs.replace(state, memory=memory.looked(now_us=now_us))
+            return Look()
+        if beside is not None and are_places_unsteady(content, beside):
+            memory = msgspec.structs.replace(memory, by_tags=True)
+        study = Study(
+            memory, state.lines, self._places(), kinds=self.rules.noise, now_us=now_us, teaching=quiet
+        )
+        if beside is not None:
+            study.contrast(content.lines, beside.lines, content.places, beside.places)
+            content = shared(content, beside, set(state.lines))
+        study.learn(content.lines, content.places)
+        found = study.news(content.lines, content.places, confirmed=beside is not None)
+        if self.rules.only_additions and len(state.lines) <= 2 * len(content.lines) + _STALE_LINES:
+            # With only-additions, the new lines of a replacement are news, the removed ones are not.
+            found = [hunk for hunk in found if hunk.new < hunk.new_end]
+        if found and asks:
+            return Look(again=True)
+        changes, lines, places = self._changed(found, content)
+        print_ = self._fingerprint(lines)
+        if not found or quiet or (print_ is not None and print_ in state.history):
+            self._state = msgspec.structs.replace(state, memory=study.memory())
+            return Look(withheld=bool(found) and quiet)
+        memory = retold(study.memory(), found, (state.lines, self._places()), (lines, places))
+        self._state = msgspec.structs.replace(state, memory=memory)
+        return Look(self._next(content, changes, lines, places, history=print_, now_us=now_us))
+
+    def _changed(self, found: Sequence[Hunk], content: Content) -> tuple[list[Change], list[str], list[str]]:
+        """Changes that make the hunks; and the new lines and places."""
+        state, old_places = self._state, self._places()
         changes: list[Change] = []
         lines: list[str] = []
         places: list[str] = []
         done = 0
         for hunk in found:
-            start = old[hunk.old] if hunk.old < len(old) else len(state.lines)
-            end = old[hunk.old_end - 1] + 1 if hunk.old_end > hunk.old else start
-            lines += state.lines[done:start]
-            places += (state.place_names[place] for place in state.places[done:start])
-            comes = [new[j] for j in range(hunk.new, hunk.new_end)]
-            lines += (content.lines[j] for j in comes)
-            places += (content.places[j] for j in comes)
-            changes.append(Change(start, state.lines[start:end], tuple(content.lines[j] for j in comes)))
-            done = end
+            lines += state.lines[done : hunk.old]
+            places += old_places[done : hunk.old]
+            come = content.lines[hunk.new : hunk.new_end]
+            lines += come
+            places += content.places[hunk.new : hunk.new_end]
+            changes.append(Change(hunk.old, state.lines[hunk.old : hunk.old_end], come))
+            done = hunk.old_end
         lines += state.lines[done:]
-        places += (state.place_names[place] for place in state.places[done:])
+        places += old_places[done:]
         return changes, lines, places
 
-    def _fingerprint(self, content: Content, judge: Judge, shown: Sequence[int]) -> int | None:
-        """Hash of a version without noise; None if no rule needs it."""
+    def _fingerprint(self, lines: Sequence[str]) -> int | None:
+        """Hash of a version; None if no rule needs it."""
         if self.rules.compare_last < 2:
             return None
-        return xxh3_64_intdigest(
-            "\n".join(judge.key(content.lines[j], content.places[j]) for j in shown).encode()
-        )
+        return xxh3_64_intdigest("\n".join(lines).encode())
 
     # -- feeds -----------------------------------------------------------------------------------------------
 
-    def _feed(self, content: Content, judge: Judge, *, now_us: int) -> Delta | None:
+    def _feed(self, content: Content, *, now_us: int, quiet: bool) -> Look:
         state = self._state
         marks = state.marks or marks_among(content.items, state.lines)
         news = FeedNews(marks, state.lines, state.seen)
+        judge = ItemJudge(state.memory, self.rules.noise, now_us=now_us, quiet=quiet)
         found = news.compare(content.items, judge, only_additions=self.rules.only_additions)
-        if not found:
-            return None
-        print_ = self._fingerprint(content, judge, range(len(content.lines)))
-        if print_ is not None and print_ in state.history:
-            return None
+        self._state = state = msgspec.structs.replace(state, memory=judge.memory())
+        print_ = self._fingerprint(news.lines)
+        if not found or (print_ is not None and print_ in state.history):
+            return Look(withheld=judge.withheld)
         changes = [
             Change(hunk.old, state.lines[hunk.old : hunk.old_end], tuple(news.lines[hunk.new : hunk.new_end]))
             for hunk in hunks(state.lines, news.lines)
         ]
-        return self._next(
+        delta = self._next(
             content,
             changes,
             news.lines,
@@ -221,12 +291,22 @@ class Versions:
             marks=news.marks,
             seen=news.seen,
         )
+        return Look(delta, withheld=judge.withheld)
 
     # -- the next version ------------------------------------------------------------------------------------
 
-    def _anew(self, content: Content, *, now_us: int) -> Delta:
+    def _anew(self, content: Content, beside: Content | None, *, now_us: int) -> Delta:
         """Replace everything: the first version, or a page that became a feed."""
-        judge = Judge(self.rules.noise, self._state.learned, now_us)
+        memory = Memory(unmuted=self._state.memory.unmuted)
+        if beside is not None:
+            memory = msgspec.structs.replace(memory, by_tags=are_places_unsteady(content, beside))
+            study = Study(memory, content.lines, content.places, kinds=self.rules.noise, now_us=now_us)
+            study.contrast(content.lines, beside.lines, content.places, beside.places)
+            memory = study.memory()
+        else:
+            memory = memory.looked(now_us=now_us)
+        before = self._state
+        self._state = msgspec.structs.replace(before, memory=memory)
         changes = [Change(0, self._state.lines, content.lines)]
         marks = marks_of(content.items)
         return self._next(
@@ -234,7 +314,7 @@ class Versions:
             changes if changes[0].old or changes[0].new else [],
             content.lines,
             content.places,
-            history=self._fingerprint(content, judge, range(len(content.lines))),
+            history=self._fingerprint(content.lines),
             now_us=now_us,
             items=[mark.told("new", content.lines) for mark in marks],
             marks=marks,
@@ -270,7 +350,7 @@ class Versions:
             marks=tuple(marks),
             seen=seen or {},
             history=() if history is None else (*state.history, history)[-self.rules.compare_last :],
-            learned=state.learned,
+            memory=state.memory,
             reading=self.rules.reading(),
             last=print_of(state.version, changes),
         )

@@ -105,6 +105,7 @@ function makeDetails({ url }) {
     h("p", { class: "facts" }, h("code", { class: "topic" }),
       h("button", { type: "button", onclick: () => act("/channels/check", { url }) }, "Check now"), hold, remove),
     h("h3", {}, "Why it is polled when it is"), h("ul", { class: "why" }),
+    h("div", { class: "quiet" }, h("h3", {}, "Muted, because it keeps changing"), h("ul", { class: "muted" })),
     h("h3", {}, "What changed"), h("div", { class: "history" })));
 }
 
@@ -114,12 +115,24 @@ function showDetails(line, row) {
   write(line.querySelector(".topic"), known.channel.topic);
   write(line.querySelector(".hold"), row.state === "paused" ? "Resume" : "Pause");
   keyed(line.querySelector(".why"), known.why, (sentence) => sentence, () => h("li"), write);
+  line.querySelector(".quiet").hidden = !known.muted.length;
+  keyed(line.querySelector(".muted"), known.muted, ({ place, text, part }) => JSON.stringify([place, text, part]),
+    (found) => makeMuted(row.url, found), () => {});
   const history = line.querySelector(".history");
   if (known.deltas.length) {
     keyed(history, known.deltas, ({ version }) => String(version), changes, () => {});
   } else if (!history.querySelector(".empty")) {
     history.replaceChildren(h("p", { class: "empty" }, "Nothing so far."));
   }
+}
+
+/** A muted place: its line with the part that keeps changing marked, the evidence, and a button to hear of it. */
+function makeMuted(url, { place, text, part, evidence }) {
+  const at = part ? text.indexOf(part) : -1;
+  const line = at < 0 ? [h("mark", {}, text || part || "all lines")]
+    : [text.slice(0, at), h("mark", {}, part), text.slice(at + part.length)];
+  return h("li", {}, h("code", {}, place), " ", h("q", {}, ...line), " ", h("small", {}, evidence), " ",
+    h("button", { type: "button", onclick: () => act("/channels/unmute", { url, place }) }, "Unmute"));
 }
 
 async function act(path, body) {

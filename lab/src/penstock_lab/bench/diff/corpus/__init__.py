@@ -1,0 +1,8 @@
+"""Pages of our own making: sites, noise and edits, split into seen and held-out kinds.
+
+sites.py   pages of six kinds of sites in six languages
+words.py   the words of these languages
+noises.py  kinds of noise: what time, visitors and servers do to a page
+edits.py   kinds of edits: what a subscriber should be told of
+split.py   which kinds are held out
+"""

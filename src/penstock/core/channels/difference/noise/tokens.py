@@ -1,0 +1,137 @@
+"""A line as tokens, and how one line deviates from another: by which tokens, counted from the first line.
+
+A token is an expression of time, a number, an identifier, a word or a sign. A deviation maps keys of the old
+line to what stands there now: key 2i + 1 is token i, key 2i the gap before it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.core.channels.difference.hunks import hunks
+from penstock.core.channels.difference.noise.calendar import moments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_TOKEN: Final = re.compile(
+    r"[A-Za-z_]+\d[A-Za-z0-9_]*|\d+[A-Za-z_][A-Za-z0-9_]*|\d+(?:[.,:'’]\d+)*|[^\W\d_]+|_+|[^\w\s]"
+)
+_MOST: Final = 160
+"""Tokens of a line that are told apart; the rest of a longer line is one token."""
+_DIGIT: Final = re.compile(r"\d")
+_CODE: Final = re.compile(r"[A-Za-z_]*\d[A-Za-z0-9_]*(?:[.,:'’]\d+)*")
+
+Deviation: TypeAlias = dict[int, str]
+
+
+@lru_cache(maxsize=4_096)
+def tokens(line: str) -> tuple[str, ...]:
+    """Tokens of a line."""
+    found: list[str] = []
+    done = 0
+    for moment in moments(line):
+        found += _TOKEN.findall(line, done, moment.start)
+        found.append(line[moment.start : moment.end])
+        done = moment.end
+    found += _TOKEN.findall(line, done)
+    if len(found) > _MOST:
+        found[_MOST:] = [" ".join(found[_MOST:])]
+    return tuple(found)
+
+
+@lru_cache(maxsize=8_192)
+def skeleton(line: str) -> str:
+    """The line with every number and code as #: the same for lines that differ in these only."""
+    return _CODE.sub("#", line)
+
+
+@lru_cache(maxsize=8_192)
+def column(line: str, key: int) -> str:
+    """The column of a number: the shape of its line, where words count as one, and its place among numbers.
+
+    Lines of a list or table share columns: likes of posts, prices of goods.
+    """
+    found = tokens(line)
+    shape = "".join(str(_kind(token)) for token in found)
+    before = sum(map(is_number, found[: key // 2]))
+    return f"{re.sub('w+', 'w', shape)} {before}"
+
+
+def is_number(token: str) -> bool:
+    """Whether a token has a digit: a number, a code, a date."""
+    return _DIGIT.search(token) is not None
+
+
+def deviation(old: str, new: str) -> Deviation:
+    """What stands in the new line in place of tokens of the old one; a token that went is an empty text."""
+    a, b = tokens(old), tokens(new)
+    if len(a) == len(b) and all(_kind(x) == _kind(y) for x, y in zip(a, b, strict=True)):
+        return {2 * n + 1: y for n, (x, y) in enumerate(zip(a, b, strict=True)) if x != y}
+    found: Deviation = {}
+    for hunk in hunks(a, b):
+        here, there = hunk.old_end - hunk.old, hunk.new_end - hunk.new
+        if here == there:
+            for offset in range(here):
+                found[2 * (hunk.old + offset) + 1] = b[hunk.new + offset]
+        elif here == 0:
+            found[2 * hunk.old] = " ".join(b[hunk.new : hunk.new_end])
+        else:
+            found[2 * hunk.old + 1] = " ".join(b[hunk.new : hunk.new_end])
+            for offset in range(1, here):
+                found[2 * (hunk.old + offset) + 1] = ""
+    return found
+
+
+def _kind(token: str) -> object:
+    """Numbers and words are compared position by position; signs have to be the same."""
+    return "#" if is_number(token) else "w" if token[:1].isalnum() else token
+
+
+def is_mostly(line: str, keys: Iterable[int]) -> bool:
+    """Whether the keys name half or more of the numbers and words of a line."""
+    found = tokens(line)
+    said = {2 * n + 1 for n, token in enumerate(found) if token[:1].isalnum()}
+    return 2 * len(said.intersection(keys)) >= len(said)
+
+
+def token_at(line: str, key: int) -> str:
+    """The token of a line that a key of its deviation names; empty for a gap."""
+    found = tokens(line)
+    return found[key // 2] if key % 2 and key // 2 < len(found) else ""
+
+
+def likeness(old: str, new: str) -> float:
+    """Share of the tokens of the longer line that both lines have, from 0 to 1."""
+    a, b = tokens(skeleton(old)), tokens(skeleton(new))
+    if not a or not b:
+        return 0.0
+    left = dict.fromkeys(a, 0)
+    for token in a:
+        left[token] += 1
+    shared = 0
+    for token in b:
+        if left.get(token, 0) > 0:
+            left[token] -= 1
+            shared += 1
+    return shared / max(len(a), len(b))
+
+
+def rekeyed(old: str, new: str, keys: Mapping[int, object]) -> dict[int, int]:
+    """Keys of the old line that name a token of the new line as well, with that token's key."""
+    a, b = tokens(old), tokens(new)
+    moved: dict[int, int] = {}
+    i = j = 0
+    for hunk in [*hunks(a, b), None]:
+        end = hunk.old if hunk else len(a)
+        moved.update((2 * (i + n) + 1, 2 * (j + n) + 1) for n in range(end - i))
+        if hunk is None:
+            break
+        if hunk.old_end - hunk.old == hunk.new_end - hunk.new:
+            moved.update(
+                (2 * (hunk.old + n) + 1, 2 * (hunk.new + n) + 1) for n in range(hunk.old_end - hunk.old)
+            )
+        i, j = hunk.old_end, hunk.new_end
+    return {key: moved[key] for key in keys if key in moved}
