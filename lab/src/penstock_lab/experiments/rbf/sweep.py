@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from penstock.core.slots.slot_sets import Words
+
 SLOTS: Final = 64
 HASHES: Final = 4
 BITS: Final = 1024 * 48 * 256
@@ -116,12 +118,12 @@ class _CountedWords(np.ndarray[Any, np.dtype[np.uint64]]):
         return func(*(one.view(np.ndarray) if one is self else one for one in args), **kwargs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Counted:
     """A filter as queries of many keys see it (`batch.FilterBits`), its words counted."""
 
     shape: Shape
-    words: _CountedWords
+    words: Words
     oldest: int
     newest: int
 
