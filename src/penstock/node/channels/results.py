@@ -10,9 +10,10 @@ import asyncio
 import logging
 from contextlib import closing, suppress
 from functools import partial
-from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+
+from xxhash import xxh3_128_digest
 
 from penstock import limits
 from penstock.core.channels.address import topic_of
@@ -99,9 +100,6 @@ class ChangePublisher:
 
 
 log = logging.getLogger(__name__)
-
-PRINT_BYTES = 16
-"""Length of a body's hash: two different bodies share one with probability 2⁻⁶⁴ at most."""
 
 RECENT = 0.25
 """Weight of the last poll in the mean size of polls."""
@@ -391,4 +389,5 @@ class _Looking:
 
 
 def _print(body: bytes) -> bytes:
-    return blake2b(body, digest_size=PRINT_BYTES).digest()
+    """Hash of a body, in the event loop: 0.1 ms for 8 MB. Who makes two bodies collide hides his own page."""
+    return xxh3_128_digest(body)
