@@ -166,7 +166,7 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         )
         for name, account in found.replayed.accounts.items()
     ]
-    columns = (*FIGURES, "latency p99", "RMSE of a source, delay included", "delay aside")
+    columns = (*FIGURES, "latency p99", "RMSE live", "later")
     title = f"What was held out, replayed: {found.setting}"
     print_table(title, columns, replayed)
     for line in balances(found.replayed):
@@ -184,7 +184,7 @@ def _show(found: Advice, text: str, path: Path | None) -> None:
         warn("the policy is not written to a file; give --out policy.yaml")
 
 
-FIGURES: Final = ("candidate", "kept of what matters", "half of it after", "newest value, age p50", "lost")
+FIGURES: Final = ("candidate", "matters: kept", "half after", "newest: age", "lost")
 
 
 def _show_timing(found: Advice) -> None:

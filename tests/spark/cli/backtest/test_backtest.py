@@ -77,7 +77,7 @@ def test_advise_and_what_it_writes(recorded: Path, tmp_path: Path) -> None:
     assert "advised: accepted" in printed
     assert "the policy keeps" in " ".join(printed.split())
     assert "matters: {gt: 78}" in policy.read_text()
-    assert {"included", "aside"} <= {*printed.split()}  # errors as seen live, and by who looks back
+    assert {"live", "later"} <= {*printed.split()}  # errors as seen live, and by who looks back
     penstock("policy", "check", "--strict", str(policy))
 
 
