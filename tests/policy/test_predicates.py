@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock.errors import PolicyError
 from penstock.model import Event
 from penstock.policy import evaluate
-from penstock.policy.filters import Verb
+from penstock.policy.columns import Plan
+from penstock.policy.filters import Uniq, Verb
 from penstock.policy.nodes import Missing, Policy, Step
 from penstock.policy.predicates import Predicate, predicate
 from tests.kit.policies import predicates
@@ -82,3 +83,18 @@ def test_as_the_reference_decides(step: Step, values: list[object]) -> None:
         isinstance(evaluate.pack(policy, [event], level=1, now_us=0).items[0], Event) for event in queue
     ]
     assert found.tolist() == expected
+
+
+@given(
+    st.lists(predicates(attribute=st.sampled_from(("pulse", "$ts"))), min_size=1, max_size=3),
+    st.lists(st.none() | st.integers(-3, 3) | st.floats() | st.text(max_size=2) | st.booleans(), max_size=8),
+)
+def test_what_is_urgent_by_the_plan_is_urgent_by_the_reference(
+    steps: list[Step], values: list[object]
+) -> None:
+    policy = Policy(levels=((Step(Verb.DROP, Uniq()),),), attribute="pulse", urgent=tuple(steps))
+    ours, expected = Plan(policy).urgent, evaluate.urgency(policy)
+    assert ours is not None
+    assert expected is not None
+    for event in events(*values):
+        assert ours(event) is expected(event)

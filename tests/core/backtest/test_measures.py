@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.backtest.holding import held
+from penstock.core.backtest.holding import held, newest_known
 from penstock.core.backtest.measures import (
     Kept,
     Recorded,
@@ -22,6 +22,7 @@ from penstock.core.backtest.measures import (
 )
 
 if TYPE_CHECKING:
+    from penstock.core.backtest.histogram import Histogram
     from penstock.model.arrays import Ints
 
 NAN = float("nan")
@@ -36,6 +37,10 @@ def recorded(
         series=np.array([0] * len(published) if series is None else series, dtype=np.int64),
         values={} if values is None else {"v": np.array(values, dtype=np.float64)},
     )
+
+
+def age_of(found: Recorded, delivered: Ints) -> Histogram:
+    return ages(found, newest_known(found.published_us, delivered, found.sources))
 
 
 def instants(*found: int) -> Ints:
@@ -80,15 +85,15 @@ def test_what_matters_and_how_late() -> None:
 
 def test_the_age_of_the_newest_event() -> None:
     # One source: published at 0, 10, 20, 30; the first arrives at 15, the third at 25, the others never.
-    found = ages(recorded([0, 10, 20, 30]), instants(15, -1, 25, -1))
+    found = age_of(recorded([0, 10, 20, 30]), instants(15, -1, 25, -1))
     # At 10 nothing has come, the first is 10 old; at 20 the first is 20 old; at 30 the third is 10 old.
     assert (found.n, found.total, found.largest) == (3, 10 + 20 + 10, 20)
-    assert ages(recorded([]), instants()).n == 0
+    assert age_of(recorded([]), instants()).n == 0
 
 
 def test_an_urgent_event_that_overtakes_is_the_newest() -> None:
     # The second event arrives at 12, the older one behind it at 20: it does not make the newest older.
-    found = ages(recorded([0, 10, 30]), instants(20, 12, -1))
+    found = age_of(recorded([0, 10, 30]), instants(20, 12, -1))
     assert (found.n, found.total) == (2, 10 + 20)
     error = held(
         published_us=instants(0, 10, 30),
@@ -139,7 +144,7 @@ def test_as_a_walk_through_the_stream_says(rows: list[tuple[int, int | None, int
         if own:
             n, total = n + 1, total + at - published[max(known, default=own[0])]
     found = recorded(published, series, values)
-    age = ages(found, instants(*delivered))
+    age = age_of(found, instants(*delivered))
     assert (age.n, age.total) == (n, total)
     wanted, kept = 0, 0
     for places in groups.values():
@@ -149,8 +154,14 @@ def test_as_a_walk_through_the_stream_says(rows: list[tuple[int, int | None, int
     assert extremes(found, "v", instants(*delivered) >= 0, window_us=5) == Kept(wanted, kept)
 
 
+def test_instants_far_apart_are_ranked() -> None:
+    asked, known = instants(0, 2**61, 2**61 + 5), instants(1, 2**61 + 3, -1)
+    assert newest_known(asked, known, instants(3, 3, 3)).tolist() == [-1, 0, 1]
+    assert newest_known(asked, known, instants(0, 3, 3)).tolist() == [-1, -1, 1]
+
+
 @pytest.mark.parametrize("times", [[0], [0, 0, 5], [3, 1, 2]])
 def test_nothing_delivered_is_as_old_as_the_first_event(times: list[int]) -> None:
     published = sorted(times)
-    found = ages(recorded(published), instants(*([-1] * len(times))))
+    found = age_of(recorded(published), instants(*([-1] * len(times))))
     assert found.total == sum(at - published[0] for at in published[1:])

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import force_setattr
 
 from penstock.core.backtest.histogram import Histogram, Slices, histogram, slices
-from penstock.core.backtest.holding import Held, held
+from penstock.core.backtest.holding import Held, held, newest_known
 from penstock.core.backtest.measures import (
     Kept,
     Mattering,
@@ -220,14 +220,16 @@ def account(
     replayed: Replayed, recorded: Recorded, stream: RecordedStream, *, queue: str, window_us: int
 ) -> Account:
     """Account of one queue of a stream. `window_us` is the window whose extremes are looked for."""
-    statistics = replayed.statistics
-    published = recorded.published_us
     delivered = np.frombuffer(replayed.delivered_us, dtype=np.int64)
-    arrived = delivered != LOST
-    latency = histogram(delivered[arrived] - published[arrived])
+    return measured(counted(replayed, queue=queue), recorded, delivered, stream, window_us=window_us)
+
+
+def counted(replayed: Replayed, *, queue: str) -> Account:
+    """What the queue itself counted; `measured` adds what became of its events."""
+    statistics = replayed.statistics
     intervals = [pack.turnaround_us for pack in replayed.packs if pack.turnaround_us is not None]
-    values = recorded.values
     lost = statistics.accepted - statistics.delivered
+    worst = [Worst(queue, statistics.accepted, lost, _latency_us(replayed))] if lost else []
     return Account(
         queues=1,
         accepted=statistics.accepted,
@@ -235,15 +237,48 @@ def account(
         digested=statistics.digested,
         digests=replayed.digests,
         conserved=int(statistics.conserved and not statistics.queued and not statistics.queued_digested),
-        latency=latency,
+        latency=Histogram(),
         intervals=histogram(np.array(intervals, dtype=np.int64)),
         levels=dict(statistics.packs_by_level),
         filters={
             str(cause): (cause.level, cause.position, cause.filter, count.seen, count.dropped)
             for cause, count in statistics.filters.items()
         },
+        errors={},
+        unusual={},
+        extremes={},
+        matters={},
+        age=Histogram(),
+        slices=Slices([], [], []),
+        worst=worst,
+    )
+
+
+def _latency_us(replayed: Replayed) -> float:
+    """Mean latency of the delivered events."""
+    published = np.frombuffer(replayed.published_us, dtype=np.int64)
+    delivered = np.frombuffer(replayed.delivered_us, dtype=np.int64)
+    arrived = delivered != LOST
+    waited = int((delivered[arrived] - published[arrived]).sum())
+    return waited / max(1, int(np.count_nonzero(arrived)))
+
+
+def measured(
+    counts: Account, recorded: Recorded, delivered: Ints, stream: RecordedStream, *, window_us: int
+) -> Account:
+    """The account with all that is measured event by event. Events may be those of several queues, one behind
+    the other, if no two queues share a source.
+    """
+    published, values, arrived = recorded.published_us, recorded.values, delivered != LOST
+    sources = recorded.sources
+    newest = newest_known(published, delivered, sources)
+    return msgspec.structs.replace(
+        counts,
+        latency=histogram(delivered[arrived] - published[arrived]),
         errors={
-            name: held(published_us=published, delivered_us=delivered, values=own, sources=recorded.sources)
+            name: held(
+                published_us=published, delivered_us=delivered, values=own, sources=sources, newest=newest
+            )
             for name, own in values.items()
         },
         unusual={
@@ -256,10 +291,19 @@ def account(
             name: mattering(matches, published, delivered, arrived)
             for name, matches in recorded.matters.items()
         },
-        age=ages(recorded, delivered),
+        age=ages(recorded, newest),
         slices=slices(published, delivered, arrived, begin_us=stream.begin_us, end_us=stream.end_us),
-        worst=[Worst(queue, statistics.accepted, lost, latency.mean or 0.0)] if lost else [],
     )
+
+
+def replays(plans: Mapping[int, Plan | None], settings: Settings) -> dict[int, Replay]:
+    """A queue for each candidate; `plans` are the compiled policies by number of their candidate."""
+    found: dict[int, Replay] = {}
+    for number, plan in plans.items():
+        candidate = settings.candidates[number]
+        queue = candidate.queue(plan, settings)
+        found[number] = Replay(queue, settings.drain, digests_on_wire=candidate.drops is None)
+    return found
 
 
 class QueueRun:
@@ -269,11 +313,7 @@ class QueueRun:
         """`plans` are the compiled policies by number of their candidate, for the candidates to run."""
         self.name = name
         self._settings = settings
-        self._replays: dict[int, Replay] = {}
-        for number, plan in plans.items():
-            candidate = settings.candidates[number]
-            queue = candidate.queue(plan, settings)
-            self._replays[number] = Replay(queue, settings.drain, digests_on_wire=candidate.drops is None)
+        self._replays = replays(plans, settings)
         self._events = 0
         self._published: list[Ints] = []
         self._series: list[Ints] = []
@@ -288,8 +328,7 @@ class QueueRun:
         `values` are the measured attributes, in the order of the settings.
         """
         if not numbered:
-            for place, event in enumerate(events, start=self._events):
-                force_setattr(event, "seq", place)
+            number_events(events, start=self._events)
         self._events += len(events)
         self._published.append(np.array([event.ts_us for event in events], dtype=np.int64))
         self._series.append(series)
@@ -313,6 +352,12 @@ class QueueRun:
                 replay.finish(), recorded, stream, queue=self.name, window_us=self._settings.window_us
             )
             totals[number] = totals[number].merge(found) if number in totals else found
+
+
+def number_events(events: Sequence[Event], *, start: int = 0) -> None:
+    """Number the events of a queue as they come."""
+    for place, event in enumerate(events, start=start):
+        force_setattr(event, "seq", place)
 
 
 def from_json(data: bytes) -> Account:

@@ -9,7 +9,7 @@ urgent event may overtake older ones.
 from __future__ import annotations
 
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -17,7 +17,11 @@ import numpy as np
 from penstock.core.backtest.histogram import Histogram, histogram
 
 if TYPE_CHECKING:
-    from penstock.model.arrays import Floats, Ints
+    from penstock.model.arrays import Floats, Ints, Mask
+
+
+_MOST: Final = 1 << 62
+"""A bound of numbers in 64 bits."""
 
 
 class HoldingError(msgspec.Struct, frozen=True):
@@ -86,18 +90,22 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def held(*, published_us: Ints, delivered_us: Ints, values: Floats, sources: Ints) -> Held:
+def held(
+    *, published_us: Ints, delivered_us: Ints, values: Floats, sources: Ints, newest: Ints | None = None
+) -> Held:
     """Errors of one queue, whose events are in order of time.
 
     `delivered_us` is negative for lost events, `values` NaN without a number. A value is held for its own
-    source; `sources` are the numbers of the sources, from 0 on.
+    source; `sources` are the numbers of the sources, from 0 on. `newest` is what `newest_known` says, if the
+    caller has asked already.
     """
-    readable = np.flatnonzero(np.isfinite(values))
-    own, codes = values[readable], sources[readable]
-    published, delivered = published_us[readable], delivered_us[readable]
-    live = newest_known(published, delivered, codes)
-    later = newest_known(np.arange(len(own)), np.where(delivered >= 0, np.arange(len(own)), -1), codes)
-    return Held(_error(own, live, codes), _error(own, later, codes), _spread(own))
+    readable = np.isfinite(values)
+    if not readable.all():
+        published_us, delivered_us = published_us[readable], delivered_us[readable]
+        values, sources, newest = values[readable], sources[readable], None
+    live = newest_known(published_us, delivered_us, sources) if newest is None else newest
+    later = _newest_arrived(delivered_us >= 0, sources)
+    return Held(_error(values, live, sources), _error(values, later, sources), _spread(values))
 
 
 def codes_of(series: Ints) -> Ints:
@@ -115,16 +123,32 @@ def newest_known(asked: Ints, known: Ints, codes: Ints) -> Ints:
     places = np.flatnonzero(known >= 0)
     if not len(places):
         return np.full(size, -1, dtype=np.int64)
-    order = places[np.lexsort((known[places], codes[places]))]
-    # Instants become ranks, so that source and instant fit into one number to search for.
-    instants = np.unique(np.concatenate((asked, known[order])))
-    wide = len(instants) + 1
-    keys = codes[order] * wide + np.searchsorted(instants, known[order])
-    found = np.searchsorted(keys, codes * wide + np.searchsorted(instants, asked), side="right") - 1
+    first, last = min(asked.min(), known[places].min()), max(asked.max(), known[places].max())
+    wide = int(last - first) + 1
+    if wide * (int(codes.max()) + 1) >= _MOST:  # instants become ranks, so that a source beside them fits
+        instants = np.unique(np.concatenate((asked, known[places])))
+        known, asked = np.searchsorted(instants, known), np.searchsorted(instants, asked)
+        first, wide = 0, len(instants) + 1
+    keys = codes[places] * wide + (known[places] - first)
+    by_key = np.argsort(keys, kind="stable")
+    order = places[by_key]
+    found = np.searchsorted(keys[by_key], codes * wide + (asked - first), side="right") - 1
     # The newest of those known so far, within each source: a later source begins above all earlier ones.
     newest = np.maximum.accumulate(codes[order] * size + order) % size
     there = (found >= 0) & (codes[order[found]] == codes)
     return np.where(there, newest[found], -1)
+
+
+def _newest_arrived(arrived: Mask, codes: Ints) -> Ints:
+    """For each event the place of the last one of its source, up to itself, that arrived; −1: none."""
+    order = np.argsort(codes, kind="stable")
+    spots = np.arange(len(order))
+    grouped = codes[order]
+    begins = np.maximum.accumulate(np.where(np.diff(grouped, prepend=-1) != 0, spots, 0))
+    last = np.maximum.accumulate(np.where(arrived[order], spots, -1))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.where(last >= begins, order[last], -1)
+    return found
 
 
 def _error(values: Floats, newest: Ints, codes: Ints) -> HoldingError:

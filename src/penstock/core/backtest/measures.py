@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from penstock.core.backtest.histogram import Histogram, histogram
-from penstock.core.backtest.holding import codes_of, newest_known
+from penstock.core.backtest.holding import codes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,14 +127,13 @@ def mattering(matches: Mask, published: Ints, delivered: Ints, arrived: Mask) ->
     return Mattering(kept, histogram(delivered[there] - published[there]))
 
 
-def ages(found: Recorded, delivered: Ints) -> Histogram:
+def ages(found: Recorded, newest: Ints) -> Histogram:
     """Age of the newest event that the receiver has of a source, at the instant of each event of the source
-    but the first. Before the first one arrives, as old as the first one.
+    but the first. Before the first one arrives, as old as the first one. `newest` comes from `newest_known`.
     """
     published, codes = found.published_us, found.sources
     if not len(published):
         return Histogram()
-    newest = newest_known(published, delivered, codes)
     firsts = np.unique(codes, return_index=True)[1]
     shown = np.where(newest >= 0, newest, firsts[codes])
     later = np.ones(len(published), dtype=np.bool_)

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from penstock.core.backtest.account import QueueRun
-from penstock.core.backtest.measures import normal_range, quartiles
+from penstock.core.backtest.account import counted, measured, number_events, replays
+from penstock.core.backtest.measures import Recorded, normal_range, quartiles
 from penstock.core.backtest.settings import (
     Backtest,
     RecordedStream,
@@ -92,13 +92,32 @@ def backtest(table: pa.Table, settings: Settings) -> Backtest:
     ends = [*(np.flatnonzero(np.diff(queues)) + 1).tolist(), len(queues)]
     stream = _stream(events, settings, values, queues=len(ends))
     series = _series(rows, settings.series)
+    recorded = Recorded(
+        published_us=filled(rows.table.column("ts"), 0),
+        series=_combined([queues, series])[0],
+        values=dict(zip(settings.measured, values, strict=True)),
+        matters={one.text: one.matches(events) for one in settings.matters},
+    )
     plans = {number: candidate.plan() for number, candidate in enumerate(settings.candidates)}
-    totals: dict[int, Account] = {}
+    counts: dict[int, Account] = {}
+    delivered: dict[int, list[Ints]] = {number: [] for number in plans}
     for start, end in zip([0, *ends], ends, strict=False):
-        run = QueueRun(names[queues[start]], plans, settings)
-        own = [found[start:end] for found in values]
-        run.feed(events[start:end], series[start:end], own, numbered=rows.numbered())
-        run.settle(totals, stream)
+        own = events[start:end]
+        if not rows.numbered():
+            number_events(own)
+        for place, replay in replays(plans, settings).items():
+            replay.offer_all(own)
+            done = replay.finish()
+            found = counted(done, queue=names[queues[start]])
+            counts[place] = counts[place].merge(found) if place in counts else found
+            delivered[place].append(np.frombuffer(done.delivered_us, dtype=np.int64))
+    # Measured once for all queues: for many short ones the calls would cost more than the work.
+    totals = {
+        number: measured(
+            found, recorded, np.concatenate(delivered[number]), stream, window_us=settings.window_us
+        )
+        for number, found in counts.items()
+    }
     accounts = {candidate.name: totals[number] for number, candidate in enumerate(settings.candidates)}
     silent = frozenset(one.name for one in settings.candidates if one.drops is not None)
     return Backtest(stream, accounts, silent)
