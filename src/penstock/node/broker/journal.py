@@ -61,6 +61,9 @@ class Journal:
         """Whether something was noted since `begin` that its publisher's answer must wait for."""
         self._reserved: dict[int, _Reserved] = {}
         """Packet identifiers of messages that wait, by place."""
+        self._event: Event | None = None
+        self._body = b""
+        """The last message and its bytes: the next receiver mostly gets the same."""
         self._sends = 0
         """Callbacks of `send_when_safe` that wait: all others are answers."""
 
@@ -69,6 +72,8 @@ class Journal:
     def accepted(self, subscription: Subscription, event: Event) -> int:
         """Note a QoS 1 or 2 message for a session that is kept; returns the place it has from now on."""
         place = self._last_place = self._last_place + GAP
+        if event is not self._event:
+            self._event, self._body = event, event_bytes(event)
         self._rows.add_numbered(
             place,
             sql.PUT_MESSAGE,
@@ -78,7 +83,7 @@ class Journal:
                 subscription.filter,
                 MessageState.QUEUED,
                 0,
-                event_bytes(event),
+                self._body,
             ),
         )
         if not self._commits.scheduled:
