@@ -39,6 +39,7 @@ class _Batch:
 
     def __init__(self, number: int, since_us: Instant) -> None:
         self.number = number
+        """Transactions begun when the first frame came: the next one sets them free."""
         self.since_us = since_us
         self.frames: list[bytes] = []
         self.size = 0
@@ -70,7 +71,8 @@ class Outbox:
             batch = _Batch(journal.transaction, now_us)
             batches.append(batch)
             self._delivery.out = self
-            journal.send_when_safe(partial(self._safe, batch))
+            # Of the session, not of the outbox: that goes with its connection, however long the disk takes.
+            journal.send_when_safe(partial(_let_go, self._delivery, batch.number))
         self.write(frame)
 
     def write(self, data: bytes) -> None:
@@ -86,15 +88,25 @@ class Outbox:
         """Send behind what waits: nothing overtakes it."""
         self.write(data)
 
-    def _safe(self, batch: _Batch) -> None:
-        """The disk has what the first batch needs."""
-        delivery = self._delivery
-        if delivery.outbox is not self:  # the connection is gone; what was in flight is sent again
+    def let_go(self, number: int) -> None:
+        """The disk has what the batches up to this number need: send them."""
+        batches = self._batches
+        safe = [batch for batch in batches if batch.number <= number]
+        if not safe:
             return
-        assert self._batches[0] is batch, "transactions end in their order"
-        del self._batches[0]
-        self._size -= batch.size
-        if not self._batches:
-            delivery.out, delivery.outbox = self._link, None
+        del batches[: len(safe)]
+        self._size -= sum(batch.size for batch in safe)
+        if not batches:
+            self._delivery.out, self._delivery.outbox = self._link, None
         self._link.sampled, self.sampled = self.sampled, None
-        self._link.write_late(b"".join(batch.frames), since_us=batch.since_us)
+        frames = [frame for batch in safe for frame in batch.frames]
+        self._link.write_late(b"".join(frames), since_us=safe[0].since_us)
+
+
+def _let_go(delivery: HeldDelivery, number: int) -> None:
+    """The disk has what was noted before the transaction after that number began.
+
+    The connection may be another one by now: what was in flight waits in its outbox, for the same disk.
+    """
+    if delivery.outbox is not None:
+        delivery.outbox.let_go(number)
