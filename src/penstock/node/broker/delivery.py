@@ -174,7 +174,7 @@ class Delivery:
             return
         self.keeping_up = False
         if place:
-            self._reserve(subscription, place, qos=qos, retain=retain)
+            self._reserve(subscription, event, place, qos=qos, retain=retain)
         if flow is not None:
             if self.link is None:
                 subscription.beside_us = now_us
@@ -184,20 +184,25 @@ class Delivery:
                 return
         self.requeue(subscription, event, place, now_us=now_us)
 
-    def _reserve(self, subscription: Subscription, place: int, *, qos: int, retain: bool) -> None:
+    def _reserve(
+        self, subscription: Subscription, event: Event, place: int, *, qos: int, retain: bool
+    ) -> None:
         """Give a message that has to wait its packet identifier, unless it may be dropped or given to others.
 
         Those with identifiers go first after a crash, so within a subscription none follows one without.
         """
         assert self._journal is not None
-        if subscription.chosen.plan is not None or subscription.filter.startswith(SHARE):
-            return
         if subscription not in self.waiting:
             subscription.numbered = True
-        if subscription.numbered and len(self.exchange.ids) < limits.RESERVED_IDS:
-            self._journal.reserve(place, self.exchange.ids, qos=qos, retain=retain)
-        else:
+        if (
+            subscription.chosen.plan is not None
+            or subscription.filter.startswith(SHARE)
+            or (type(event) is Message and event.expires_us)
+            or len(self.exchange.ids) >= limits.RESERVED_IDS
+        ):
             subscription.numbered = False
+        if subscription.numbered:
+            self._journal.reserve(place, self.exchange.ids, qos=qos, retain=retain)
 
     def requeue(
         self, subscription: Subscription, item: Event | Digest, place: int, *, now_us: Instant

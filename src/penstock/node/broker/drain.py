@@ -103,8 +103,6 @@ class Drain:
 
         It may be so short ago that the disk does not have it yet.
         """
-        out = self._out.out
-        assert out is not None
         behind = self._journal is not None and self._journal.behind
         while found := self._out.exchange.outgoing.again():
             for packet_id, qos, sent in found:
@@ -113,10 +111,13 @@ class Drain:
                     fits, aliases = self._out.fit(
                         sent.event, qos=qos, ids=sent.ids, now_us=now_us, aliases=aliases
                     )
-                if not fits:  # it took larger ones before
+                if not fits:  # it took larger ones before, or was never sent this one
                     self._acks.receive(
                         Puback(packet_id) if qos == 1 else Pubrec(packet_id, Reason.PACKET_TOO_LARGE)
                     )
+                    subscription = self._held.get(sent.filter)
+                    if subscription is not None:
+                        self._out.too_large(subscription, sent.event, now_us)
                     continue
                 frame = frame_of(
                     sent.event,
@@ -130,8 +131,10 @@ class Drain:
                     aliases=aliases,
                 )
                 if behind and sent.place:
-                    out = self._out.hold(frame, now_us=now_us)
+                    self._out.hold(frame, now_us=now_us)
                 else:
+                    out = self._out.out
+                    assert out is not None
                     out.write(frame)
 
     def _drain_one(self, subscription: Subscription, now_us: Instant) -> None:

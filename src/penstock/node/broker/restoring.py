@@ -116,6 +116,8 @@ def _restore_messages(broker: RestoredHost, journal: Journal, loaded: StoredRows
             sent = Sent(message_from(body), retain, ids, place, filter=filter_)
             qos = 2 if state == MessageState.SENT_QOS2 else 1
             unanswered.setdefault(client_id, []).append(Unanswered(packet_id, qos, sent))
+            if subscription is not None:  # it is sent again, or found to be too large
+                subscription.direct += 1
         else:
             assert subscription is not None
             item = digest_from(body) if state == MessageState.DIGEST else message_from(body)
