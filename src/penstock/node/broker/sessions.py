@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from penstock import limits
@@ -45,6 +46,8 @@ class Sessions:
         self._broker = broker
         self._by_id: dict[str, Session] = {}
         self._waiting: Deadlines[Session] = Deadlines(horizon_us=HORIZON_US)
+        self._forgetting: Counter[str] = Counter()
+        """Connections of each client that wait until the disk has no earlier session of it."""
         self.departed = Account()
         """Account of sessions and subscriptions that are gone."""
         self.sent_before = 0
@@ -109,11 +112,20 @@ class Sessions:
         Else a crash could bring it back, with messages in flight that the client knows nothing of any more.
         """
         journal, before = self._broker.journal, self._by_id.get(client_id)
-        if journal is None or before is None or not before.written:
+        if journal is None:
             return
-        if connect.clean_start or before.user != user:
+        if before is not None and before.written and (connect.clean_start or before.user != user):
             self._take_over(client_id, connect, user)
+        elif not self._forgetting[client_id]:
+            return
+        # A later connection of the client waits, too, and so comes behind this one.
+        self._forgetting[client_id] += 1
+        try:
             await journal.committed()
+        finally:
+            self._forgetting[client_id] -= 1
+            if not self._forgetting[client_id]:
+                del self._forgetting[client_id]
 
     def _new_id(self, most_bytes: int) -> str:
         """Return an identifier for a client without one; a short one if it takes small packets only."""
