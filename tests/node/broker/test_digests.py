@@ -250,3 +250,18 @@ async def test_a_shared_group_may_listen() -> None:
         heard = [len((await everything(member))[1]) for member in members]
         assert sum(heard) == 4
         assert running.account_holds()
+
+
+async def test_what_was_dropped_from_a_topic_as_long_as_can_be_is_counted_and_not_told() -> None:
+    longest = "a" * 65_535
+    async with node(Config(data="", queues=SMALL)) as running:
+        watcher = await running.connect("watcher", session_expiry_s=100)
+        await watcher.subscribe("$digest/#", qos=1)
+        await everything(await overflowed(running, "c", longest))
+        await everything(await overflowed(running, "d", "a"))
+        assert (await watcher.message()).topic == "$digest/a"
+        await away(running, watcher, "watcher")
+        watcher = await running.connect("watcher", clean=False, session_expiry_s=100)
+        assert await watcher.silent()
+        assert account(running, "c").counted == DROPPED
+        assert running.account_holds()

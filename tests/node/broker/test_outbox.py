@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from penstock.mqtt.codes import V4, V5
 from penstock.mqtt.packets.connect import Connack, Connect, Will
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from penstock.node.broker.outbox import Outbox
 from penstock.node.config.schema import Config, Queues
 from penstock.node.store.tables import STORE, Store
 from tests.kit.digests_received import away, body, is_digest
@@ -379,13 +382,12 @@ async def test_identifiers_of_messages_that_do_not_leave_are_free_again(
         client = await subscribed(running)
         await away(running, client, "c")
         sender = await running.connect("s")
-        for number in range(3):
-            await sender.publish1("b", b"%d" % number, message_expiry_s=1)
+        for _ in range(3):
+            await sender.publish1("b", bytes(1000))
         session = running.broker.sessions.get("c")
         assert session is not None
         assert len(session.exchange.ids) == 3
-        await asyncio.sleep(1.1)
-        client = await running.connect("c", **KEPT)
+        client = await running.connect("c", **KEPT, maximum_packet_size=100)
         assert await client.silent()
         assert len(session.exchange.ids) == 0
         await away(running, client, "c")
@@ -418,3 +420,100 @@ async def test_a_message_whose_qos_the_client_lowered_waits_for_its_new_identifi
         client = await running.connect("c", **KEPT)
         again = await client.expect(Publish)
         assert (again.payload, again.qos, again.packet_id, again.dup) == (b"2", 1, second.packet_id, True)
+
+
+async def test_connections_that_are_gone_leave_nothing_behind_while_the_disk_takes_nothing(
+    tmp_path: Path,
+) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        await subscribed(running)
+        sender = await running.connect("s")
+        disk.gate.clear()
+        for number in range(1, 6):
+            sender.send(Publish("a", b"%d" % number, qos=2, packet_id=number))
+        assert await sender.silent()
+        for _ in range(5):  # each takes over
+            client = await running.connect("c", **KEPT)
+            assert await client.silent()
+        gc.collect()
+        outboxes = [each for each in gc.get_objects() if isinstance(each, Outbox)]
+        disk.gate.set()
+        assert len(outboxes) == 1
+        assert [int(payload) for payload in await client.payloads(5)] == list(range(1, 6))
+        assert await client.silent()
+
+
+async def test_a_message_that_expired_while_it_waited_does_not_come_after_a_crash(tmp_path: Path) -> None:
+    async with node(store=Gated(tmp_path)) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        await sender.publish2("a", b"first")
+        await sender.publish2("a", b"old", message_expiry_s=1)
+        await sender.publish2("a", b"last")
+        store = await killed(running, tmp_path)
+    await asyncio.sleep(1.1)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT)
+        assert await client.payloads(2) == [b"first", b"last"]
+        assert await client.silent()
+
+
+async def test_order_is_kept_after_a_crash_whatever_policies_there_were_meanwhile(tmp_path: Path) -> None:
+    async with node(store=Gated(tmp_path)) as running:
+        client = await subscribed(running)
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        await sender.publish1("a", b"0")
+        running.broker.install_policy("c", "a", "levels: [{keep: {latest: 1}}]")
+        await sender.publish1("a", b"1")
+        running.broker.install_policy("c", "a", None)
+        await sender.publish1("a", b"2")
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT)
+        assert await client.payloads(3) == [b"0", b"1", b"2"]
+
+
+async def test_what_is_too_large_for_the_client_is_counted_after_a_crash_too(tmp_path: Path) -> None:
+    async with node(store=Gated(tmp_path)) as running:
+        client = await subscribed(running)
+        await client.subscribe("a", qos=1, user=(("digests", "on"),))
+        await away(running, client, "c")
+        sender = await running.connect("s")
+        for payload in (b"1", b"x" * 500, b"3"):
+            await sender.publish1("a", payload)
+        store = await killed(running, tmp_path)
+    async with node(store=store) as running:
+        client = await running.connect("c", **KEPT, maximum_packet_size=200, topic_alias_maximum=1)
+        found = [await client.message() for _ in range(3)]
+        assert [is_digest(each) for each in found] == [False, True, False]
+        assert body(found[1])["count"] == 1
+        assert [found[0].payload, found[2].payload] == [b"1", b"3"]
+        assert await client.silent()
+        account = running.broker.status().account
+        assert (account.accepted, account.delivered, account.digested, account.oversized) == (3, 2, 1, 1)
+
+
+async def test_a_clean_start_that_waits_for_the_disk_does_not_end_a_later_connection(tmp_path: Path) -> None:
+    disk = Gated(tmp_path)
+    async with node(store=disk) as running:
+        await subscribed(running)
+        disk.gate.clear()
+        first = await running.dial()
+        first.send(Connect(client_id="c", clean_start=True))
+        await (await running.connect("s")).settled()
+        first.abort()  # the client has waited long enough
+        client = await running.dial()
+        client.send(Connect(client_id="c", clean_start=True))
+        await (await running.connect("s")).settled()
+        early = None
+        with suppress(TimeoutError):  # the old session is still on disk
+            early = await asyncio.wait_for(client.reader.readexactly(1), 0.1)
+        disk.gate.set()
+        assert early is None
+        assert not (await client.expect(Connack)).session_present
+        await client.subscribe("a", qos=1)
+        assert await client.silent()
+        assert running.broker.status().attached == 2

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from penstock.model.digest_wire import JSON_TYPE, to_json
+from penstock.mqtt.fields import TEXT_BYTES
 from penstock.mqtt.packets.properties import Properties
 from penstock.mqtt.topics import DIGEST_TOPICS, shared_of
 from penstock.node.broker.message import message_of
@@ -57,7 +58,8 @@ class DigestTopics:
         """Publish a digest soon, if anybody listens; digests of one subscription are merged until then."""
         if shared_of(subscription.filter).filter.startswith(DIGEST_TOPICS):
             return  # whoever cannot follow the digests of others is not told in more of them
-        if not self._broker.router.find(DIGEST_TOPICS + subscription.digest_topic()).all:
+        topic = DIGEST_TOPICS + subscription.digest_topic()
+        if len(topic.encode()) > TEXT_BYTES or not self._broker.router.find(topic).all:
             return
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.publish)
