@@ -6,6 +6,7 @@ longer before it is committed, so that a kill meets every state that is not on d
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 START_S: Final = 120.0
 """Longest wait for a node."""
+PR_SET_PDEATHSIG: Final = 1
+"""Of Linux's prctl: the signal that a process gets when its parent ends."""
 
 
 class Nodes:
@@ -120,6 +123,8 @@ def fork_nodes() -> None:
     else:
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with suppress(AttributeError):  # Linux: the node ends with this process, which ends with the experiment
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if disk_ms:
         _slow(disk_ms)
