@@ -157,6 +157,8 @@ def test_filters_lists_the_catalogue() -> None:
         (("policy", "explain", str(EXAMPLES)), 3, "cannot be read: Is a directory"),
         (("policy", "convert", VITALS, "--to", "toml"), 2, "toml"),
         (("reproduce", "pack-fig9"), 2, "did you mean 'pack-fig8'?"),
+        (("reproduce", "pack-fig8", "--minutes", "1"), 2, "has no option --minutes without --live"),
+        (("reproduce", "ward", "--live"), 2, "live experiment"),
         (("bench", "speed"), 2, "there is no benchmark 'speed'"),
         (("polciy",), 2, "No such command"),
     ],

@@ -55,6 +55,7 @@ EXPERIMENTS: Final = {
 """Name → module."""
 
 LIVE: Final = {
+    "pack-fig8": "penstock_lab.experiments.pack.fig8_live",
     "gryphon-e1": "penstock_lab.experiments.gryphon.live.e1",
     "gryphon-e2": "penstock_lab.experiments.gryphon.live.e2",
 }
@@ -66,6 +67,9 @@ OPTIONS: Final = {
     "qos2-kill": ("rounds", "version", "client"),
 }
 """Name → options that only this experiment has."""
+
+LIVE_OPTIONS: Final = {"pack-fig8": ("minutes",)}
+"""Name → options that only the live experiment has."""
 
 
 def load(module: str) -> Experiment:
@@ -98,6 +102,10 @@ def reproduce(  # noqa: PLR0917  # options of a command
         str | None,
         typer.Option("--client", metavar="raw|paho", help="qos2-kill: clients; both when omitted."),
     ] = None,
+    minutes: Annotated[
+        str | None,
+        typer.Option("--minutes", metavar="M", help="pack-fig8 --live: length of the run; 10 if omitted."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of one of the papers: what they found beside what we find.
@@ -113,11 +121,14 @@ def reproduce(  # noqa: PLR0917  # options of a command
         "spark": "yes" if spark else None,
         "version": version,
         "client": client,
+        "minutes": minutes,
     }
     options = {option: value for option, value in asked.items() if value is not None}
+    known = (LIVE_OPTIONS if live else OPTIONS).get(name, ())
     for option in options:
-        if option not in OPTIONS.get(name, ()):
-            raise typer.BadParameter(f"the experiment '{name}' has no option --{option}")
+        if option not in known:
+            more = " without --live" if option in LIVE_OPTIONS.get(name, ()) else ""
+            raise typer.BadParameter(f"the experiment '{name}' has no option --{option}{more}")
     if spark:
         need_spark()
     run = load(module)

@@ -12,26 +12,22 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock.errors import ConnectionLost
 from penstock.model.digest_wire import from_message, is_marked
 from penstock.mqtt.codes import V5, Kind
-from penstock.mqtt.packets.connect import Connack, Connect
-from penstock.mqtt.packets.framing import Framer
-from penstock.mqtt.packets.packet import decode, encode
+from penstock.mqtt.packets.packet import encode
 from penstock.mqtt.packets.properties import NONE, Properties
 from penstock.mqtt.packets.publish import Publish, ack_frame
-from penstock.mqtt.packets.subscribe import Suback, Subscribe, Subscription
 from penstock_lab.bench.result import BenchmarkResult, BenchmarkRow
-from penstock_lab.rigs.brokers import HOST, Broker, mosquitto, our_node
+from penstock_lab.rigs.brokers import Broker, mosquitto, our_node
+from penstock_lab.rigs.raw_client import RawClient
 from penstock_lab.rigs.slow_link import SlowLink
 from penstock_lab.sim.traffic import is_alarm, readings
 
 if TYPE_CHECKING:
-    from penstock.mqtt.packets.packet import Packet
     from penstock_lab.bench.result import Progress
 
 NAME: Final = "overload"
@@ -50,7 +46,6 @@ LOOK_S: Final = 0.5
 SETTLED_S: Final = 4.0
 """A receiver that gets nothing for this long has got everything."""
 FILTER: Final = "ward/#"
-ANSWER_S: Final = 60.0
 IN_FLIGHT: Final = 20
 """Messages on the link that are not acknowledged: Mosquitto's default. The rest waits at the broker."""
 POLICY: Final = """
@@ -182,17 +177,21 @@ class _Run:
 
     async def play(self) -> None:
         async with AsyncExitStack() as stack:
-            clients: list[list[_Client]] = []
+            clients: list[list[RawClient]] = []
             receivers = []
             for number, broker in enumerate(self.brokers):
                 link = await stack.enter_async_context(SlowLink(broker.port, bytes_per_s=LINK_BIT_S / 8))
-                receiver = await stack.enter_async_context(_Client(link.port, "receiver"))
+                receiver = await stack.enter_async_context(
+                    RawClient(link.port, "receiver", receive_maximum=IN_FLIGHT)
+                )
                 policy = Properties(user=(("policy", POLICY),)) if number == 0 else NONE
                 await receiver.subscribe(FILTER, policy)
                 receivers.append(receiver)
                 clients.append(
                     [
-                        await stack.enter_async_context(_Client(broker.port, f"sensor-{sensor}"))
+                        await stack.enter_async_context(
+                            RawClient(broker.port, f"sensor-{sensor}", receive_maximum=IN_FLIGHT)
+                        )
                         for sensor in range(SENSORS)
                     ]
                 )
@@ -210,7 +209,7 @@ class _Run:
                 for task in reading:
                     task.cancel()
 
-    async def _publish(self, clients: list[list[_Client]]) -> None:
+    async def _publish(self, clients: list[list[RawClient]]) -> None:
         for event in readings(Random(SEED), SENSORS):  # noqa: S311  # the same ward every time
             if event.ts_us >= self._seconds * 1_000_000:
                 return
@@ -229,7 +228,7 @@ class _Run:
             self.published += 1
             self.alarms += is_alarm(said.pulse)
 
-    async def _receive(self, receiver: _Client, seen: Received) -> None:
+    async def _receive(self, receiver: RawClient, seen: Received) -> None:
         while True:
             packet = await receiver.next()
             if not isinstance(packet, Publish):
@@ -256,40 +255,3 @@ class _Run:
                 seen.memory_bytes = max(seen.memory_bytes, broker.memory_bytes())
                 if now_s > WARM_UP_S:
                     seen.stale_s += [now_s - newest_us / 1e6 for newest_us in seen.newest_us]
-
-
-class _Client:
-    """An MQTT connection on asyncio streams that sends and receives packets."""
-
-    def __init__(self, port: int, client_id: str) -> None:
-        self._port = port
-        self._client_id = client_id
-        self._framer = Framer()
-        self._frames: list[bytes] = []
-
-    async def __aenter__(self) -> Self:
-        hello = Connect(self._client_id, keep_alive_s=3_600, properties=Properties(receive_maximum=IN_FLIGHT))
-        self._reader, self.writer = await asyncio.open_connection(HOST, self._port)
-        self.writer.write(encode(hello, V5))
-        answer = await asyncio.wait_for(self.next(), ANSWER_S)
-        if not isinstance(answer, Connack) or answer.reason:
-            raise ConnectionLost(f"the broker refused a client: {answer}")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.writer.close()
-
-    async def subscribe(self, filter_: str, properties: Properties) -> None:
-        self.writer.write(encode(Subscribe(1, (Subscription(filter_, qos=1),), properties), V5))
-        answer = await asyncio.wait_for(self.next(), ANSWER_S)
-        if not isinstance(answer, Suback) or answer.reasons != (1,):
-            raise ConnectionLost(f"the broker refused a subscription: {answer}")
-
-    async def next(self) -> Packet:
-        """The next packet."""
-        while not self._frames:
-            chunk = await self._reader.read(65_536)
-            if not chunk:
-                raise ConnectionLost("the broker closed the connection")
-            self._frames = self._framer.feed(chunk)
-        return decode(self._frames.pop(0), V5)
