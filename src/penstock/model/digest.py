@@ -115,7 +115,7 @@ class AttributeSummary(msgspec.Struct, frozen=True, array_like=True):
     def size(self) -> int:
         """Approximate bytes on the wire."""
         marks = sum(mark.size for mark in (self.first, self.last) if mark is not None)
-        return 40 + marks + len(self.distinct or b"") + len(self.quantiles or b"")
+        return 16 + marks + len(self.distinct or b"") + len(self.quantiles or b"")
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
@@ -158,8 +158,9 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """Approximate bytes on the wire, as byte capacities count them."""
-        return 24 + 14 * len(self.causes) + sum(len(name) + found.size for name, found in self.attributes)
+        """Approximate bytes on the wire, as byte capacities count them: in the compact form, with the
+        properties that mark it."""
+        return 56 + 4 * len(self.causes) + sum(len(name) + found.size for name, found in self.attributes)
 
 
 def merge_all(digests: Iterable[Digest]) -> Digest:

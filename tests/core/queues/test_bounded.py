@@ -336,8 +336,8 @@ def test_what_a_controller_is_told() -> None:
     first, second = controller.requests
     # In bytes, of which an event has two: four arrived before the one that asks.
     assert (first.now_us, first.highest, first.arrived, first.departed) == (4000, 1, 8, 0)
-    # Since the first pack that one arrived and three more; an event went out, and a digest of 38 bytes.
-    assert (second.now_us, second.arrived, second.departed, second.over_us) == (8000, 8, 40, 4000)
+    # Since the first pack that one arrived and three more; an event went out, and a digest of 60 bytes.
+    assert (second.now_us, second.arrived, second.departed, second.over_us) == (8000, 8, 62, 4000)
     assert (first.most, second.most) == (None, None)
     assert [(one.level, one.events) for one in controller.outcomes] == [(1, 4), (1, 4)]
     assert [effect.dropped for effect in controller.outcomes[0].effects] == [3]

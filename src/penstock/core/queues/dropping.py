@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.model.instant import Instant
 
 
-TALLY_BYTES: Final = 38
+TALLY_BYTES: Final = 60
 """`Digest.size` of a digest with one cause and no attributes."""
 
 
