@@ -271,8 +271,8 @@ def _rows(
             "–",
             f"{pack.share(2):.0%} of {pack.packs}",
             ok=None,
-            note=f"{_simulated(simulated['pack'])}; it counts what digests take of the link, and level 2 is only "
-            "just enough",
+            note=f"{_simulated(simulated['pack'])}; it counts what digests take of the link, and level 2 is "
+            "only just enough",
         ),
         *(
             Claim(
