@@ -172,12 +172,18 @@ def try_(
     if level is not None and level > policy.highest:
         raise InputError(f"--level {level}: the policy has {policy.highest} levels", path=file)
     queue = [one.event for one in recorded]
+    urgent = evaluate.urgency(policy)
+    first = [event for event in queue if urgent is not None and urgent(event)]
+    if first:  # they go ahead of the others, and no level drops them
+        ahead = set(map(id, first))
+        queue = [event for event in queue if id(event) not in ahead]
     if worst_case:
         packed = Packed(evaluate.collapse(policy, queue), ())
     else:
-        now_us = max((event.ts_us for event in queue), default=0) if now is None else now
+        now_us = max((one.event.ts_us for one in recorded), default=0) if now is None else now
         chosen = policy.highest if level is None else level
         packed = evaluate.pack(policy, queue, level=chosen, now_us=now_us)
+    packed = Packed([*first, *packed.items], packed.effects)
     if as_json:
         print_json(_tried(packed, recorded))
     else:

@@ -48,6 +48,10 @@ QUEUE_EVENTS: Final = 300
 FILTER: Final = "ward/#"
 SECONDS: Final = 30
 QUICK_S: Final = 20
+ALARMS: Final = 0.995
+DELAY_S: Final = 0.5
+AGE_S: Final = 2.0
+"""Goals of the phone with a policy."""
 DRAIN_S: Final = 60
 """Longest wait for the phones to catch up when the monitors have stopped."""
 STEP_S: Final = 0.02
@@ -228,19 +232,24 @@ def _outcome(evening: _Evening, seed: int, *, quick: bool) -> ExperimentResult:
     told = [phone.readings + phone.digested for phone in evening.phones]
     account = evening.account
     rows = (
-        Claim("alarms that arrive", f"{share[1]:.0%}", f"{share[0]:.0%}", ok=share[0] > share[1]),
         Claim(
-            "median delay of an alarm",
-            f"{delay_s[1]:.1f} s",
-            f"{delay_s[0]:.1f} s",
-            ok=None,
-            note="most of it is the link's own: what its buffers hold, no policy can take out",
+            f"alarms that arrive: {ALARMS:.1%} or more",
+            f"{share[1]:.1%}",
+            f"{share[0]:.1%}",
+            ok=share[0] >= max(ALARMS, share[1]),
         ),
         Claim(
-            "median age of a patient's newest reading",
+            f"median delay of an alarm: {DELAY_S:g} s or less",
+            f"{delay_s[1]:.1f} s",
+            f"{delay_s[0]:.1f} s",
+            ok=delay_s[0] <= DELAY_S,
+            note="an alarm goes ahead of what waits; what buffers of the link hold, nothing can overtake",
+        ),
+        Claim(
+            f"median age of a patient's newest reading: {AGE_S:g} s or less",
             f"{age_s[1]:.1f} s",
             f"{age_s[0]:.1f} s",
-            ok=None,
+            ok=age_s[0] <= AGE_S,
         ),
         Claim(
             "readings the phone got or was told about",

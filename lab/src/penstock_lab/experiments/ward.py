@@ -1,7 +1,8 @@
 """A ward watched over a link that carries a third of its readings: what reaches the nurse's phone.
 
 The same readings go to five phones: two with a policy, under different controllers, one whose queue drops the
-oldest, one whose queue drops the newest, and one on a link that carries everything.
+oldest, one whose queue drops the newest, and one on a link that carries everything. The policy keeps time:
+alarms go at once, and of the rest what is newest.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from penstock.core.queues import (
     BoundedQueue,
     DropNewestQueue,
     DropOldestQueue,
+    Ladder,
     PackingQueue,
-    Predictive,
     QueueOptions,
 )
 from penstock.model.instant import SECOND_US
@@ -41,11 +42,11 @@ NAME: Final = "ward"
 PATIENTS: Final = 60
 CAPACITY: Final = 200
 POLICY: Final = policy(
-    drop.older(0.5),
+    drop.older(0.25),
     keep.latest(5),
     attribute="pulse",
     digest=["mean", "min", "max"],
-    fresh="1s",
+    fresh="500ms",
     urgent=[when.lt(50), when.gt(100)],
     name="ward",
     description="The phones' policy: alarms at once; of the rest, what is newest.",
@@ -67,7 +68,7 @@ class Phone:
 PHONES: Final = (
     Phone("no bottleneck", lambda: DropOldestQueue(_room()), FAST),
     Phone("policy", lambda: PackingQueue(POLICY, _room()), digests=True),
-    Phone("policy, predictive", lambda: PackingQueue(POLICY, _room(), Predictive()), digests=True),
+    Phone("policy, ladder", lambda: PackingQueue(POLICY, _room(), Ladder()), digests=True),
     Phone("drop oldest", lambda: DropOldestQueue(_room())),
     Phone("drop newest", lambda: DropNewestQueue(_room())),
 )
@@ -86,6 +87,8 @@ class View:
     """Share of the alarms that arrived."""
     delay_s: float
     """Median delay of the alarms that arrived."""
+    late_s: float
+    """99th percentile of that delay."""
     stale_s: float
     """Median age of the newest reading shown, over patients and seconds."""
     events: int
@@ -131,6 +134,7 @@ def _watch(phone: Phone, seed: int, seconds: int) -> View:
         phone=phone.name,
         alarms=len(delays) / len(alarms) if alarms else 1.0,
         delay_s=median(delays) if delays else float("nan"),
+        late_s=sorted(delays)[(len(delays) - 1) * 99 // 100] if delays else float("nan"),
         stale_s=median(_ages_s(seen, seconds)),
         events=len(seen.arrivals),
         digested=told,
@@ -160,28 +164,50 @@ def _ages_s(seen: QueueRun, seconds: int) -> list[float]:
     return ages or [float("nan")]
 
 
+ALARMS: Final = 0.99
+"""Share of the alarms that must arrive."""
+DELAY_S: Final = 1.0
+"""The longest that 99 of 100 alarms may take."""
+READINGS: Final = 0.9
+"""Share of drop oldest's readings that must arrive: the rest is what digests may cost."""
+
+
 def _rows(views: dict[str, View]) -> tuple[Claim, ...]:
-    ours, predictive = views["policy"], views["policy, predictive"]
+    ours, ladder = views["policy"], views["policy, ladder"]
     oldest, newest = views["drop oldest"], views["drop newest"]
     return (
         Claim(
-            "alarms that arrive",
+            f"alarms that arrive: {ALARMS:.0%} or more",
             f"drop oldest {oldest.alarms:.0%}, drop newest {newest.alarms:.0%}",
-            f"policy {ours.alarms:.0%}",
-            ok=ours.alarms > max(oldest.alarms, newest.alarms),
+            f"policy {ours.alarms:.1%}",
+            ok=ours.alarms >= max(ALARMS, oldest.alarms),
         ),
         Claim(
-            "… with the predictive controller",
+            f"delay of an alarm, 99 of 100: {DELAY_S:g} s or less",
+            f"drop oldest {oldest.late_s:.1f} s, drop newest {newest.late_s:.1f} s",
+            f"policy {ours.late_s:.2f} s",
+            ok=ours.late_s <= min(DELAY_S, oldest.late_s),
+            note="urgent: an alarm goes ahead of what waits",
+        ),
+        Claim(
+            "median age of a patient's newest reading: no older",
+            f"drop oldest {oldest.stale_s:.1f} s, drop newest {newest.stale_s:.1f} s",
+            f"policy {ours.stale_s:.1f} s",
+            ok=ours.stale_s <= oldest.stale_s,
+            note="fresh: half a second of the link waits, not a full queue",
+        ),
+        Claim(
+            f"readings that arrive: {READINGS:.0%} of drop oldest's or more",
+            f"drop oldest {oldest.events:,}",
+            f"policy {ours.events:,} ({ours.events / max(1, oldest.events):.0%})",
+            ok=ours.events >= READINGS * oldest.events,
+            note="digests share the link",
+        ),
+        Claim(
+            "… with the ladder",
             "–",
-            f"policy {predictive.alarms:.0%}",
+            f"alarms {ladder.alarms:.1%}, newest reading {ladder.stale_s:.1f} s, readings {ladder.events:,}",
             ok=None,
-            note="it takes the lowest level that suffices, so the alarms' own levels are hardly used",
-        ),
-        Claim(
-            "median delay of an alarm",
-            f"drop oldest {oldest.delay_s:.1f} s, drop newest {newest.delay_s:.1f} s",
-            f"policy {ours.delay_s:.1f} s",
-            ok=ours.delay_s < min(oldest.delay_s, newest.delay_s),
         ),
         Claim(
             "readings nobody is told about",

@@ -39,6 +39,10 @@ class Broker:
     http: str = ""
     """URL of the HTTP API; empty if the broker has none."""
 
+    def cpu_ns(self) -> int:
+        """Return the time that the process has spent on processors."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])
+
     def memory_bytes(self) -> int:
         """Return the resident memory of the process."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
