@@ -42,6 +42,16 @@ ADVISE = ("advise", "--events", "events.parquet")
         ((*USUAL, "--engine", "local"), 3, "events.parquet: there is no such file or folder"),
         ((*ADVISE, "--attribute", "pulse", "--budget", "30"), 3, "a share between 0 and 1"),
         ((*ADVISE, "--budget", "0.3"), 2, "Missing option '--attribute'"),
+        (
+            (*ADVISE, "--attribute", "pulse", "--budget", "0.3", "--drain", "fast"),
+            3,
+            "a drain is written like",
+        ),
+        (
+            (*ADVISE, "--attribute", "pulse", "--budget", "0.3", "--matters", "pulse"),
+            3,
+            "no comparison was found",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_said_at_once(arguments: tuple[str, ...], code: int, said: str) -> None:
