@@ -12,6 +12,7 @@ from penstock.errors import PolicyError
 from penstock.model.digest import Cause, Digest
 from penstock.model.digest_wire import COMPACT_MARK, JSON_MARK, from_message, to_compact, to_json
 from penstock.mqtt.codes import Reason
+from penstock.mqtt.packets.publish import Publish
 from penstock.node.config.schema import Config, Installed, Queues
 from penstock.node.store.tables import STORE, Store
 from tests.kit.digests_received import away, body, is_digest
@@ -149,6 +150,26 @@ async def test_a_publishers_digest_reaches_each_receiver_in_a_form_it_reads(vers
         assert found.payload.startswith(b"{") is (version == 4 or form == "json")
         if version == 5:
             assert found.properties.user == (("other", "1"), JSON_MARK if form else COMPACT_MARK)
+
+
+@pytest.mark.parametrize(("version", "form"), [(4, ""), (5, ""), (5, "json")])
+async def test_a_publishers_digest_that_is_sent_again_is_in_that_form_too(version: int, form: str) -> None:
+    before = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
+    async with node() as running:
+        phone = await running.connect("phone", session_expiry_s=100)
+        await phone.subscribe("a", qos=1)
+        sensor = await running.connect("sensor")
+        await sensor.publish1("a", to_compact(before), user=(COMPACT_MARK,))
+        assert (await phone.expect(Publish)).payload == to_compact(before)
+        if form:
+            await phone.subscribe("a", qos=1, user=(("digests", form),))
+        await away(running, phone, "phone")
+        kept = {"session_expiry_s": 100} if version == 5 else {}
+        phone = await running.connect("phone", version=version, clean=False, **kept)
+        again = await phone.expect(Publish)
+        assert again.dup
+        assert from_message(again.payload)[0] == before
+        assert again.payload.startswith(b"{") is (version == 4 or form == "json")
 
 
 @pytest.mark.parametrize(

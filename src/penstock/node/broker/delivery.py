@@ -244,8 +244,8 @@ class Delivery:
 
         A message with a place in the journal leaves when the disk has it with its packet identifier.
         """
-        if event.properties and (self.version != V5 or subscription.form is DigestForm.JSON):
-            event = with_json_digest(event)
+        if event.properties:
+            event = self.in_form(subscription, event)
         if expired(event, now_us):
             subscription.withheld += 1
             self._forget(place)
@@ -291,6 +291,12 @@ class Delivery:
             out.write(frame)
         out.sampled = subscription
         return True
+
+    def in_form(self, subscription: Subscription | None, event: Event) -> Event:
+        """A message as the client reads it: with MQTT 3.1.1, or if asked for, a compact digest as JSON."""
+        if self.version != V5 or (subscription is not None and subscription.form is DigestForm.JSON):
+            return with_json_digest(event)
+        return event
 
     def hold(self, frame: bytes, *, now_us: Instant) -> Writer:
         """Send a frame when all that was noted in the journal so far is on disk; returns what holds it."""

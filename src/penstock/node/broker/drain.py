@@ -106,10 +106,12 @@ class Drain:
         behind = self._journal is not None and self._journal.behind
         while found := self._out.exchange.outgoing.again():
             for packet_id, qos, sent in found:
+                # The client may have come back with another version of MQTT, or have asked for another form.
+                event = self._out.in_form(self._held.get(sent.filter), sent.event)
                 fits, aliases = True, self._out.aliases
                 if self._out.most_bytes:
                     fits, aliases = self._out.fit(
-                        sent.event, qos=qos, ids=sent.ids, now_us=now_us, aliases=aliases
+                        event, qos=qos, ids=sent.ids, now_us=now_us, aliases=aliases
                     )
                 if not fits:  # it took larger ones before, or was never sent this one
                     self._acks.receive(
@@ -117,10 +119,10 @@ class Drain:
                     )
                     subscription = self._held.get(sent.filter)
                     if subscription is not None:
-                        self._out.too_large(subscription, sent.event, now_us)
+                        self._out.too_large(subscription, event, now_us)
                     continue
                 frame = frame_of(
-                    sent.event,
+                    event,
                     version=self._out.version,
                     now_us=now_us,
                     packet_id=packet_id,

@@ -11,6 +11,8 @@ from penstock.core.streams.handshake import Offered
 from penstock.core.streams.messages import Data
 from penstock.core.streams.ticks import tick_at
 from penstock.core.streams.wire import Record, encode_record
+from penstock.model.digest import Cause, Digest
+from penstock.model.digest_wire import COMPACT_MARK, JSON_MARK, from_message, to_compact
 from penstock.model.event import stamp_of
 from penstock.mqtt.codes import Reason
 from penstock.mqtt.packets.publish import Puback, Pubcomp, Publish, Pubrec, Pubrel
@@ -44,6 +46,25 @@ async def test_live_messages_come_once_with_stream_and_tick(qos: int) -> None:
         assert ticks == sorted(set(ticks))
         await peer.settled()
         assert running.account_holds()
+
+
+@pytest.mark.parametrize(("version", "form"), [(4, ""), (5, ""), (5, "json")])
+@pytest.mark.parametrize("qos", [0, 2])
+async def test_a_publishers_digest_comes_in_a_form_that_the_receiver_reads(
+    version: int, form: str, qos: int
+) -> None:
+    digest = Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))
+    async with streams_node() as running:
+        peer = await running.connect("s", version=version)
+        await peer.subscribe("orders/#", qos=qos, user=(("digests", form),) if form else ())
+        publisher = await running.connect("publisher")
+        await publisher.publish1("orders/a", to_compact(digest), user=(COMPACT_MARK,))
+        found = await peer.message()
+        assert from_message(found.payload)[0] == digest
+        assert found.payload.startswith(b"{") is (version == 4 or form == "json")
+        if version == 5:
+            assert (JSON_MARK if form else COMPACT_MARK) in found.properties.user
+            assert stamp_of(found.properties.user) is not None
 
 
 async def test_old_versions_get_the_same_without_properties() -> None:

@@ -19,6 +19,7 @@ from penstock.node.streams.sessions.cursors import Flight
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.model.event import Event
     from penstock.model.instant import Instant
     from penstock.mqtt.sessions.identifiers import AliasesOut
     from penstock.node.broker.link import Writer
@@ -117,23 +118,24 @@ class SessionSender:
         if expired(item.event, now_us):
             subscription.withheld += 1
             return True
+        event = session.delivery.in_form(subscription, item.event)
         at_once = qos < 2 or not self._place.durable
         # Messages of other streams may overtake frames that wait for the disk, so these use no topic alias.
         aliases = session.delivery.aliases if at_once and not self._outboxes else None
         if session.delivery.most_bytes:
             fits, aliases = session.delivery.fit(
-                item.event, qos=qos, ids=choice.ids, now_us=now_us, aliases=aliases
+                event, qos=qos, ids=choice.ids, now_us=now_us, aliases=aliases
             )
             if not fits:
-                session.delivery.too_large(subscription, item.event, now_us)
+                session.delivery.too_large(subscription, event, now_us)
                 return True
         retain = item.record.retain and subscription.options.retain_as_published
         tick, packet_id = item.tick, 0
         if qos:
-            sent = Sent(item.event, retain, choice.ids, 0, self, tick)
+            sent = Sent(event, retain, choice.ids, 0, self, tick)
             packet_id = outgoing.send(sent, qos=qos)
             self._flight[tick] = packet_id
-        frame = self._frame(item, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
+        frame = self._frame(item, event, packet_id, qos, choice.ids, aliases, retain=retain, now_us=now_us)
         session.delivery.sent += 1
         self._out.sampled = subscription
         if at_once:
@@ -151,19 +153,20 @@ class SessionSender:
         if not self._room:
             return False
         ids = choice.ids if choice is not None else ()
+        event = session.delivery.in_form(choice.subscription if choice is not None else None, item.event)
         self._place.unsent.discard(item.tick)
         aliases = None if self._outboxes else session.delivery.aliases
         if session.delivery.most_bytes:
-            fits, aliases = session.delivery.fit(item.event, qos=2, ids=ids, now_us=now_us, aliases=aliases)
+            fits, aliases = session.delivery.fit(event, qos=2, ids=ids, now_us=now_us, aliases=aliases)
             if not fits:  # the client accepted larger packets before
                 self.completed(item.tick, flight.packet_id)
                 return True
-        sent = Sent(item.event, False, ids, 0, self, item.tick)
+        sent = Sent(event, False, ids, 0, self, item.tick)
         session.exchange.outgoing.send_as(flight.packet_id, sent, qos=2)
         self._flight[item.tick] = flight.packet_id
         session.delivery.sent += 1
         frame = frame_of(
-            item.event,
+            event,
             version=session.version,
             now_us=now_us,
             packet_id=flight.packet_id,
@@ -179,6 +182,7 @@ class SessionSender:
     def _frame(
         self,
         item: StreamItem,
+        event: Event,
         packet_id: int,
         qos: int,
         ids: tuple[int, ...],
@@ -188,11 +192,11 @@ class SessionSender:
         now_us: Instant,
     ) -> bytes:
         session = self._session
-        if item.shareable and not ids and aliases is None:
+        if item.shareable and event is item.event and not ids and aliases is None:
             head, tail = item.frame(version=session.version, qos=qos, retain=retain)
             return head + packet_id.to_bytes(2, "big") + tail if qos else head
         return frame_of(
-            item.event,
+            event,
             version=session.version,
             now_us=now_us,
             packet_id=packet_id,
