@@ -139,12 +139,12 @@ def reproduce(*, seed: int, quick: bool, out: Path | None, progress: Progress) -
     for contestant in CONTESTANTS:
         progress(len(found), steps, contestant.label)
         found[contestant.name] = measure(contestant, seed, length)
-    for contestant in CONTESTANTS:
-        if contestant.name in PACKING:
-            progress(len(found) + len(hour), steps, f"{contestant.label}, an hour")
-            hour[contestant.name] = (
-                found[contestant.name] if quick else measure(contestant, seed, HOUR_SECONDS, seeds=HOUR_SEEDS)
-            )
+    for contestant in (each for each in CONTESTANTS if each.name in PACKING):
+        if quick:
+            hour[contestant.name] = found[contestant.name]
+            continue
+        progress(len(found) + len(hour), steps, f"{contestant.label}, an hour")
+        hour[contestant.name] = measure(contestant, seed, HOUR_SECONDS, seeds=HOUR_SEEDS)
     progress(steps, steps, "plots")
     plots: tuple[Path, ...] = ()
     if out is not None:

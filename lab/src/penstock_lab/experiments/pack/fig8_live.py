@@ -70,6 +70,8 @@ class LiveReceiver:
     """Time of the last arrival."""
     packs_by_level: dict[int, int] = field(default_factory=dict)
     conserved: bool = True
+    carried_per_s: float = 0.0
+    """Bytes a second that its link carried while events were published."""
 
     @property
     def told(self) -> int:
@@ -108,7 +110,12 @@ def reproduce(
         for contestant in CONTESTANTS
         if contestant.name in found
     }
-    rows = (*fig8.rows(found), *_rows(found, simulated, seconds), _accounted(receivers, run.published))
+    rows = (
+        *fig8.rows(found),
+        *_rows(found, simulated, seconds),
+        _accounted(receivers, run.published),
+        _carried(receivers),
+    )
     return ExperimentResult(
         experiment=NAME,
         title="PACK, Figure 8, live: latency and loss before a slow link",
@@ -161,6 +168,7 @@ class _Run:
         """Publish for the length of the run, then wait until what waits has arrived."""
         async with AsyncExitStack() as stack:
             clients = []
+            links = []
             for each in self._receivers:
                 link = await stack.enter_async_context(
                     SlowLink(each.broker.port, bytes_per_s=Figure8Setting().bytes_per_s)
@@ -168,6 +176,7 @@ class _Run:
                 client = await stack.enter_async_context(
                     RawClient(link.port, each.name, receive_maximum=IN_FLIGHT)
                 )
+                links.append(link)
                 asked = NONE if each.policy is None else Properties(user=(("policy", each.policy),))
                 await client.subscribe(TOPIC, asked)
                 clients.append(client)
@@ -185,6 +194,8 @@ class _Run:
             ]
             try:
                 await self._publish(sensors)
+                for each, link in zip(self._receivers, links, strict=True):
+                    each.carried_per_s = link.carried / self._now_s()
                 await self._settled()
                 for each in self._receivers:
                     if each.broker.http:
@@ -284,6 +295,17 @@ def _rows(
             )
             for name in ("drop-tail", "pack")
         ),
+    )
+
+
+def _carried(receivers: tuple[LiveReceiver, ...]) -> Claim:
+    rates = [each.carried_per_s for each in receivers]
+    return Claim(
+        "what the links carried",
+        f"{Figure8Setting().bytes_per_s:,} B/s",
+        f"{min(rates):,.0f} to {max(rates):,.0f} B/s",
+        ok=None,
+        note="the relays are late on a busy machine; then all lose more, and higher levels are needed",
     )
 
 
