@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from penstock import limits
 from penstock.model.digest_wire import from_message, is_marked
 from penstock.mqtt.codes import V5, Kind
 from penstock.mqtt.packets.packet import encode
@@ -92,6 +93,9 @@ class Received:
     last_s: float = 0.0
     """Time of the last arrival."""
     memory_bytes: int = 0
+    digest_bytes: int = 0
+    bytes: int = 0
+    """Of all messages, digests among them, with their headers."""
 
     @property
     def accounted(self) -> int:
@@ -138,6 +142,7 @@ def _rows(run: _Run, every: int, rivals: tuple[str, str]) -> list[BenchmarkRow]:
     ours = run.seen[0]
     critical = [100 * seen.alarms / alarms for seen in run.seen]
     told = 100 * ours.accounted / total
+    spent = 100 * ours.digest_bytes / max(ours.bytes, 1)
     rows = [
         BenchmarkRow(
             f"{rate}: critical readings delivered",
@@ -149,6 +154,14 @@ def _rows(run: _Run, every: int, rivals: tuple[str, str]) -> list[BenchmarkRow]:
             1.0,
         ),
         BenchmarkRow(f"{rate}: readings accounted for", told, "%", "published", 100.0, told / 100, 1.0),
+        BenchmarkRow(
+            f"{rate}: of the link, spent on digests",
+            spent,
+            "%",
+            "their share",
+            100 * limits.DIGEST_SHARE,
+            _ratio(100 * limits.DIGEST_SHARE, spent),
+        ),
     ]
     for number, rival in enumerate(rivals, start=1):
         other = run.seen[number]
@@ -282,7 +295,10 @@ class _Run:
             if packet.qos:
                 receiver.writer.write(ack_frame(Kind.PUBACK, packet.packet_id))
             seen.last_s = self._now_s()
+            size = len(encode(packet, V5))
+            seen.bytes += size
             if is_marked(packet.properties.user):
+                seen.digest_bytes += size
                 seen.digested += from_message(packet.payload)[0].count
                 continue
             said = msgspec.json.decode(packet.payload, type=SensorPayload)
