@@ -273,3 +273,27 @@ def test_json_that_is_no_digest_is_refused(damage: dict[str, Any]) -> None:
         from_json(to_json(a_digest()) | damage)
     with pytest.raises(DigestError):
         from_json([])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"from_us": -(2**70)},
+        {"seq": [-(2**70), 5]},
+        {"causes": [{"level": 2**70, "position": 1, "filter": "within", "count": 5}]},
+        {"causes": [{"level": 1, "position": 2**70, "filter": "within", "count": 5}]},
+    ],
+)
+def test_json_with_numbers_that_cannot_be_stored_is_refused(changed: dict[str, Any]) -> None:
+    said = to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))
+    assert to_bytes(from_json(said))
+    with pytest.raises(DigestError, match="beyond 64 bits"):
+        from_json(said | changed)
+
+
+@pytest.mark.parametrize("name", ["first", "last"])
+def test_a_value_in_json_beyond_64_bits_is_a_float_as_it_is_in_an_event(name: str) -> None:
+    said = to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),)))
+    read = from_json(said | {"attributes": {"x": {name: -(2**70)}}})
+    assert from_bytes(to_bytes(read)) == read
+    assert to_json(read)["attributes"]["x"] == {name: -(2.0**70)}

@@ -14,9 +14,9 @@ import msgspec
 
 from penstock import limits
 from penstock.errors import DigestError
-from penstock.model import compact, sketches
+from penstock.model import compact, sketches, values
 from penstock.model.digest import AttributeSummary, Cause, Digest, Mark, Natural
-from penstock.model.values import INT64_MOST
+from penstock.model.values import INT64_LEAST, INT64_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,14 +211,15 @@ def from_message(payload: bytes) -> tuple[Digest, dict[str, Any]]:
 
 def _summary_of(read: _SummaryJson, whole: _DigestJson) -> AttributeSummary:
     kept = {name: b64decode(text, validate=True) for name, text in read.sketches.items()}
+    first, last = values.scalar(read.first), values.scalar(read.last)
     return AttributeSummary(
         n=read.n,
         total=read.total,
         squares=None if read.stddev is None else read.stddev**2 * read.n,
         least=read.least,
         most=read.most,
-        first=None if read.first is None else Mark(whole.from_us, whole.seq[0], read.first),
-        last=None if read.last is None else Mark(whole.to_us, whole.seq[1], read.last),
+        first=None if first is None else Mark(whole.from_us, whole.seq[0], first),
+        last=None if last is None else Mark(whole.to_us, whole.seq[1], last),
         distinct=kept.get("distinct"),
         quantiles=kept.get("quantiles"),
     )
@@ -256,8 +257,10 @@ def _check(digest: Digest) -> None:
         raise DigestError(f"a digest of {digest.count} events; at most {limits.DIGEST_COUNT} are accepted")
     if digest.from_us > digest.to_us or digest.seq_first > digest.seq_last:
         raise DigestError("a damaged digest: its time span or sequence range is reversed")
-    if max(digest.to_us, digest.seq_last) > INT64_MOST:
-        raise DigestError("a damaged digest: a time or a sequence number beyond 63 bits")
+    if not _in_64_bits(digest.from_us, digest.to_us, digest.seq_first, digest.seq_last):
+        raise DigestError("a damaged digest: a time or a sequence number beyond 64 bits")
+    if not all(_in_64_bits(cause.level, cause.position) for cause, _ in digest.causes):
+        raise DigestError("a damaged digest: a level or a position beyond 64 bits")
     if not _rising([cause for cause, _ in digest.causes]) or not _rising([n for n, _ in digest.attributes]):
         raise DigestError("a damaged digest: its causes or its attributes are repeated or out of order")
     for name, summary in digest.attributes:
@@ -284,8 +287,14 @@ def _check_summary(summary: AttributeSummary, count: int) -> None:
 
 
 def _small(mark: Mark) -> bool:
-    bounded = not isinstance(mark.value, str) or len(mark.value) <= limits.MARK_CHARACTERS
-    return bounded and max(mark.ts_us, mark.seq) <= INT64_MOST
+    value = mark.value
+    bounded = not isinstance(value, str) or len(value) <= limits.MARK_CHARACTERS
+    return bounded and _in_64_bits(mark.ts_us, mark.seq, value if isinstance(value, int) else 0)
+
+
+def _in_64_bits(*numbers: int) -> bool:
+    """Whether numbers can be written in every form: MessagePack has no larger ones."""
+    return min(numbers) >= INT64_LEAST and max(numbers) <= INT64_MOST
 
 
 def _rising(names: Sequence[Any]) -> bool:

@@ -119,6 +119,24 @@ async def test_a_publishers_digest_is_what_it_stands_for_and_no_event(
             await packed(running, await running.connect("sensor"))
 
 
+@pytest.mark.parametrize("changed", [{"attributes": {"x": {"first": 2**70}}}, {"from_us": -(2**70)}])
+async def test_a_node_keeps_a_publishers_digest_with_numbers_of_any_size(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    said = to_json(Digest(5, 1, 2, 1, 5, ((Cause(1, 1, "within"), 5),))) | changed
+    async with node(store=Store(tmp_path / STORE)) as running:
+        phone = await running.connect("phone", session_expiry_s=100)
+        await phone.subscribe("a", qos=1, user=(("policy", "levels: [{keep: {latest: 3}}]"),))
+        await away(running, phone, "phone")
+        sensor = await running.connect("sensor")
+        for _ in range(2):
+            await sensor.publish1("a", json.dumps(said).encode(), user=(JSON_MARK,))
+        waiting = subscription(running, "phone").account.queued
+        assert waiting == (10 if "attributes" in changed else 2)  # else it is no digest
+    async with node(store=Store(tmp_path / STORE)) as running:
+        assert subscription(running, "phone").account.queued == waiting
+
+
 async def test_without_a_policy_the_oldest_go_into_one_count() -> None:
     async with node(Config(data="", queues=SMALL)) as running:
         client = await running.connect("c", session_expiry_s=100)
