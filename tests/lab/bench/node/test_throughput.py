@@ -145,6 +145,7 @@ def test_bench_node_runs_every_load(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_mosquitto
 def test_bench_attach_lets_everyone_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attach, "CLIENTS", 50)
+    monkeypatch.setattr(attach, "IDLE", 200)
     check(attach.measure(quick=True, progress=no_progress).as_json(), "attach")
 
 
